@@ -109,6 +109,7 @@ def tr_noop(sentence: str) -> str:
 
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)[^{}]*\}")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?:;…])(\s+)")
+_END_OF_SENTENCE = re.compile(r"[.!?…]\s")
 _MIN_LETTERS = 3
 """Letters outside its fields that a template needs: one with fewer would fit everything."""
 _MAX_SENTENCES = 20
@@ -159,7 +160,7 @@ def _fit(text: str, depth: int) -> str | None:
             continue
         values = [_translate_sentences(value, depth - 1) if depth else (value, False) for value in match.groups()]
         # A value of several sentences that are no value of any template has swallowed the text's own.
-        if all(complete or not _BETWEEN_SENTENCES.search(value) for value, complete in values):
+        if all(complete or not _END_OF_SENTENCE.search(value) for value, complete in values):
             return _filled(translated, dict(zip(names, (value for value, _ in values), strict=True)))
     return None
 

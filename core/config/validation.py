@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework
 from core.catalog.interpreters import has, interpreter
 from core.catalog.strategies import STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.launchers import loopback, script
 from core.pythons.python_info import MIN_FOR_RECIPES
 from core.scripts.analysis import analyse_script
@@ -140,7 +140,7 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     if len(set(spec.devices)) < len(spec.devices):
         return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
     chosen = [by_id[name] for name in spec.devices]
-    blocked = [device.blocked for device in chosen if device.blocked]
+    blocked = [tr_stored(device.blocked) for device in chosen if device.blocked]
     found = _of([*blocked, *_mig_problems(chosen)] or _fit_problems(strategy, chosen))
     too_many = strategy.max_devices is not None and len(chosen) > strategy.max_devices
     if too_many and [each.sentence for each in found] == [obstacle(strategy, chosen)]:

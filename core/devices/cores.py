@@ -7,6 +7,8 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from core.language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -33,8 +35,13 @@ def usable_cores(setting: str | None, usable: Collection[int]) -> list[int]:
     cores = [core for part in parts if part for core in range(int(part[1]), int(part[2] or part[1]) + 1)]
     if None in parts or not cores or len(set(cores)) < len(cores) or not set(cores) <= set(usable):
         raise ValueError(
-            f"{CORES_VARIABLE}={setting} does not fit this machine: "
-            f"name each core once, as in 2-5 or 1,0, of {_listed(sorted(usable))}, or unset it."
+            tr(
+                "{variable}={value} does not fit this machine: "
+                "name each core once, as in 2-5 or 1,0, of {cores}, or unset it.",
+                variable=CORES_VARIABLE,
+                value=setting,
+                cores=_listed(sorted(usable)),
+            )
         )
     return cores
 
@@ -47,8 +54,13 @@ def device_count(setting: str | None, cores: int) -> int:
     count = int(setting) if setting.isascii() and setting.isdecimal() else 0
     if not 1 <= count <= cores:
         raise ValueError(
-            f"{COUNT_VARIABLE}={setting} does not fit this machine: "
-            f"set it to a whole number from 1 to {cores}, the number of cores, or unset it."
+            tr(
+                "{variable}={value} does not fit this machine: "
+                "set it to a whole number from 1 to {count}, the number of cores, or unset it.",
+                variable=COUNT_VARIABLE,
+                value=setting,
+                count=cores,
+            )
         )
     return count
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Device, Process, Sample
 from core.devices.reader import DriverError, NoDevices, Options, ReadIntervals, ReadSchedule
+from core.language import tr
 from core.system.own_processes import HELPER, own_command
 
 if TYPE_CHECKING:
@@ -231,7 +232,11 @@ def _write(line: bytes) -> None:
 def _report_and_exit(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
     # An error is shown by the client: a helper's stderr is read by nothing.
     if not isinstance(error, BrokenPipeError):
-        _write(to_line(HelperAnswer(banner=f"Reading the devices failed: {kind.__name__}: {error}.")))
+        _write(
+            to_line(
+                HelperAnswer(banner=tr("Reading the devices failed: {kind}: {error}.", kind=kind.__name__, error=error))
+            )
+        )
     os._exit(FAILED)
 
 

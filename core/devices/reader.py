@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from core.language import tr, tr_noop
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 PROCESSES_S = 5.0
 """Seconds between two process lists, unless something waits for a process to release memory."""
-KERNEL_LOG = "Look into the kernel's log (dmesg) for NVRM and Xid; a reboot often helps."
+KERNEL_LOG = tr_noop("Look into the kernel's log (dmesg) for NVRM and Xid; a reboot often helps.")
 """What to do about a driver that fails, if nothing more specific is known."""
 
 
@@ -52,7 +54,13 @@ class ReadIntervals:
         for each in fields(self):
             value = getattr(self, each.name)
             if not value > 0:
-                raise ValueError(f"Devices cannot be read every {value} s ({each.name}); give more than 0.")
+                raise ValueError(
+                    tr(
+                        "Devices cannot be read every {seconds} s ({name}); give more than 0.",
+                        seconds=value,
+                        name=each.name,
+                    )
+                )
 
     def period_s(self, tier: Tier) -> float:
         """Return the seconds between two readings of a tier."""

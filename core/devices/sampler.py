@@ -10,6 +10,7 @@ from core.devices.device import Survey
 from core.devices.kinds import KINDS
 from core.devices.reader import PROCESSES_S, Options, ReadIntervals
 from core.devices.source import HelperSource, HelperTimeouts, LocalSource
+from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -102,7 +103,14 @@ class Sampler:
             survey = self.poll()
         now = self._clock()
         late = [source for source in self._silent() if source.banner(now) is None]  # the others' banners say why
-        sentences = [f"{source.kind.title} devices have not answered within {timeout_s:g} s." for source in late]
+        sentences = [
+            tr(
+                "{kind} devices have not answered within {seconds:g} s.",
+                kind=source.kind.title,
+                seconds=timeout_s,
+            )
+            for source in late
+        ]
         return replace(survey, banner=_join([survey.banner, *sentences]))
 
     def close(self) -> None:

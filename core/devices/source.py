@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from core.devices.device import ASLEEP_PREFIX, Sample
 from core.devices.helper import ALIVE, HelperAnswer, from_line, intervals_line, start_command
 from core.devices.reader import ReadSchedule
+from core.language import tr
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
@@ -112,7 +113,11 @@ class ReadingsStore:
 
 
 def _gone(device: Device) -> Sample:
-    return Sample(device_id=device.id, time=time.time(), lost=f"{device.label} is not listed by its driver any more.")
+    return Sample(
+        device_id=device.id,
+        time=time.time(),
+        lost=tr("{label} is not listed by its driver any more.", label=device.label),
+    )
 
 
 class LocalSource:
@@ -220,7 +225,7 @@ class HelperSource:
         try:
             self._process = HelperProcess(command, stdin=True)
         except OSError as error:
-            self._fail(f"could not be started ({error.strerror})", now)
+            self._fail(tr("could not be started ({strerror})", strerror=error.strerror), now)
 
     def _follow(self, process: HelperProcess, now: float) -> None:
         ending = process.ending()  # checked before reading, so that everything it wrote is read
@@ -252,9 +257,9 @@ class HelperSource:
         process.close()
         self._process = None
         if self._hung:
-            self._fail("did not answer and was terminated", now)
+            self._fail(tr("did not answer and was terminated"), now)
         elif ending:
-            self._fail(f"ended with {ending}", now)
+            self._fail(tr("ended with {ending}", ending=ending), now)
         else:  # it has answered all there is
             self._waiting_since = None
             self._start_at = inf if self._absent else now + self._timeouts.retry_s
@@ -264,7 +269,9 @@ class HelperSource:
         self._failures = 1 if sound else self._failures + 1
         backoff_s = min(self._timeouts.backoff_s * 2 ** (self._failures - 1), self._timeouts.retry_s)
         self._start_at = now + backoff_s
-        self._note = f"The helper that reads {self.kind.title} devices {what}; it is started again."
+        self._note = tr(
+            "The helper that reads {kind} devices {what}; it is started again.", kind=self.kind.title, what=what
+        )
         self._noted_at = now
 
     def _age(self, now: float) -> str | None:
@@ -274,6 +281,15 @@ class HelperSource:
         if silent_s <= self._intervals.load + self._timeouts.stale_s:
             return None
         if not self.store.latest:
-            return f"{self.kind.title} devices have not answered for {silent_s:.0f} s."
-        how = "answer slowly" if self._alive_at > self._waiting_since else "do not answer"
-        return f"{self.kind.title} devices {how}: their readings are {silent_s:.0f} s old."
+            return tr("{kind} devices have not answered for {seconds:.0f} s.", kind=self.kind.title, seconds=silent_s)
+        if self._alive_at > self._waiting_since:
+            return tr(
+                "{kind} devices answer slowly: their readings are {seconds:.0f} s old.",
+                kind=self.kind.title,
+                seconds=silent_s,
+            )
+        return tr(
+            "{kind} devices do not answer: their readings are {seconds:.0f} s old.",
+            kind=self.kind.title,
+            seconds=silent_s,
+        )

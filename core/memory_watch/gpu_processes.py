@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_plural
 from core.system import procfs
 from core.system.own_processes import asks_drivers
 from core.system.process_info import ProcessInfo, describe
@@ -157,11 +158,14 @@ def _unlisted(
 
 def _trouble(pids: Sequence[int], closed: Sequence[int], proc: Path) -> str | None:
     if not pids:
-        return f"There is no {proc}: only processes on the driver's lists are known."
+        return tr("There is no {proc}: only processes on the driver's lists are known.", proc=proc)
     stats = (procfs.stat(pid, proc) for pid in closed)
     count = sum(stat is not None and not stat.is_kernel_thread for stat in stats)
     if not count:
         return None
     # These may include processes of this user: a key agent, for example, is closed to its own user.
-    what, it = ("1 process", "it") if count == 1 else (f"{count} processes", "one of them")
-    return f"{what} could not be inspected for lack of permission: {it} may hold a device."
+    return tr_plural(
+        "{count} process could not be inspected for lack of permission: it may hold a device.",
+        "{count} processes could not be inspected for lack of permission: one of them may hold a device.",
+        count,
+    )

@@ -6,6 +6,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop, tr_plural
 from core.runs.verdicts import Verdict
 from core.system.process_info import ProcessInfo
 from core.system.procfs import STUCK
@@ -79,7 +80,7 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     if evidence.own:
         return _held_by_run(evidence) if evidence.due else None
     if evidence.device.kind == "cpu":
-        return _cannot(evidence, f"{evidence.label}: {BLIND}") if evidence.blind else _released_cpu(evidence)
+        return _cannot(evidence, f"{evidence.label}: {tr(BLIND)}") if evidence.blind else _released_cpu(evidence)
     if (why := _unreadable(evidence)) is not None:
         return _cannot(evidence, why)
     if evidence.after is None:
@@ -89,31 +90,42 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     return _judge_change(evidence, compare_usage(evidence))
 
 
-BLIND = "it is not known whether processes of the run are left, since this machine has no /proc."
+BLIND = tr_noop("it is not known whether processes of the run are left, since this machine has no /proc.")
 
 
 def _unreadable(evidence: MemoryEvidence) -> str | None:
     """Return why the readings allow no verdict; None where they do, or may later."""
     label = evidence.label
     if evidence.device.shared_memory:
-        return (
-            f"{label} shares its memory with the host, so its readings do not show which process uses it. "
-            "No process of this run is left."
+        return tr(
+            "{label} shares its memory with the host, so its readings do not show which process uses it. "
+            "No process of this run is left.",
+            label=label,
         )
     if evidence.asleep:
-        return (
-            f"{label} is asleep, so no process uses it any more. It was not woken up to read its memory, so it is not "
-            "known whether all of it came back."
+        return tr(
+            "{label} is asleep, so no process uses it any more. It was not woken up to read its memory, so it is not "
+            "known whether all of it came back.",
+            label=label,
         )
     if evidence.lost is not None and (evidence.due or not evidence.may_wait):
-        sentence = f"{label} has not answered since the run's end, so it is not known whether its memory came back."
+        sentence = tr(
+            "{label} has not answered since the run's end, so it is not known whether its memory came back.",
+            label=label,
+        )
         return f"{sentence} {evidence.lost}"
     if evidence.after is None and (evidence.due or not evidence.may_wait):
-        return f"The memory of {label} could not be read {_waited(evidence)}, so it is not known whether it came back."
+        return tr(
+            "The memory of {label} could not be read {waited}, so it is not known whether it came back.",
+            label=label,
+            waited=_waited(evidence),
+        )
     if evidence.after is not None and evidence.before is None and evidence.after > evidence.tolerance_bytes:
-        return (
-            f"The memory of {label} could not be read before the run. {size(evidence.after)} are used now, and it is "
-            "not known whether they were used before."
+        return tr(
+            "The memory of {label} could not be read before the run. {after} are used now, and it is "
+            "not known whether they were used before.",
+            label=label,
+            after=size(evidence.after),
         )
     return None
 
@@ -126,16 +138,31 @@ def _cannot(evidence: MemoryEvidence, sentence: str) -> Judgement:
 
 
 def _released(evidence: MemoryEvidence) -> Judgement:
-    before = "" if evidence.before is None else f"{size(evidence.before)} were used before the run, "
-    used = f"{before}{size(evidence.peak)} at most, {size(evidence.after)} {_when(evidence)}"
-    sentence = f"The memory of {evidence.label} came back: {used}."
+    label, peak, after, when = evidence.label, size(evidence.peak), size(evidence.after), _when(evidence)
+    if evidence.before is None:
+        sentence = tr(
+            "The memory of {label} came back: {peak} at most, {after} {when}.",
+            label=label,
+            peak=peak,
+            after=after,
+            when=when,
+        )
+    else:
+        sentence = tr(
+            "The memory of {label} came back: {before} were used before the run, {peak} at most, {after} {when}.",
+            label=label,
+            before=size(evidence.before),
+            peak=peak,
+            after=after,
+            when=when,
+        )
     return Verdict.RELEASED, _joined(sentence, _ended(evidence), evidence.trouble if evidence.blind else None)
 
 
 def _released_cpu(evidence: MemoryEvidence) -> Judgement:
-    most = f" It held {size(evidence.peak)} at most." if evidence.peak is not None else ""
-    sentence = f"Nothing of this run is left on {evidence.label}: its memory came back.{most}"
-    return Verdict.RELEASED, _joined(sentence, _ended(evidence))
+    sentence = tr("Nothing of this run is left on {label}: its memory came back.", label=evidence.label)
+    most = tr("It held {peak} at most.", peak=size(evidence.peak)) if evidence.peak is not None else None
+    return Verdict.RELEASED, _joined(sentence, most, _ended(evidence))
 
 
 # -- memory that others have taken or released -------------------------------------------------
@@ -157,14 +184,21 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
     left = [*((process, taken) for process, taken in delta.left), *((process, None) for process in delta.vanished)]
     names = enumerated(f"{process.words}, {size(taken)}" for process, taken in left)
     if evidence.excess <= evidence.tolerance_bytes:
-        used = f"{evidence.label} uses {size(evidence.after)}, no more than the {size(evidence.before)} before the run."
+        used = tr(
+            "{label} uses {after}, no more than the {before} before the run.",
+            label=evidence.label,
+            after=size(evidence.after),
+            before=size(evidence.before),
+        )
     else:
         took = enumerated(_with_run(process) for process, _ in delta.grown)
-        used = f"{_excess(evidence)}, which other processes have: {took}."
-    return (
-        f"{used} But processes that used memory before the run seem to have released it ({names}), so it is not known "
-        "whether all of this run's memory came back."
+        used = tr("{excess}, which other processes have: {names}.", excess=_excess(evidence), names=took)
+    unknown = tr(
+        "But processes that used memory before the run seem to have released it ({names}), so it is not known "
+        "whether all of this run's memory came back.",
+        names=names,
     )
+    return f"{used} {unknown}"
 
 
 # -- memory that did not come back -------------------------------------------------------------
@@ -175,7 +209,10 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     if evidence.cut_short:
         return _cannot(
             evidence,
-            f"{_excess(evidence)}, and the check was skipped, so it is not known whether the rest is released.",
+            tr(
+                "{excess}, and the check was skipped, so it is not known whether the rest is released.",
+                excess=_excess(evidence),
+            ),
         )
     if delta.unsure or (delta.unknown and delta.beyond_unknown <= evidence.tolerance_bytes):
         return _perhaps_held_by_others(evidence, delta)
@@ -184,50 +221,80 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
 
 def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     names = enumerated(_with_run(process) for process, _ in delta.grown)
-    sentence = (
-        f"This run released its memory on {evidence.label}. "
-        f"{'Another process' if len(delta.grown) == 1 else 'Other processes'} took {size(evidence.excess)} meanwhile: "
-        f"{names}. {_not_ended(len(delta.grown))}."
+    sentence = tr_plural(
+        "This run released its memory on {label}. Another process took {size} meanwhile: {names}.",
+        "This run released its memory on {label}. Other processes took {size} meanwhile: {names}.",
+        len(delta.grown),
+        label=evidence.label,
+        size=size(evidence.excess),
+        names=names,
     )
-    return Verdict.HELD_BY_OTHERS, _joined(sentence, _ended(evidence), evidence.trouble)
+    yours = tr_plural(
+        "Trainyard did not end it; end it yourself if it is not needed.",
+        "Trainyard did not end them; end them yourself if they are not needed.",
+        len(delta.grown),
+    )
+    return Verdict.HELD_BY_OTHERS, _joined(sentence, yours, _ended(evidence), evidence.trouble)
 
 
 def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     others = [*(process for process, _ in (*delta.grown, *delta.unknown)), *delta.unsure]
     names = enumerated(map(_with_run, others))
-    sentence = (
-        f"{_excess(evidence)}. No process of this run is left; other processes may have it"
-        f"{' (amount unknown)' if delta.unsure else ''}: {names}. {_not_ended(len(others))}, "
-        "and see whether the memory comes back."
+    excess = _excess(evidence)
+    if delta.unsure:
+        sentence = tr(
+            "{excess}. No process of this run is left; other processes may have it (amount unknown): {names}.",
+            excess=excess,
+            names=names,
+        )
+    else:
+        sentence = tr(
+            "{excess}. No process of this run is left; other processes may have it: {names}.",
+            excess=excess,
+            names=names,
+        )
+    yours = tr_plural(
+        "Trainyard did not end it; end it yourself if it is not needed, and see whether the memory comes back.",
+        "Trainyard did not end them; end them yourself if they are not needed, and see whether the memory comes back.",
+        len(others),
     )
     unknown = (
-        "An unknown pid may also belong to a process of this run that has exited, but whose memory the driver has not "
-        "freed."
+        tr(
+            "An unknown pid may also belong to a process of this run that has exited, but whose memory the driver has "
+            "not freed."
+        )
         if any(process.name is None for process in (*(process for process, _ in delta.unknown), *delta.unsure))
         else None
     )
-    return Verdict.HELD_BY_OTHERS, _joined(sentence, unknown, _ended(evidence), evidence.trouble)
-
-
-def _not_ended(count: int) -> str:
-    if count == 1:
-        return "Trainyard did not end it; end it yourself if it is not needed"
-    return "Trainyard did not end them; end them yourself if they are not needed"
+    return Verdict.HELD_BY_OTHERS, _joined(sentence, yours, unknown, _ended(evidence), evidence.trouble)
 
 
 def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Judgement:
-    what = "all of it" if others else "it"
-    have = "has" if len(others) == 1 else "have"
-    sharers = f"{enumerated(map(_with_run, others))} {have} a part of it." if others else None
-    dead = enumerated(_with_size(process) for process in evidence.gone)
-    owner = f"The driver attributes it to {dead}, of this run, which ended." if dead else None
-    device = evidence.device.pci_bus_id or evidence.device.id
-    remedies = (
-        "What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
-        f"reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
-        "reboot. Trainyard never does these for you."
+    sharers = (
+        tr_plural(
+            "{names} has a part of it.",
+            "{names} have a part of it.",
+            len(others),
+            names=enumerated(map(_with_run, others)),
+        )
+        if others
+        else None
     )
-    nothing = f"{_excess(evidence)}, and no program was found that holds {what}."
+    dead = enumerated(_with_size(process) for process in evidence.gone)
+    owner = tr("The driver attributes it to {names}, of this run, which ended.", names=dead) if dead else None
+    device = evidence.device.pci_bus_id or evidence.device.id
+    remedies = tr(
+        "What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
+        "reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
+        "reboot. Trainyard never does these for you.",
+        device=device,
+    )
+    excess = _excess(evidence)
+    nothing = (
+        tr("{excess}, and no program was found that holds all of it.", excess=excess)
+        if others
+        else tr("{excess}, and no program was found that holds it.", excess=excess)
+    )
     return Verdict.UNEXPLAINED, _joined(nothing, sharers, owner, _ended(evidence), evidence.trouble, remedies)
 
 
@@ -242,27 +309,53 @@ def _held_by_run(evidence: MemoryEvidence) -> Judgement:
             stuck.setdefault(evidence.sent.get(process.key), []).append(process)
     advice = [_on_stuck(evidence, some, sent) for sent, some in stuck.items()]
     if others := [process for process in evidence.own if process.state != STUCK]:
-        subject = "it" if len(evidence.own) == 1 else _pids(others)
-        stays, them = ("stays", "it") if len(others) == 1 else ("stay", "them")
-        advice.append(f"Look again in a moment; if {subject} {stays}, end {them} by hand (kill -9).")
-    sentence = f"{evidence.label} is still held by this run: {names}."
+        advice.append(
+            tr("Look again in a moment; if it stays, end it by hand (kill -9).")
+            if len(evidence.own) == 1
+            else tr_plural(
+                "Look again in a moment; if {pids} stays, end it by hand (kill -9).",
+                "Look again in a moment; if {pids} stay, end them by hand (kill -9).",
+                len(others),
+                pids=_pids(others),
+            )
+        )
+    sentence = tr("{label} is still held by this run: {names}.", label=evidence.label, names=names)
     return Verdict.HELD_BY_RUN, _joined(sentence, *advice, _ended(evidence))
 
 
 def _on_stuck(evidence: MemoryEvidence, some: Sequence[ProcessInfo], sent: str | None) -> str:
     """Word the advice for processes in state D. `sent`: the last signal sent to them; None if none could be sent."""
-    names = "It" if len(evidence.own) == 1 else _pids(some)
-    was, waits, them, they_do = ("was", "waits", "it", "it does") if len(some) == 1 else _SEVERAL
-    sent_or_not = f"{was} sent {sent}" if sent else "could not be signalled"
-    what = f"{names} {sent_or_not} and {waits} inside the kernel (state D), where no signal reaches {them}"
+    names = tr("It") if len(evidence.own) == 1 else _pids(some)
+    if sent is None:
+        what = tr_plural(
+            "{names} could not be signalled and waits inside the kernel (state D), where no signal reaches it",
+            "{names} could not be signalled and wait inside the kernel (state D), where no signal reaches them",
+            len(some),
+            names=names,
+        )
+    else:
+        what = tr_plural(
+            "{names} was sent {signal} and waits inside the kernel (state D), where no signal reaches it",
+            "{names} were sent {signal} and wait inside the kernel (state D), where no signal reaches them",
+            len(some),
+            names=names,
+            signal=sent,
+        )
     if evidence.device.kind == "cpu":
-        return f"{what}. If {they_do} not end when a disk or a driver has answered, only a reboot helps."
+        return (
+            tr("{what}. If it does not end when a disk or a driver has answered, only a reboot helps.", what=what)
+            if len(some) == 1
+            else tr("{what}. If they do not end when a disk or a driver has answered, only a reboot helps.", what=what)
+        )
     if sent == signal.SIGKILL.name:
-        return f"{what}: only a driver reload or a reboot helps."
-    return f"{what}. If {they_do} not end when the driver is done, only a driver reload or a reboot helps."
-
-
-_SEVERAL = ("were", "wait", "them", "they do")
+        return tr("{what}: only a driver reload or a reboot helps.", what=what)
+    return (
+        tr("{what}. If it does not end when the driver is done, only a driver reload or a reboot helps.", what=what)
+        if len(some) == 1
+        else tr(
+            "{what}. If they do not end when the driver is done, only a driver reload or a reboot helps.", what=what
+        )
+    )
 
 
 def _pids(some: Sequence[ProcessInfo]) -> str:
@@ -273,55 +366,78 @@ def waiting(evidence: MemoryEvidence) -> str:
     """Return what the watch is waiting for on a device."""
     if evidence.own:
         names = enumerated(f"{process.words}{_doing(process)}" for process in evidence.own)
-        what = "its worker and is" if len(evidence.own) == 1 else "their worker and are"
-        return f"{evidence.label}: {names} outlived {what} being terminated."
-    if evidence.lost is not None:
-        return f"{evidence.label} does not answer; its memory is read as soon as it does."
-    if evidence.after is None:
-        return f"The memory of {evidence.label} has not been read since the end; waiting for a reading."
-    if evidence.excess <= evidence.tolerance_bytes:
-        return (
-            f"{evidence.label} uses no more than before the run, but other processes have released memory since; "
-            "waiting until this run's memory is released."
+        return tr_plural(
+            "{label}: {names} outlived its worker and is being terminated.",
+            "{label}: {names} outlived their worker and are being terminated.",
+            len(evidence.own),
+            label=evidence.label,
+            names=names,
         )
-    return f"{_excess(evidence)}; waiting until it is released."
+    if evidence.lost is not None:
+        return tr("{label} does not answer; its memory is read as soon as it does.", label=evidence.label)
+    if evidence.after is None:
+        return tr("The memory of {label} has not been read since the end; waiting for a reading.", label=evidence.label)
+    if evidence.excess <= evidence.tolerance_bytes:
+        return tr(
+            "{label} uses no more than before the run, but other processes have released memory since; "
+            "waiting until this run's memory is released.",
+            label=evidence.label,
+        )
+    return tr("{excess}; waiting until it is released.", excess=_excess(evidence))
 
 
 def _doing(process: ProcessInfo) -> str:
-    return ", which is reading or writing," if process.state == STUCK else ""
+    return tr(", which is reading or writing,") if process.state == STUCK else ""
 
 
 def _excess(evidence: MemoryEvidence) -> str:
     """Word how much more the device uses than before the run."""
-    return (
-        f"{evidence.label} uses {size(evidence.excess)} more than before the run ({size(evidence.before)} before, "
-        f"{size(evidence.peak)} at most, {size(evidence.after)} {_when(evidence)})"
+    return tr(
+        "{label} uses {excess} more than before the run ({before} before, {peak} at most, {after} {when})",
+        label=evidence.label,
+        excess=size(evidence.excess),
+        before=size(evidence.before),
+        peak=size(evidence.peak),
+        after=size(evidence.after),
+        when=_when(evidence),
     )
 
 
 def _when(evidence: MemoryEvidence) -> str:
     """Word when the last reading was made."""
-    return f"{evidence.seconds:.0f} s after its end" if evidence.seconds >= 1.5 else "after its end"
+    return (
+        tr("{seconds:.0f} s after its end", seconds=evidence.seconds)
+        if evidence.seconds >= 1.5
+        else tr("after its end")
+    )
 
 
 def _waited(evidence: MemoryEvidence) -> str:
     """Word when the watch tried to read the memory."""
     if evidence.cut_short:
-        return "after the run's end, as the waiting was cut short"
-    return f"within {evidence.seconds:.0f} s after the run's end" if evidence.seconds >= 1.5 else "after the run's end"
+        return tr("after the run's end, as the waiting was cut short")
+    return (
+        tr("within {seconds:.0f} s after the run's end", seconds=evidence.seconds)
+        if evidence.seconds >= 1.5
+        else tr("after the run's end")
+    )
 
 
 def _ended(evidence: MemoryEvidence) -> str | None:
     """Word which processes outlived their worker and were terminated; None if there were none."""
     if not evidence.ended:
         return None
-    what = "its worker and was" if len(evidence.ended) == 1 else "their worker and were"
-    return f"{enumerated(evidence.ended)} had outlived {what} terminated."
+    return tr_plural(
+        "{names} had outlived its worker and was terminated.",
+        "{names} had outlived their worker and were terminated.",
+        len(evidence.ended),
+        names=enumerated(evidence.ended),
+    )
 
 
 def _with_run(process: ProcessInfo) -> str:
     """Word a process of another program: its run, if it belongs to a run of this user, and its memory."""
-    run = f" of run {process.run_id}" if process.run_id and process.ours else ""
+    run = tr(" of run {run}", run=process.run_id) if process.run_id and process.ours else ""
     return f"{process.words}{run}{_size_of(process)}"
 
 

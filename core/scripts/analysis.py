@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.pythons.python_info import PythonProbe
 from core.scripts.launch_signs import LAUNCHER_MODULES, Launch, propose_launch
 from core.scripts.source import OwnModules, follow, is_file, read, source_of
@@ -80,19 +81,26 @@ def _expanded(text: str) -> Path:
 def _file_of(text: str, script: Path) -> Path:
     """Return the file that is executed. Raises `ValueError` with a sentence."""
     if not text.strip() or "\0" in text:
-        raise ValueError("No script is given. Name a Python program.")
+        raise ValueError(tr("No script is given. Name a Python program."))
     try:
         if script.is_dir():
             if (script / "__main__.py").is_file():
                 return script / "__main__.py"
-            raise ValueError(f"{script} is a folder without a __main__.py. Name the script in it to run.")
+            raise ValueError(
+                tr("{script} is a folder without a __main__.py. Name the script in it to run.", script=script)
+            )
         if not script.exists():
-            raise ValueError(f"There is no script {script}. Check the path and the working folder.")
+            raise ValueError(tr("There is no script {script}. Check the path and the working folder.", script=script))
     except OSError as error:
-        raise ValueError(f"{script} cannot be read: {error.strerror}. Check the path.") from error
+        raise ValueError(
+            tr("{script} cannot be read: {strerror}. Check the path.", script=script, strerror=error.strerror)
+        ) from error
     if script.suffix == ".ipynb":
         raise ValueError(
-            f"{script.name} is a notebook, not a program. Convert it (jupyter nbconvert --to script {script.name})."
+            tr(
+                "{script} is a notebook, not a program. Convert it (jupyter nbconvert --to script {script}).",
+                script=script.name,
+            )
         )
     return script
 
@@ -100,9 +108,11 @@ def _file_of(text: str, script: Path) -> Path:
 def _analyse_module(module: str, working: Path, python: str, variables: dict[str, str]) -> ScriptAnalysis:
     parts = tuple(module.split("."))
     if not all(part.isidentifier() for part in parts):
-        raise ValueError(f"{module!r} is not a module name. Write it as for python -m: package.module.")
+        raise ValueError(
+            tr("{module!r} is not a module name. Write it as for python -m: package.module.", module=module)
+        )
     if module in LAUNCHER_MODULES:
-        why = f"{module} starts the processes itself."
+        why = tr("{module} starts the processes itself.", module=module)
         return ScriptAnalysis(name=module, file="", folder=str(working), launch="one", why=why, modules=(parts[0],))
     file = _local_program(parts, working)
     if file is not None:
@@ -112,13 +122,18 @@ def _analyse_module(module: str, working: Path, python: str, variables: dict[str
     found = answer.get("programs", {}).get(module, {"found": False})
     if not found.get("found"):
         raise ValueError(
-            f"There is no module {module}, neither in the working folder {working} nor in {python}. "
-            "Check its name, use the folder that contains its package as working folder, or choose another Python."
+            tr(
+                "There is no module {module}, neither in the working folder {working} nor in {python}. "
+                "Check its name, use the folder that contains its package as working folder, or choose another Python.",
+                module=module,
+                working=working,
+                python=python,
+            )
         )
     if found.get("package"):
         raise ValueError(_no_main(module))
     if not found.get("file"):
-        why = "Its source cannot be read: one process sees all devices."
+        why = tr("Its source cannot be read: one process sees all devices.")
         return ScriptAnalysis(name=module, file="", folder=str(working), launch="one", why=why, modules=(parts[0],))
     file = Path(found["file"])
     package = parts if file.name == "__main__.py" else parts[:-1]
@@ -141,7 +156,10 @@ def _local_program(parts: Sequence[str], working: Path) -> Path | None:
 
 
 def _no_main(module: str) -> str:
-    return f"{module} is a package without a __main__.py, so python -m cannot run it. Name one of its modules."
+    return tr(
+        "{module} is a package without a __main__.py, so python -m cannot run it. Name one of its modules.",
+        module=module,
+    )
 
 
 def _analyse(
@@ -170,12 +188,21 @@ def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
     first_line = read(Path(script.file)).partition(b"\n")[0].decode(errors="replace").strip()
     if first_line.startswith("#!") and "python" not in first_line:
         raise ValueError(
-            f"{script.name} is not a Python program: it is for {first_line.removeprefix('#!').strip()}. "
-            "Name the Python program that it starts."
+            tr(
+                "{script} is not a Python program: it is for {first_line}. Name the Python program that it starts.",
+                script=script.name,
+                first_line=first_line.removeprefix("#!").strip(),
+            )
         ) from error
-    line = f"line {error.lineno}" if error.lineno else "it"
     ours = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    why = f"It could not be analysed: {ours}, this application's, cannot parse {line}."
+    if error.lineno:
+        why = tr(
+            "It could not be analysed: {python}, this application's, cannot parse line {line}.",
+            python=ours,
+            line=error.lineno,
+        )
+    else:
+        why = tr("It could not be analysed: {python}, this application's, cannot parse it.", python=ours)
     return replace(script, why=why, files=(script.file,), chooses_port=True)
 
 

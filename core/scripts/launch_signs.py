@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from core.language import tr, tr_noop
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -94,59 +96,63 @@ def _replicates(usage: Usage) -> str:
 
 
 SIGNS = (
-    Sign(launch="one", find=_spawns, why="It starts its own processes, one per device ({found}{where})."),
-    Sign(launch="one", find=_starts_launcher, why="It starts its own processes, with {found}{where}."),
-    Sign(launch="per-device", find=_reads_rank, why="It reads {found}{where}, as programs written for torchrun do."),
-    Sign(launch="one", find=_starts_ranks, why="It starts its own processes, one per rank ({found}{where})."),
-    Sign(launch="one", find=_sets_rank, why="It sets {found} itself{where}, so it is not written for torchrun."),
+    Sign(launch="one", find=_spawns, why=tr_noop("It starts its own processes, one per device ({found}{where}).")),
+    Sign(launch="one", find=_starts_launcher, why=tr_noop("It starts its own processes, with {found}{where}.")),
+    Sign(launch="per-device", find=_reads_rank,
+        why=tr_noop("It reads {found}{where}, as programs written for torchrun do.")),
+    Sign(launch="one", find=_starts_ranks, why=tr_noop("It starts its own processes, one per rank ({found}{where}).")),
+    Sign(launch="one", find=_sets_rank,
+        why=tr_noop("It sets {found} itself{where}, so it is not written for torchrun.")),
     Sign(
         launch="one", find=_spreads,
-        why='It splits its model over all devices that one process sees (device_map="{found}"{where}).',
+        why=tr_noop('It splits its model over all devices that one process sees (device_map="{found}"{where}).'),
     ),
     Sign(
         launch="per-device", find=lambda usage: usage.uses(["accelerate"], ["Accelerator", "PartialState"]),
-        why="It uses Accelerate ({found}{where}), which trains with a process per device.",
+        why=tr_noop("It uses Accelerate ({found}{where}), which trains with a process per device."),
     ),
     Sign(
         launch="per-device", find=lambda usage: usage.uses(["deepspeed"], ["initialize", "init_distributed"]),
-        why="It uses DeepSpeed ({found}{where}), which trains with a process per device.",
+        why=tr_noop("It uses DeepSpeed ({found}{where}), which trains with a process per device."),
     ),
     Sign(
         launch="per-device", find=lambda usage: usage.uses(LIGHTNING, ["Fabric", "Trainer", "LightningCLI"]),
-        why="It uses Lightning's {found}{where}, which joins processes that are already started, one per device.",
+        why=tr_noop("It uses Lightning's {found}{where}, which joins processes that are already started, "
+                    "one per device."),
     ),
     Sign(
         launch="per-device",
         find=lambda usage: usage.uses(["transformers", "trl"], ["*Trainer", "*TrainingArguments"]),
-        why="It uses the Hugging Face {found}{where}, which trains with DDP if each device has a process, "
-        "and with the slower nn.DataParallel if one process sees all devices.",
+        why=tr_noop("It uses the Hugging Face {found}{where}, which trains with DDP if each device has a process, "
+        "and with the slower nn.DataParallel if one process sees all devices."),
     ),
     Sign(
         launch="per-device", find=_joins_group,
-        why="It calls {found}{where} and takes its rank from the environment, as programs written for torchrun do.",
+        why=tr_noop("It calls {found}{where} and takes its rank from the environment, as programs "
+                    "written for torchrun do."),
     ),
     Sign(
         launch="one", find=_joins_otherwise,
-        why="It calls {found}{where} with a rank of its own, so it is not written for torchrun.",
+        why=tr_noop("It calls {found}{where} with a rank of its own, so it is not written for torchrun."),
     ),
     Sign(
         launch="one", find=_replicates,
-        why="It uses nn.{found}{where}, which drives all devices from one process.",
+        why=tr_noop("It uses nn.{found}{where}, which drives all devices from one process."),
     ),
     Sign(
         launch="one", find=lambda usage: usage.uses(["tensorflow"], ["*Strategy"]),
-        why="It uses TensorFlow's {found}{where}, which drives all devices from one process.",
+        why=tr_noop("It uses TensorFlow's {found}{where}, which drives all devices from one process."),
     ),
 )  # fmt: skip
 
 BY_FRAMEWORK = {
-    "keras": "It is a Keras program: one process sees all devices.",
-    "tensorflow": "It is a TensorFlow program: one process sees all devices.",
-    "jax": "It is a JAX program: one process sees all devices.",
-    "torch": "Nothing in it is written for several processes: one process sees all devices.",
+    "keras": tr_noop("It is a Keras program: one process sees all devices."),
+    "tensorflow": tr_noop("It is a TensorFlow program: one process sees all devices."),
+    "jax": tr_noop("It is a JAX program: one process sees all devices."),
+    "torch": tr_noop("Nothing in it is written for several processes: one process sees all devices."),
 }
 """The reasons if no sign is found, in this order."""
-NO_FRAMEWORK = "It imports no known framework: one process sees all devices."
+NO_FRAMEWORK = tr_noop("It imports no known framework: one process sees all devices.")
 
 
 def propose_launch(usages: Mapping[str, Usage], frameworks: tuple[str, ...]) -> tuple[Launch, str]:
@@ -155,5 +161,6 @@ def propose_launch(usages: Mapping[str, Usage], frameworks: tuple[str, ...]) -> 
     for sign in SIGNS:
         for name, usage in usages.items():
             if found := sign.find(usage):
-                return sign.launch, sign.why.format(found=found, where="" if name == script else f" in {name}")
-    return "one", next((why for name, why in BY_FRAMEWORK.items() if name in frameworks), NO_FRAMEWORK)
+                where = "" if name == script else tr(" in {name}", name=name)
+                return sign.launch, tr(sign.why, found=found, where=where)
+    return "one", tr(next((why for name, why in BY_FRAMEWORK.items() if name in frameworks), NO_FRAMEWORK))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.language import tr, tr_plural
 from core.pythons.cache import ProbeCache
 from core.pythons.python_info import MIN_FOR_SCRIPTS, TIMEOUT_S, PythonInfo, PythonProbe, parse_info
 from core.scripts.analysis import FRAMEWORKS, ScriptAnalysis
@@ -101,19 +102,26 @@ def _ask(
 
 
 def _gone(working: Path) -> str:
-    what = "is not a folder" if os.path.lexists(working) else "does not exist"
-    return f"The working folder {working} {what}. Choose another."
+    if os.path.lexists(working):
+        return tr("The working folder {folder} is not a folder. Choose another.", folder=working)
+    return tr("The working folder {folder} does not exist. Choose another.", folder=working)
 
 
 def _syntax_error(script: ScriptAnalysis, path: str, python: PythonInfo, error: Mapping[str, Any]) -> str:
     inside = path.startswith(f"{script.folder}/")
     name = script.name if path == script.file else os.path.relpath(path, script.folder) if inside else path
     line, words = error.get("line"), str(error.get("words") or "").rstrip(".")
-    where = f" in line {line}" if line else ""
-    return (
-        f"{name} has a syntax error{where}: {words} ({python.title}). "
-        "Correct it, or choose the Python that it was written for."
-    )
+    if line:
+        fault = tr(
+            "{name} has a syntax error in line {line}: {words} ({python}).",
+            name=name,
+            line=line,
+            words=words,
+            python=python.title,
+        )
+    else:
+        fault = tr("{name} has a syntax error: {words} ({python}).", name=name, words=words, python=python.title)
+    return f"{fault} {tr('Correct it, or choose the Python that it was written for.')}"
 
 
 def _nearby(missing: Sequence[str], folder: Path, working: Path) -> dict[str, Path]:
@@ -131,8 +139,14 @@ def _is_in(name: str, folder: Path) -> bool:
 def _not_on_path(name: str, near: Mapping[str, Path]) -> list[str]:
     """Return a sentence for each module that exists but is not on the program's path."""
     return [
-        f"{name} needs the module {each}, which is in {folder}, but Python will not search there. "
-        f"Set PYTHONPATH={shlex.quote(str(folder))} for it, or run it as a module, with that working folder."
+        tr(
+            "{name} needs the module {module}, which is in {folder}, but Python will not search there. "
+            "Set PYTHONPATH={path} for it, or run it as a module, with that working folder.",
+            name=name,
+            module=each,
+            folder=folder,
+            path=shlex.quote(str(folder)),
+        )
         for each, folder in near.items()
     ]
 
@@ -143,15 +157,33 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
     packages = [each for each in missing if each not in own and each not in near]
     found = []
     if packages:
-        them = "it" if len(packages) == 1 else "them"
         found.append(
-            f"{name} needs the {_named('package', packages)}, which {python.title} at {python.path} does not have. "
-            f"Install {them} ({_install(packages, python)}), or choose another Python."
+            tr_plural(
+                "{name} needs the package {packages}, which {title} at {python} does not have. "
+                "Install it ({install}), or choose another Python.",
+                "{name} needs the packages {packages}, which {title} at {python} does not have. "
+                "Install them ({install}), or choose another Python.",
+                len(packages),
+                name=name,
+                packages=join_names(packages),
+                title=python.title,
+                python=python.path,
+                install=_install(packages, python),
+            )
         )
     if own:
         found.append(
-            f"{name} needs the {_named('module', own)} of another Python's standard library, which {python.title} at "
-            f"{python.path} does not have. Choose an earlier or a later Python."
+            tr_plural(
+                "{name} needs the module {modules} of another Python's standard library, which {title} at {python} "
+                "does not have. Choose an earlier or a later Python.",
+                "{name} needs the modules {modules} of another Python's standard library, which {title} at {python} "
+                "does not have. Choose an earlier or a later Python.",
+                len(own),
+                name=name,
+                modules=join_names(own),
+                title=python.title,
+                python=python.path,
+            )
         )
     return found
 
@@ -160,7 +192,3 @@ def _install(packages: Sequence[str], python: PythonInfo) -> str:
     names = " ".join(DISTRIBUTIONS.get(each, each) for each in packages)
     path = shlex.quote(python.path)
     return f"{path} -m pip install {names}" if python.pip else f"uv pip install --python {path} {names}"
-
-
-def _named(what: str, names: Sequence[str]) -> str:
-    return f"{what}{'s' if len(names) > 1 else ''} {join_names(names)}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.scripts.syntax import Import, Usage, imports
 
 if TYPE_CHECKING:
@@ -47,26 +48,36 @@ def read(path: Path) -> bytes:
     name = path.name
     try:
         if not path.is_file():
-            raise ValueError(f"{path} is not a file. Name a Python program.")
+            raise ValueError(tr("{path} is not a file. Name a Python program.", path=path))
         if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"{name} is larger than 16 MB, so it is not a program. Name a Python program.")
+            raise ValueError(
+                tr("{name} is larger than 16 MB, so it is not a program. Name a Python program.", name=name)
+            )
         data = path.read_bytes()
     except OSError as error:
         raise ValueError(_unreadable(path, error)) from error
     if b"\0" in data:
-        raise ValueError(f"{name} is not a text file: it contains NUL bytes. Name a Python program.")
+        raise ValueError(tr("{name} is not a text file: it contains NUL bytes. Name a Python program.", name=name))
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise ValueError(
-            f"Python cannot decode {name}: {error}. Save it as UTF-8, or name its encoding in its first line."
+            tr(
+                "Python cannot decode {name}: {error}. Save it as UTF-8, or name its encoding in its first line.",
+                name=name,
+                error=error,
+            )
         ) from error
     return data
 
 
 def _unreadable(path: Path, error: OSError) -> str:
-    return f"{path} cannot be read: {error.strerror}. Make it readable, or name another script."
+    return tr(
+        "{path} cannot be read: {strerror}. Make it readable, or name another script.",
+        path=path,
+        strerror=error.strerror,
+    )
 
 
 def source_of(path: Path, package: tuple[str, ...], *, needed: bool) -> SourceFile:
@@ -89,7 +100,7 @@ def _parsed(path: Path, changed_ns: int, size_bytes: int) -> tuple[tuple[Import,
         try:
             tree = ast.parse(data)
         except (RecursionError, MemoryError) as error:
-            raise SyntaxError("it is nested too deeply") from error
+            raise SyntaxError(tr("it is nested too deeply")) from error
     return tuple(imports(tree)), Usage(tree)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from core.language import tr, tr_noop
 from core.schema.events import EPOCH
 from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings, note_slowdown
 from core.series.interruptions import Resumes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_SERIES = 2000
 """Metrics, and devices, of a run that are kept: a planted file may name a million."""
-TOO_MANY = f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
+TOO_MANY = tr_noop("The run has more than {count} metrics or devices; the others are missing.")
 MAX_REWINDS = 1000
 """Times that a run is rewound: once whenever it is resumed; a planted file may say so a million times."""
 
@@ -229,7 +230,7 @@ class RunSeries:
         """Return whether there are too many series for another one, and note then that it is missing."""
         full = name not in kept and len(kept) >= MAX_SERIES
         if full:
-            self.notice = TOO_MANY
+            self.notice = tr(TOO_MANY, count=MAX_SERIES)
         return full
 
     def _add_released_memory(self, event: Mapping[str, Any]) -> None:

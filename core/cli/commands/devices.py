@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.cli.commands.common import survey
 from core.cli.output import say_rows, warn
-from core.language import tr
+from core.language import tr, tr_stored
 from core.runs.device_use import DeviceUse, devices_in_use, use_sentences
 from core.text import first_names, join_names
 from core.units import size
@@ -47,7 +47,7 @@ def devices(options: Namespace) -> int:
             "utilisation": _percent(sample), "held by": ", ".join(_users(use)) or None, "note": _note(device, sample),
         })  # fmt: skip
     if found.banner:
-        warn(found.banner)
+        warn(tr_stored(found.banner))
     columns = ("device", "name", "memory", "utilisation", "held by")
     noted = any(each["note"] for each in shown)
     return say_rows(options, rows if options.json else shown, (*columns, "note") if noted else columns)
@@ -106,5 +106,6 @@ def _percent(sample: Sample | None) -> str | None:
 
 def _note(device: Device, sample: Sample | None) -> str | None:
     """Return why the device cannot be read or used for training; None if it can."""
-    asleep = "asleep" if sample and sample.asleep else None
-    return (sample.lost if sample else None) or device.blocked or asleep
+    if why := (sample.lost if sample else None) or device.blocked:
+        return tr_stored(why)
+    return tr("asleep") if sample and sample.asleep else None

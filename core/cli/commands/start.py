@@ -160,10 +160,10 @@ def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None
 def _driver_messages(spec: RunSpec, found: Survey) -> list[str]:
     """Return what the drivers report that may explain why devices of the spec, or all devices, are not listed."""
     if not spec.devices:
-        return [found.banner] if found.banner and not found.devices else []
+        return [tr_stored(found.banner)] if found.banner and not found.devices else []
     present = {device.id for device in found.devices}
     unknown = [name for name in spec.devices if name not in present]
-    return [message for name in unknown for message in _messages_about(name, found)]
+    return [tr_stored(message) for name in unknown for message in _messages_about(name, found)]
 
 
 def _messages_about(name: str, found: Survey) -> list[str]:

@@ -10,6 +10,7 @@ import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 from core.devices.device import Process, Sample
 from core.devices.nvidia.nvml import MIG_READINGS, NEVER, NOT_NOW, READINGS, words
 from core.devices.reader import Tier
+from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -67,9 +68,11 @@ class Card:
         self._handle = None
         self._values.clear()
         self._retry_at = time.monotonic() + self._options.retry_s
-        self._lost = (
-            f"{self.device.label} does not answer: the driver says “{words(error)}”. "
-            f"It is asked again every {self._options.retry_s:g} s."
+        self._lost = tr(
+            "{label} does not answer: the driver says “{words}”. It is asked again every {seconds:g} s.",
+            label=self.device.label,
+            words=words(error),
+            seconds=self._options.retry_s,
         )
 
     def _refresh(self, due: Sequence[NvmlReading]) -> None:

@@ -13,6 +13,7 @@ import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from core.devices.device import Device
 from core.devices.reader import KERNEL_LOG, DriverError, Tier
+from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -46,10 +47,10 @@ NO_SUCH = frozenset({
 """Errors for a MIG device that does not exist: an index may be free, and a device may be removed at any time."""
 
 REMEDIES = {
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "Load the driver (modprobe nvidia), or reboot.",
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "It was updated while in use: reboot, or reload the driver.",
-    pynvml.NVML_ERROR_NO_PERMISSION: "Ask for the right to open /dev/nvidia* (often the group video).",
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "Install libnvidia-ml.so.1, which comes with the driver.",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: tr_noop("Load the driver (modprobe nvidia), or reboot."),
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: tr_noop("It was updated while in use: reboot, or reload the driver."),
+    pynvml.NVML_ERROR_NO_PERMISSION: tr_noop("Ask for the right to open /dev/nvidia* (often the group video)."),
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: tr_noop("Install libnvidia-ml.so.1, which comes with the driver."),
 }
 INTEGRATED = ("GB10", "N1X", "Orin", "Thor", "Tegra", "Xavier")
 """Parts of the names of GPUs without own memory; some drivers report a part of the host's memory as theirs."""
@@ -57,14 +58,14 @@ NO_MEMORY = "no memory of its own"
 MIG_MODE_ON = 1
 
 CLOCK_REASONS = (
-    (pynvml.nvmlClocksThrottleReasonSwPowerCap, "power limit"),
-    (pynvml.nvmlClocksThrottleReasonHwSlowdown, "hardware slowdown"),
-    (pynvml.nvmlClocksThrottleReasonSwThermalSlowdown, "too hot"),
-    (pynvml.nvmlClocksThrottleReasonHwThermalSlowdown, "far too hot"),
-    (pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown, "power supply"),
-    (pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting, "clocks set by the user"),
-    (pynvml.nvmlClocksThrottleReasonSyncBoost, "kept in step with other GPUs"),
-    (pynvml.nvmlClocksThrottleReasonDisplayClockSetting, "display setting"),
+    (pynvml.nvmlClocksThrottleReasonSwPowerCap, tr_noop("power limit")),
+    (pynvml.nvmlClocksThrottleReasonHwSlowdown, tr_noop("hardware slowdown")),
+    (pynvml.nvmlClocksThrottleReasonSwThermalSlowdown, tr_noop("too hot")),
+    (pynvml.nvmlClocksThrottleReasonHwThermalSlowdown, tr_noop("far too hot")),
+    (pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown, tr_noop("power supply")),
+    (pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting, tr_noop("clocks set by the user")),
+    (pynvml.nvmlClocksThrottleReasonSyncBoost, tr_noop("kept in step with other GPUs")),
+    (pynvml.nvmlClocksThrottleReasonDisplayClockSetting, tr_noop("display setting")),
 )
 """Reasons for low clocks. Being idle is left out."""
 
@@ -194,10 +195,12 @@ def in_mig_mode(handle: Handle) -> bool:
 
 def with_mig_mode(gpu: Device, index: int, on: bool) -> Device:
     """Return the GPU, blocked if its MIG mode is on."""
-    sentence = (
-        f"{gpu.label} is in MIG mode and cannot be used as a whole: tick a MIG device of it. "
-        f"Where none is listed, make one (nvidia-smi mig -i {index} -cgi ... -C), "
-        f"or switch the mode off (nvidia-smi -i {index} -mig 0)."
+    sentence = tr(
+        "{label} is in MIG mode and cannot be used as a whole: tick a MIG device of it. "
+        "Where none is listed, make one (nvidia-smi mig -i {index} -cgi ... -C), "
+        "or switch the mode off (nvidia-smi -i {index} -mig 0).",
+        label=gpu.label,
+        index=index,
     )
     return replace(gpu, blocked=sentence if on else None)
 
@@ -304,4 +307,10 @@ def words(error: pynvml.NVMLError) -> str:
 
 def driver_error(error: pynvml.NVMLError) -> DriverError:
     """Return an error of the driver as a sentence, with its remedy."""
-    return DriverError(f"The NVIDIA driver cannot be asked: “{words(error)}”. {REMEDIES.get(error.value, KERNEL_LOG)}")
+    return DriverError(
+        tr(
+            "The NVIDIA driver cannot be asked: “{words}”. {remedy}",
+            words=words(error),
+            remedy=tr(REMEDIES.get(error.value, KERNEL_LOG)),
+        )
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.devices.device import ASLEEP_PREFIX, Device
+from core.language import tr
 
 SYSFS = Path("/sys/bus/pci/devices")
 GPUS = Path("/proc/driver/nvidia/gpus")
@@ -69,8 +70,11 @@ def unwoken(address: str, paths: PciPaths) -> Device:
         name=_model(address, paths) or "NVIDIA GPU",
         pci_bus_id=address,
         blocked=(
-            f"{label} is asleep and was not woken up to be listed. "
-            "To use it, wake it up: start a program that uses it, such as nvidia-smi."
+            tr(
+                "{label} is asleep and was not woken up to be listed. "
+                "To use it, wake it up: start a program that uses it, such as nvidia-smi.",
+                label=label,
+            )
         ),
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.devices.reader import KERNEL_LOG
 from core.errors import RunError
+from core.language import tr
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
@@ -37,13 +38,24 @@ def check(
     shown = visible(environment, python=python, timeout_s=timeout_s)
     if [plain(each) for each in shown] == [plain(each) for each in ids]:
         return
-    same = sorted(map(plain, shown)) == sorted(map(plain, ids))
-    raise RunError(
-        f"The CUDA driver would not show this run the chosen GPUs{' in the chosen order' * same}: "
-        f"chosen: {_list(ids)}; shown: {_list(shown)}. "
+    if sorted(map(plain, shown)) == sorted(map(plain, ids)):
+        what = tr(
+            "The CUDA driver would not show this run the chosen GPUs in the chosen order: "
+            "chosen: {chosen}; shown: {shown}.",
+            chosen=_list(ids),
+            shown=_list(shown),
+        )
+    else:
+        what = tr(
+            "The CUDA driver would not show this run the chosen GPUs: chosen: {chosen}; shown: {shown}.",
+            chosen=_list(ids),
+            shown=_list(shown),
+        )
+    remedy = tr(
         "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a "
         "cluster (nvidia-smi -L lists them), or choose other GPUs."
     )
+    raise RunError(f"{what} {remedy}")
 
 
 def order(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:
@@ -65,8 +77,12 @@ def numbers(
     missing = [each for each in ids if plain(each) not in number_of]
     if missing:
         raise RunError(
-            f"The CUDA driver has no number for {_list(missing)}, only for {_list(found)}. "
-            "Let the run name its GPUs by UUID, or choose other GPUs."
+            tr(
+                "The CUDA driver has no number for {missing}, only for {found}. "
+                "Let the run name its GPUs by UUID, or choose other GPUs.",
+                missing=_list(missing),
+                found=_list(found),
+            )
         )
     return {each: number_of[plain(each)] for each in ids}
 
@@ -78,11 +94,25 @@ def visible(environment: Mapping[str, str], *, python: str = sys.executable, tim
         return [str(uuid) for uuid in answer["uuids"]]
     if "missing" in answer:
         raise RunError(
-            f"The CUDA driver's library cannot be used, so nothing can train on a GPU: {answer['missing']}. "
-            "Install libcuda.so.1, which comes with the NVIDIA driver (in a container: its “compute” capability)."
+            tr(
+                "The CUDA driver's library cannot be used, so nothing can train on a GPU: {error}. "
+                "Install libcuda.so.1, which comes with the NVIDIA driver (in a container: its “compute” capability).",
+                error=answer["missing"],
+            )
         )
-    words = f"“{answer['words']}” ({answer['call']}, error {answer['code']})"
-    raise RunError(f"The CUDA driver cannot say which GPUs this run would see: {words}. {KERNEL_LOG}")
+    words = tr(
+        "“{words}” ({call}, error {code})",
+        words=answer["words"],
+        call=answer["call"],
+        code=answer["code"],
+    )
+    raise RunError(
+        tr(
+            "The CUDA driver cannot say which GPUs this run would see: {words}. {remedy}",
+            words=words,
+            remedy=tr(KERNEL_LOG),
+        )
+    )
 
 
 def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[str, Any]:
@@ -91,7 +121,11 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
         process = HelperProcess(command, environment=environment)
     except OSError as error:
         raise RunError(
-            f"The interpreter {python} could not be started to ask which GPUs it will see: {error.strerror}."
+            tr(
+                "The interpreter {python} could not be started to ask which GPUs it will see: {strerror}.",
+                python=python,
+                strerror=error.strerror,
+            )
         ) from error
     with process:
         try:
@@ -99,12 +133,20 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
             answer: dict[str, Any] = json.loads(process.output)
         except TimeoutError:
             raise RunError(
-                f"The CUDA driver did not answer within {timeout_s:g} s which GPUs this run would see. {KERNEL_LOG}"
+                tr(
+                    "The CUDA driver did not answer within {seconds:g} s which GPUs this run would see. {remedy}",
+                    seconds=timeout_s,
+                    remedy=tr(KERNEL_LOG),
+                )
             ) from None
         except ValueError:
-            how = process.ending() or "no answer"
+            how = process.ending() or tr("no answer")
             raise RunError(
-                f"The process that asks the CUDA driver which GPUs this run would see ended with {how}. {KERNEL_LOG}"
+                tr(
+                    "The process that asks the CUDA driver which GPUs this run would see ended with {how}. {remedy}",
+                    how=how,
+                    remedy=tr(KERNEL_LOG),
+                )
             ) from None
     return answer
 

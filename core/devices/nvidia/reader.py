@@ -28,6 +28,7 @@ from core.devices.nvidia.nvml import (
 from core.devices.nvidia.power import PciPaths, PowerState, addresses, sleepers, unwoken
 from core.devices.nvidia.visibility import VisibleDevices
 from core.devices.reader import KERNEL_LOG, DriverError, NoDevices, Options
+from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -161,7 +162,12 @@ class NvidiaReader:
             self._options.report_alive()
             self._add(describe(index, handle, self._options.report_alive), handle, (index, WHOLE))
         except pynvml.NVMLError as error:
-            return f"GPU {index} cannot be listed: the driver says “{words(error)}”. {KERNEL_LOG}"
+            return tr(
+                "GPU {index} cannot be listed: the driver says “{words}”. {remedy}",
+                index=index,
+                words=words(error),
+                remedy=tr(KERNEL_LOG),
+            )
         return None
 
     def _list_by_address(self, sleeping: Collection[str]) -> list[str | None]:
@@ -180,7 +186,12 @@ class NvidiaReader:
         except pynvml.NVMLError as error:
             if error.value in NO_SUCH:
                 return None  # a container shows more GPUs on the bus than it may use
-            return f"GPU at {address} cannot be listed: the driver says “{words(error)}”. {KERNEL_LOG}"
+            return tr(
+                "GPU at {address} cannot be listed: the driver says “{words}”. {remedy}",
+                address=address,
+                words=words(error),
+                remedy=tr(KERNEL_LOG),
+            )
         return None
 
     def _list_mig_devices(self) -> None:

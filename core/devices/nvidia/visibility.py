@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from core.devices.nvidia import preflight
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.errors import RunError
+from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,9 +76,14 @@ class VisibleDevices:
                 answer = _let_sleep() if asleep else self._ask(self._environment)
             except RunError as error:
                 self._retry_at = time.monotonic() + RETRY_S
-                self.banner = (
-                    f"{VISIBLE}={value} is set, and its GPUs could not be determined: {error} "
-                    f"All are offered; set {ORDER}={BY_BUS}, or name the GPUs in it by UUID."
+                self.banner = tr(
+                    "{variable}={value} is set, and its GPUs could not be determined: {error} "
+                    "All are offered; set {order}={by_bus}, or name the GPUs in it by UUID.",
+                    variable=VISIBLE,
+                    value=value,
+                    error=error,
+                    order=ORDER,
+                    by_bus=BY_BUS,
                 )
                 return {}
             shown = {preflight.plain(uuid) for uuid in answer}
@@ -138,15 +144,31 @@ def _number(entry: str) -> int | None:
 
 
 def _sentence(device: Device, value: str, bad_entry: str | None) -> str:
-    what = f"{VISIBLE}={value}" if value else f"{VISIBLE}, which is set and empty,"
-    sentence = f"{device.label} is hidden by {what} in the environment that Trainyard was started in. "
+    if value:
+        sentence = tr(
+            "{label} is hidden by {variable}={value} in the environment that Trainyard was started in.",
+            label=device.label,
+            variable=VISIBLE,
+            value=value,
+        )
+    else:
+        sentence = tr(
+            "{label} is hidden by {variable}, which is set and empty, in the environment that Trainyard was "
+            "started in.",
+            label=device.label,
+            variable=VISIBLE,
+        )
     if bad_entry and bad_entry != "-1":
-        sentence += f"(Its entry “{bad_entry}” is not a GPU here, or is repeated, and CUDA ignores the rest.) "
-    return f"{sentence}Start Trainyard with another value, or without the variable, to use this device."
+        ignored = tr(
+            "(Its entry “{entry}” is not a GPU here, or is repeated, and CUDA ignores the rest.)", entry=bad_entry
+        )
+        sentence = f"{sentence} {ignored}"
+    remedy = tr("Start Trainyard with another value, or without the variable, to use this device.")
+    return f"{sentence} {remedy}"
 
 
 def _let_sleep() -> NoReturn:
-    raise RunError("A GPU is asleep, and the CUDA driver would wake it up to answer.")
+    raise RunError(tr("A GPU is asleep, and the CUDA driver would wake it up to answer."))
 
 
 def _ask(environment: Mapping[str, str]) -> list[str]:
