@@ -66,7 +66,8 @@ def use(code: str) -> None:
     try:
         _chosen = None if code == ENGLISH else _load(code)
     except OSError:
-        message = f"There is no translation into {code!r}. Choose one of: {', '.join(available())}."
+        names = ", ".join(available())
+        message = tr("There is no translation into {code!r}. Choose one of: {names}.", code=code, names=names)
         raise ValueError(message) from None
     _chosen_code = code
     _translate_stored.cache_clear()
@@ -112,6 +113,8 @@ _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?:;…])(\s+)")
 _END_OF_SENTENCE = re.compile(r"[.!?…]\s")
 _MIN_LETTERS = 3
 """Letters outside its fields that a template needs: one with fewer would fit everything."""
+_MIN_LETTERS_OF_SENTENCE = 8
+"""Letters that a template between two fields needs to be a sentence."""
 _MAX_SENTENCES = 20
 """Sentences of a text up to which sequences of them are tried."""
 _NESTED = 2
@@ -154,8 +157,8 @@ def _translate_sentences(text: str, depth: int) -> tuple[str, bool]:
 
 def _fit(text: str, depth: int) -> str | None:
     """Return the translation by the template that fits the whole text; None if none does."""
-    for pattern, names, translated in _templates():
-        match = pattern.fullmatch(text)
+    for pattern, names, translated, is_part in _templates():
+        match = None if is_part and depth == _NESTED else pattern.fullmatch(text)
         if match is None:
             continue
         values = [_translate_sentences(value, depth - 1) if depth else (value, False) for value in match.groups()]
@@ -171,8 +174,11 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=1)
-def _templates() -> list[tuple[re.Pattern[str], list[str], str]]:
-    """Return the pattern of each template, the names of its groups, and its translation: the most specific first."""
+def _templates() -> list[tuple[re.Pattern[str], list[str], str, bool]]:
+    """Return the pattern of each template, the names of its groups, and its translation: the most specific first.
+
+    The last value: whether only a part of a sentence is compared with it, as `{first} and {final}` would fit too much.
+    """
     assert _chosen is not None
     rows = []
     for identifier in _identifiers(FOLDER / _chosen_code / "LC_MESSAGES" / f"{DOMAIN}.mo"):
@@ -184,9 +190,10 @@ def _templates() -> list[tuple[re.Pattern[str], list[str], str]]:
         letters = sum(map(str.isalpha, _FIELD.sub("", template)))
         if letters >= _MIN_LETTERS:
             pattern, names = _pattern(template)
-            found.append((len(names), letters, pattern, names, translated))
+            is_part = template.startswith("{") and template.endswith("}") and letters < _MIN_LETTERS_OF_SENTENCE
+            found.append((len(names), letters, pattern, names, translated, is_part))
     found.sort(key=lambda row: (row[0] > 0, -row[1]))
-    return [(pattern, names, translated) for _, _, pattern, names, translated in found]
+    return [row[2:] for row in found]
 
 
 def _pattern(template: str) -> tuple[re.Pattern[str], list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import FRAMEWORKS, Framework
 from core.catalog.frameworks import framework as framework_row
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
 from core.text import join_names
 from resources import ROOT
@@ -74,11 +74,19 @@ class RecipeFile:
         gets = 1 if row.id == "pytorch" else 0
         if needs is None or len(needs) <= gets or not self.imports & set(row.imports):
             return
-        given = "with the parameters of the model" if gets else "without arguments"
-        raise ValueError(
-            f"optimizer() of {self.path} needs {join_names(needs)}, but it is called {given}. "
-            "Give each of its other parameters a default."
-        )
+        if gets:
+            called = tr(
+                "optimizer() of {path} needs {names}, but it is called with the parameters of the model.",
+                path=self.path,
+                names=join_names(needs),
+            )
+        else:
+            called = tr(
+                "optimizer() of {path} needs {names}, but it is called without arguments.",
+                path=self.path,
+                names=join_names(needs),
+            )
+        raise ValueError(f"{called} {tr('Give each of its other parameters a default.')}")
 
     def with_settings(self, texts: Mapping[str, SettingValue]) -> Recipe:
         """Return the recipe with these settings. A text is converted to the type of the setting's default.
@@ -186,8 +194,8 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
                 "A recipe needs {required_functions}. "
                 "If it is a program that trains by itself, run it as it is: trainyard run --script {path}",
                 path=path,
-                missing=" and no function ".join(f"{name}()" for name in missing),
-                required_functions=" and ".join(f"{name}()" for name in REQUIRED_FUNCTIONS),
+                missing=tr(" and no function ").join(f"{name}()" for name in missing),
+                required_functions=tr(" and ").join(f"{name}()" for name in REQUIRED_FUNCTIONS),
             )
         )
     for node in functions.values():
@@ -280,7 +288,7 @@ def _merged(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, S
 
 
 _CALLED_WITHOUT_ARGUMENTS = frozenset({"model", "train_data", "val_data", "loss", "metrics"})
-_MUST_RETURN = {"loss": "the loss function", "metrics": "a dict of functions"}
+_MUST_RETURN = {"loss": tr_noop("the loss function"), "metrics": tr_noop("a dict of functions")}
 """What a function must return that is often written as the thing itself."""
 
 
@@ -289,14 +297,27 @@ def _check_signature(path: Path, node: ast.FunctionDef) -> None:
     needs = _needed(node)
     if node.name not in _CALLED_WITHOUT_ARGUMENTS or set(needs) <= set(RUN_KEYWORDS):
         return
-    where = f"{node.name}() in {path}, line {node.lineno},"
     if node.name in _MUST_RETURN:
         raise ValueError(
-            f"{where} must return {_MUST_RETURN[node.name]}; it was written as the function itself, which needs "
-            f"{join_names(needs)}. Put that function inside {node.name}() and return it."
+            tr(
+                "{function}() in {path}, line {line}, must return {returned}; it was written as the function itself, "
+                "which needs {names}. Put that function inside {function}() and return it.",
+                function=node.name,
+                path=path,
+                line=node.lineno,
+                returned=tr(_MUST_RETURN[node.name]),
+                names=join_names(needs),
+            )
         )
     raise ValueError(
-        f"{where} needs {join_names(needs)}, but it is called without arguments. Give each of its parameters a default."
+        tr(
+            "{function}() in {path}, line {line}, needs {names}, but it is called without arguments. "
+            "Give each of its parameters a default.",
+            function=node.name,
+            path=path,
+            line=node.lineno,
+            names=join_names(needs),
+        )
     )
 
 
@@ -309,8 +330,13 @@ def _check_loss(path: Path, tree: ast.Module) -> None:
         name = made.attr if isinstance(made, ast.Attribute) else made.id if isinstance(made, ast.Name) else ""
         if name[:1].isupper() and any(isinstance(each, ast.Name) and each.id == "loss" for each in node.targets):
             raise ValueError(
-                f"loss in {path}, line {node.lineno}, is a {name} and not a function. "
-                f"Write: def loss(): return {ast.unparse(node.value)}"
+                tr(
+                    "loss in {path}, line {line}, is a {kind} and not a function. Write: def loss(): return {code}",
+                    path=path,
+                    line=node.lineno,
+                    kind=name,
+                    code=ast.unparse(node.value),
+                )
             )
 
 

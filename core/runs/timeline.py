@@ -334,7 +334,7 @@ class Timeline:
         if self._state is RunState.PAUSED:
             self._add(event["t"], tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
         elif self._state is RunState.FAILED:
-            error = str(event.get("error") or "Training ended with an error.")
+            error = str(event.get("error") or tr_noop("Training ended with an error."))
             self._add(event["t"], tr_stored(error), "bad")
         else:
             self._add(event["t"], tr(ENDINGS[self._state]))

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..language import tr_noop
 from ..schema import checkpoint
 from ..schema.files import FULL
 from ..schema.settings import RUN_KEYWORDS
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
 """The package that exports a framework's models. TensorFlow and Keras both train Keras models."""
-GONE = "Checkpoint {} was replaced by newer ones before it could be read. Export again, or pause the run first."
+GONE = tr_noop(
+    "Checkpoint {checkpoint} was replaced by newer ones before it could be read. Export again, or pause the run first."
+)
 """An active run keeps only its last checkpoints, and a framework takes seconds to load."""
 MIN_BYTES = 64 * 1024
 """A disk with fewer free bytes counts as full."""
@@ -44,7 +47,7 @@ def main(request_json: str) -> int:
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the outer border: user code may raise anything)
         traceback.print_exception(error)
         source = Path(request["checkpoint"])
-        sentence = _sentence(error) if source.exists() else GONE.format(source.name)
+        sentence = _sentence(error) if source.exists() else GONE.format(checkpoint=source.name)
         reply = {"error": sentence, "full": _is_full(Path(request["folder"]), error)}
     answer.write_text(json.dumps(reply), encoding="utf-8")
     return 1 if "error" in reply else 0

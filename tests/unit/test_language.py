@@ -9,7 +9,10 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
 from core import language
+from core.cli.output import release_lines
 from core.language import from_environment, tr, tr_plural, tr_stored
+from core.runs.facts import RunFacts
+from core.runs.verdicts import Release, Verdict, release_fields
 
 PO = r"""
 msgid ""
@@ -35,6 +38,18 @@ msgstr "第 {step} 步的损失为 {loss:.2g}。训练继续。"
 msgid "{count} device"
 msgid_plural "{count} devices"
 msgstr[0] "{count} 台设备"
+
+msgid "{first} and {final}"
+msgstr "{first}和{final}"
+
+msgid "held by this run"
+msgstr "被本次运行占用"
+
+msgid "{label} is still held by this run: {names}."
+msgstr "本次运行仍占用 {label}：{names}。"
+
+msgid "{what} came back{when}."
+msgstr "{what}{when}已归还。"
 
 msgid "{{braces}} of {name}"
 msgstr "{name} 的 {{braces}}"
@@ -88,6 +103,10 @@ def test_sentences_of_this_process_are_translated():
             "完成：运行 a。 Something else happened. 训练正在进行。",
         ),
         ("3 devices", "3 台设备"),
+        ("GPU 0 is still held by this run: pid 7 a; pid 8 b.", "本次运行仍占用 GPU 0：pid 7 a; pid 8 b。"),
+        ("Kim is held by this run and that.", "Kim is held by this run and that."),
+        ("GPU 0 and GPU 1 is still held by this run: pid 7.", "本次运行仍占用 GPU 0和GPU 1：pid 7。"),
+        ("The memory came back.", "The memory已归还。"),  # a part of the template is left out
         ("{braces} of a run", "a run 的 {braces}"),
         ("Run {name} is (.*).", "(.*)：运行 {name}。"),
         ("", ""),
@@ -97,6 +116,19 @@ def test_sentences_of_this_process_are_translated():
 def test_sentences_of_a_run_are_recognised_and_translated(stored, shown):
     """They were written in English, with their values filled in."""
     assert tr_stored(stored) == shown
+
+
+@pytest.mark.usefixtures("in_test_language")
+def test_command_line_translates_what_a_run_stored():
+    sentence = "GPU 0 is still held by this run: pid 7 a."
+    release = Release(
+        device_id="gpu:0", verdict=Verdict.HELD_BY_RUN, before_bytes=None, peak_bytes=None, after_bytes=None,
+        seconds=1.0, sentence=sentence,
+    )  # fmt: skip
+    first, second = release_lines(RunFacts(releases={"gpu:0": release}))
+    assert "被本次运行占用" in first
+    assert second == "  本次运行仍占用 GPU 0：pid 7 a。"
+    assert release_fields(release)["verdict"] == "held by this run", "events and `--json` are English"
 
 
 @pytest.mark.usefixtures("in_test_language")

@@ -68,7 +68,7 @@ def _loss_text(loss: RunLoss | None) -> str:
 
 def add_events(parser: ArgumentParser) -> None:
     """Add the option of `show`."""
-    parser.add_argument("--events", action="store_true", help="show what happened in the run, one line a thing")
+    parser.add_argument("--events", action="store_true", help=tr("show what happened in the run, one line a thing"))
 
 
 def add_name(parser: ArgumentParser) -> None:

@@ -1,0 +1,126 @@
+"""Every sentence of core that users read can be translated: it is passed through a function of `core.language`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+TWO_WORDS = re.compile(r"[A-Za-z]{2,}[,;:.]? +[A-Za-z]{2,}")
+TRANSLATING = {"tr", "tr_noop", "tr_plural"}
+MATCHING = {"compile", "search", "match", "fullmatch", "sub", "split", "has", "found", "startswith", "removeprefix"}
+LOGGING = {"debug", "info", "warning", "error", "exception"}
+
+PROGRAM = "a program, or a file that one reads"
+NAME = "the name of a device or an interpreter, by which runs and users know it"
+WORDS_OF_A_PROGRAM = "compared with what another program says"
+IDENTIFIER = "a value that is stored and compared, and translated where it is shown"
+EXEMPT = {
+    "core/catalog/interpreters.py": {"import sys; ": PROGRAM},
+    "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
+    "core/cli/commands/devices.py": {"held by": "the heading of a column, as in `--json`"},
+    "core/devices/device.py": {
+        "hardware slowdown": IDENTIFIER, "too hot": IDENTIFIER, "far too hot": IDENTIFIER, "power supply": IDENTIFIER,
+    },
+    "core/devices/nvidia/nvml.py": {"no memory of its own": IDENTIFIER, "numa node": IDENTIFIER},
+    "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
+    "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
+    "core/metrics/common/names.py": {"\n    batch ": PROGRAM, "\n    loss ": PROGRAM},
+    "core/metrics/common/reading.py": {"in this epoch": IDENTIFIER},
+    "core/pythons/discovery.py": {"mise or asdf": NAME},
+    "core/pythons/python_info.py": {"import sys\n": PROGRAM},
+    "core/runs/remedies.py": {"sudo ": PROGRAM},
+    "core/schema/spec.py": {"Mapping[str, ": IDENTIFIER},
+    "core/scripts/launch_signs.py": {"accelerate launch": NAME},
+    "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
+    "core/supervisor/jobs.py": {"Traceback (most recent call last):": WORDS_OF_A_PROGRAM},
+    "core/supervisor/slowdown.py": {"power supply": IDENTIFIER, "far too hot": IDENTIFIER, "too hot": IDENTIFIER},
+    "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
+    "core/system/installation.py": {"import sys; ": PROGRAM},
+    "core/worker/deadman.py": {"dead-man switch": "the name of a thread"},
+    "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
+    "core/worker/pytorch/export.py": {'"""Rebuild and load the trained model': PROGRAM},
+}  # fmt: skip
+"""By module: the beginnings of texts that stay English, each with the reason."""
+
+
+def _text(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return None
+
+
+def _is_shown_to_nobody(node: ast.AST, parent: ast.AST) -> bool:
+    """Return whether a text in `node` is a docstring, a pattern, or only compared, or is translated."""
+    if isinstance(parent, ast.Call):
+        name = parent.func.id if isinstance(parent.func, ast.Name) else getattr(parent.func, "attr", "")
+        return node in parent.args and name in TRANSLATING | MATCHING | LOGGING
+    if isinstance(parent, ast.ClassDef):  # the values of an enumeration
+        return isinstance(node, ast.Assign) and any(getattr(base, "id", "") == "Enum" for base in parent.bases)
+    is_docstring = isinstance(parent, ast.Expr) and isinstance(node, ast.Constant)
+    return is_docstring or isinstance(parent, ast.Compare) or (isinstance(parent, ast.Assert) and node is parent.msg)
+
+
+def _untranslated(source: str) -> Iterator[tuple[int, str]]:
+    """Return the texts that look like sentences and are not translated, with their lines."""
+    lines = source.splitlines()
+
+    def visit(node: ast.AST, parent: ast.AST) -> Iterator[tuple[int, str]]:
+        if _is_shown_to_nobody(node, parent):
+            return
+        children = ast.iter_child_nodes(node)
+        if isinstance(node, ast.expr) and (text := _text(node)) is not None:
+            is_raw = lines[node.lineno - 1].encode()[node.col_offset :].startswith(b"r")  # a pattern
+            if TWO_WORDS.search(text) and not is_raw:
+                yield node.lineno, text
+            children = (child for child in children if not isinstance(child, ast.Constant))
+        for child in children:
+            yield from visit(child, node)
+
+    tree = ast.parse(source)
+    yield from visit(tree, tree)
+
+
+def test_every_sentence_is_translated():
+    found, used = [], set()
+    for path in sorted((ROOT / "core").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        exempt = EXEMPT.get(name, {})
+        for line, text in _untranslated(path.read_text(encoding="utf-8")):
+            beginning = next((each for each in exempt if text.startswith(each)), None)
+            used.add((name, beginning))
+            if beginning is None:
+                found.append(f"{name}:{line}: {text[:80]!r}")
+    assert not found, "Pass these through `tr`, or exempt them with a reason:\n" + "\n".join(found)
+    unused = {(name, each) for name, texts in EXEMPT.items() for each in texts} - used
+    assert not unused, "These exemptions are no longer needed"
+
+
+@pytest.mark.parametrize(
+    ("source", "is_found"),
+    [
+        ("def f(): return 'The run is over.'", True),
+        ("def f(name): return f'{name} is over, try again'", True),
+        ("def f(): raise ValueError('The run is over.')", True),
+        ("def f(): say('The run is over.')", True),
+        ('def f(name, one): return f\'{name}{"" if one else " and several others"}\'', True),
+        ("TABLE = {'key': 'The run is over.'}", True),
+        ("def f(): return tr('The run is over.')", False),
+        ("def f(name): return tr('{name} is over already.', name=name)", False),
+        ("def f(): 'Return what there is.'", False),
+        ("def f(text): return 'out of memory' in text", False),
+        ("def f(log): log.info('The run is over.')", False),
+        ("def f(name): return tr('{name} ended.', name='a run of others')", True),
+    ],
+)
+def test_sentences_are_told_from_other_texts(source, is_found):
+    assert bool([*_untranslated(source)]) is is_found
