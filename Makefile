@@ -4,6 +4,7 @@
 # make soak        run what takes minutes for a single test
 # make lint        check style, types and imports
 # make bench       measure; results go to tests/benchmarks/results
+# make pictures    take the pictures of the documentation and of tests/window/test_pictures.py again
 # make clean       remove what these commands made
 #
 # `make run` installs the builds for NVIDIA GPUs if an NVIDIA driver is present. CUDA=1 or CUDA=0 overrides this.
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BUILDS := $(if $(filter 1,$(shell CUDA='$(CUDA)' sh resources/install/nvidia_driver.sh)),cuda,plain)
 
-.PHONY: run test test-fast soak lint bench clean
+.PHONY: run test test-fast soak lint bench pictures clean
 
 run: $(VENV)/run-$(BUILDS)
 	@$(BIN)/trainyard
@@ -40,6 +41,9 @@ lint: $(VENV)/dev
 
 bench: $(VENV)/test
 	$(BIN)/python -m tests.benchmarks
+
+pictures: $(VENV)/test
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m tests.pictures
 
 clean:
 	rm -rf $(VENV) $(TENSORFLOW) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,119 @@
+"""Open the window in the states of `scenes` and write pictures. Run as a process of its own: `take` does that."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtWidgets import QApplication
+
+    from gui.main_window import MainWindow
+
+    from .machine import Machine
+    from .references import Shot
+
+PATIENCE_S = 120.0
+ROOT = Path(__file__).parents[2]
+
+
+def take(shots: Sequence[Shot], folder: Path) -> None:
+    """Write these pictures, whole, into a folder. Takes about a second of one core for each state."""
+    from .machine import environment
+
+    for scale in sorted({shot.scale for shot in shots}):
+        work = folder / f"work-{scale}"
+        mine = [shot.name for shot in shots if shot.scale == scale]
+        command = [sys.executable, "-m", "tests.pictures.camera", str(folder), str(work), json.dumps(mine)]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment(work, scale), capture_output=True, text=True, check=False, timeout=600
+        )
+        assert not done.returncode, done.stderr
+
+
+def main() -> None:
+    """Take the pictures of one scale."""
+    from PySide6.QtWidgets import QApplication
+
+    from .machine import Machine
+    from .references import Shot
+
+    folder, work = Path(sys.argv[1]), Path(sys.argv[2])
+    shots = [Shot.named(name) for name in json.loads(sys.argv[3])]
+    time.tzset()
+    app = QApplication(["trainyard"])
+    app.setCursorFlashTime(0)
+    machine = Machine(work)
+    for name, group in groupby(sorted(shots, key=lambda shot: shot.scene), lambda shot: shot.scene):
+        _take_scene(app, machine, name, list(group), folder, work)
+    sys.stdout.flush()
+    os._exit(0)  # no thread of a window is waited for
+
+
+def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot], folder: Path, work: Path) -> None:
+    from PySide6.QtCore import QEvent
+
+    from gui.app import create_window
+    from gui.style import theme
+
+    from .scenes import SCENES
+
+    scene = next(scene for scene in SCENES if scene.name == name)
+    root = work / name / "runs"
+    root.mkdir(parents=True)
+    os.environ["TRAINYARD_CONFIG_DIR"] = str(work / name / "config")
+    scene.prepare(root, machine)
+    window = create_window(root)
+    window.services.poll_timer.stop()  # polled by hand from here on
+    window.show()
+    _settle(app, window)
+    scene.act(window)
+    _settle(app, window)
+    for shot in sorted(shots, key=lambda shot: shot.theme):
+        window.set_theme({"dark": theme.DARK, "light": theme.LIGHT}[shot.theme])
+        window.resize(*shot.size)
+        _settle(app, window)
+        assert window.size().toTuple() == shot.size, f"{shot.name}: {window.size()}"
+        assert window.grab().save(str(folder / f"{shot.name}.png")), shot.name
+    window.close()
+    window.deleteLater()
+    app.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # else every further theme is applied to it, too
+
+
+def _settle(app: QApplication, window: MainWindow) -> None:
+    """Go on until nothing is under way any more: checks, descriptions of processes, reading, drawing."""
+    deadline = time.monotonic() + PATIENCE_S
+    quiet = 0
+    while quiet < 3:
+        assert time.monotonic() < deadline, "the window does not come to rest"
+        window.services.run_list.poll(now=True)
+        window.poll()
+        app.processEvents()
+        quiet = 0 if _is_busy(window) else quiet + 1
+        time.sleep(0.02)
+    window.controllers.devices.show()
+    window.controllers.start.take_readings()
+    app.processEvents()
+
+
+def _is_busy(window: MainWindow) -> bool:
+    services, start = window.services, window.controllers.start
+    tasks = (services.process_scanner._scanning, services.process_scanner._describing, services.orphan_scanner._task,
+             start._preparing, start._installed, start._checker._task)  # fmt: skip
+    timers = (start._debounce, start._poll_timer)
+    return (
+        start.current_check is None or services.session.opening is not None
+        or any(task.busy for task in tasks) or any(timer.isActive() for timer in timers)
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Which pictures there are: each state at every size and in both themes, and at twice the scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+STATES = ("first-run", "ready", "starting", "running", "paused", "failed", "memory-held", "long-run", "machine")
+SIZES = ((900, 600), (1280, 800), (1480, 900), (2560, 1440))
+FOLDER = Path(__file__).with_name("references")
+QT_VERSION = FOLDER / "qt.txt"
+"""The version that drew the references."""
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "pictures"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shot:
+    """One picture."""
+
+    scene: str
+    size: tuple[int, int]
+    """In logical pixels."""
+    theme: str
+    scale: int = 1
+
+    @property
+    def name(self) -> str:
+        """`running_1480x900_dark_1`."""
+        return f"{self.scene}_{self.size[0]}x{self.size[1]}_{self.theme}_{self.scale}"
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the picture with a name."""
+        scene, size, theme, scale = name.split("_")
+        width, height = size.split("x")
+        return cls(scene=scene, size=(int(width), int(height)), theme=theme, scale=int(scale))
+
+
+def _theme(number: int) -> str:
+    return ("dark", "light")[number % 2]
+
+
+COMPARED = (
+    *(
+        Shot(scene=state, size=size, theme=_theme(row + column))
+        for row, state in enumerate(STATES)
+        for column, size in enumerate(SIZES)
+    ),
+    *(Shot(scene=state, size=SIZES[row % 2], theme=_theme(row), scale=2) for row, state in enumerate(STATES)),
+)
+IN_DOCUMENTATION = {
+    name: Shot(scene=state, size=SIZES[2], theme=theme)
+    for name, state, theme in (
+        ("running-dark", "running", "dark"), ("running-light", "running", "light"), ("ready", "ready", "light"),
+        ("failed", "failed", "dark"), ("memory-held", "memory-held", "light"),
+    )
+}  # fmt: skip
+"""By the name of the file."""

@@ -1,0 +1,92 @@
+"""The window looks as in the reference pictures: nine states, four widths, two themes, two scales.
+
+If a change is meant, `make pictures` writes the references and the pictures of the documentation again; look at them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtCore import qVersion
+
+from tests.nvml.standin import compiler
+from tests.pictures import images
+from tests.pictures.camera import take
+from tests.pictures.images import difference, read, reduced, write_difference
+from tests.pictures.references import COMPARED, DOCUMENTED, FOLDER, IN_DOCUMENTATION, QT_VERSION, SIZES, STATES, Shot
+
+FAILED = Path(__file__).parents[2] / "build" / "pictures"
+"""Where the pictures of a failed test are left."""
+MAX_REFERENCES, MAX_DOCUMENTED = 3_000_000, 150_000
+"""Bytes of all references together, and of one picture of the documentation."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _empty_folder():
+    shutil.rmtree(FAILED, ignore_errors=True)
+
+
+def differing(shot: Shot, taken: Path, expected: images.Picture) -> str:
+    """Return how a picture differs from a reduced one, or the empty string; leave the two pictures in `FAILED`."""
+    found = difference(reduced(read(taken), shot.scale), expected)
+    worst = float(found.max())
+    if worst <= 1:
+        return ""
+    FAILED.mkdir(parents=True, exist_ok=True)
+    shutil.copy(taken, FAILED / taken.name)
+    write_difference(found, FAILED / f"{taken.stem}_difference.png")
+    y, x = (int(each) * images.REDUCED for each in np.unravel_index(found.argmax(), found.shape))
+    return f"{shot.name}: it differs by {worst:.1f} times what is tolerated, most at x {x}, y {y}"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("scale", [1, 2])
+def test_window_looks_as_in_its_pictures(scale: int, tmp_path: Path) -> None:
+    if compiler() is None:
+        pytest.skip("no C compiler (cc or gcc), which builds the stand-in for the NVIDIA driver's library")
+    written = QT_VERSION.read_text().strip()
+    if written.rpartition(".")[0] != qVersion().rpartition(".")[0]:
+        pytest.skip(f"the references were made with Qt {written}, and each version draws a little otherwise")
+    compared = [shot for shot in COMPARED if shot.scale == scale]
+    documented = {name: shot for name, shot in IN_DOCUMENTATION.items() if shot.scale == scale}
+    take([*dict.fromkeys([*compared, *documented.values()])], tmp_path)
+    problems = [differing(shot, tmp_path / f"{shot.name}.png", read(FOLDER / f"{shot.name}.png")) for shot in compared]
+    for name, shot in documented.items():
+        file = DOCUMENTED / f"{name}.png"
+        found = differing(shot, tmp_path / f"{shot.name}.png", reduced(read(file), shot.scale))
+        problems.append(f"docs/pictures/{file.name} is old. {found}" if found else "")
+    found = [each for each in problems if each]
+    told = "\n".join(found)
+    assert not found, (
+        f"{told}\nThe pictures are in {FAILED}. If this is meant: make pictures, then look at all of them."
+    )
+
+
+def test_every_state_has_pictures_at_every_size_in_both_themes_and_scales() -> None:
+    assert {(shot.scene, shot.size) for shot in COMPARED if shot.scale == 1} == set(product(STATES, SIZES))
+    assert {(shot.scene, shot.theme) for shot in COMPARED} == set(product(STATES, ("dark", "light")))
+    assert {shot.scene for shot in COMPARED if shot.scale == 2} == set(STATES)
+    assert {path.stem for path in FOLDER.glob("*.png")} == {shot.name for shot in COMPARED}
+    assert {path.stem for path in DOCUMENTED.glob("*.png")} == set(IN_DOCUMENTATION)
+    assert {shot.scene for shot in IN_DOCUMENTATION.values()} <= set(STATES)
+
+
+def test_pictures_are_small() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.glob("*.png")) <= MAX_REFERENCES
+    assert max(path.stat().st_size for path in DOCUMENTED.glob("*.png")) <= MAX_DOCUMENTED
+
+
+def test_missing_word_and_other_ground_are_differences_and_a_softer_edge_is_none() -> None:
+    page = np.full((120, 200, 3), 28.0, np.float32)
+    page[40:52, 40:80:2] = 230.0  # strokes
+    without, softer = page.copy(), page.copy()
+    without[40:52, 68:80] = 28.0
+    softer[39, 40:80:2] = softer[52, 40:80:2] = 60.0
+    assert difference(reduced(page), reduced(without)).max() > 1
+    assert difference(reduced(page), reduced(page + 4)).max() > 1
+    assert difference(reduced(page), reduced(softer)).max() < 1
+    assert difference(reduced(page), reduced(page[:-8])).min() > 1  # another size
