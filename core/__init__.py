@@ -1,6 +1,7 @@
 """Trainyard without a window: runs, devices, strategies, the command line.
 
 - `errors`, `units`, `text`: the errors of a run, memory sizes, names joined in a sentence
+- `arrays`: numpy, loaded when it is first used
 - `language`: sentences in the language of the user
 - the packages, from top to bottom: see docs/architecture.md
 """

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAction, QIcon
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu
 
+from core import arrays
 from core.runs.states import state_info
 from gui.controllers.card_navigation import CardNavigation, next_stop
 from gui.controllers.device_controller import DeviceController
@@ -96,9 +97,9 @@ class MainWindow(QMainWindow):
         self.setFocus()  # on the window itself, so that no widget looks selected
         self._connect()
         self.controllers.run.show_run()
-        self.services.device_monitor.poll()
+        self.services.device_monitor.look()
         self.controllers.devices.show()  # so that the first frame has the devices
-        self.services.poll_timer.start()
+        self.services.poll_timer.start(arrays.load, self.panels.plots.load)
 
     def _connect(self) -> None:
         panels, services, controllers = self.panels, self.services, self.controllers

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
+from core.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

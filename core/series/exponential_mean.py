@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-import numpy as np
+from core.arrays import np
+from core.series.min_max_tree import GrowableArray, RangeTree, finite_or_zero
 
-from core.series.min_max_tree import Floats, GrowableArray, RangeTree, finite_or_zero
+if TYPE_CHECKING:
+    from core.series.min_max_tree import Floats
 
 BLOCK = 64
 """Values in a block of `_recur`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
+from core.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

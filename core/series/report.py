@@ -9,8 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from core.arrays import np
 from core.errors import RunError
 from core.language import tr
 from core.runs.checkpoints import listed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from core.arrays import np
 from core.runs.run_loss import LOSS, RECENT, VALIDATION_LOSS, recent_mean, run_loss
 
 if TYPE_CHECKING:

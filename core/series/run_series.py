@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from core.arrays import np
 from core.language import tr, tr_noop
 from core.schema.events import EPOCH
 from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings, note_slowdown

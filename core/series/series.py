@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
+from core.arrays import np
 from core.series.exponential_mean import ExponentialMean
-from core.series.min_max_tree import Floats, GrowableArray, Indices, RangeTree, finite_or_nan, finite_or_zero
+from core.series.min_max_tree import GrowableArray, RangeTree, finite_or_nan, finite_or_zero
+
+if TYPE_CHECKING:
+    from core.series.min_max_tree import Floats, Indices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,10 @@ class PlotArea(QSplitter):
         self.optional_menu.setObjectName("plotsMenu")
         self.optional_menu.aboutToShow.connect(lambda: self._fill(self.optional_menu))
 
+    def load(self) -> None:
+        """Import what the plots need; `create_plots` does so, too, but at once the two would block the window long."""
+        from . import registry  # noqa: F401 (with it numpy and pyqtgraph)
+
     def create_plots(self) -> None:
         """Create the plots, once.
 

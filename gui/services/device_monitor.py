@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from core.arrays import np
 from core.devices.device import Survey
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
@@ -45,6 +44,10 @@ class DeviceMonitor:
         self._period_s, self._processes_s = UNWATCHED_PERIOD_S, PROCESSES_S
         self._news = False
         self._reported_at = float("-inf")
+
+    def look(self) -> None:
+        """Take the latest readings only: the history, which `poll` adds to, needs numpy, which takes time to load."""
+        self.survey = self.sampler.poll()
 
     def poll(self) -> bool:
         """Take new readings; return whether there are any, at most once in `NEWS_S`."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QObject, QTimer, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIVE_MS = 100
 """Milliseconds between two polls while the window shows a live run and can be seen."""
@@ -10,7 +16,7 @@ CALM_MS = 250
 """Milliseconds between two polls of a window that can be seen: devices have two readings a second at most."""
 UNWATCHED_MS = 500
 FIRST_MS = 50
-"""Milliseconds until the first poll, so that the first frame is painted before."""
+"""Milliseconds until the preparations of the first poll, so that the first frame is painted before."""
 
 
 class PollTimer(QObject):
@@ -25,10 +31,12 @@ class PollTimer(QObject):
         self._timer.timeout.connect(self.timeout)
         self._first = QTimer(self)
         self._first.setSingleShot(True)
-        self._first.timeout.connect(self.timeout)
+        self._first.timeout.connect(self._prepare)
+        self._preparations: deque[Callable[[], object]] = deque()
 
-    def start(self) -> None:
-        """Fire from now on."""
+    def start(self, *preparations: Callable[[], object]) -> None:
+        """Fire from now on. Call `preparations` before; the window reacts between any two of them."""
+        self._preparations.extend(preparations)
         self._first.start(FIRST_MS)
         self._timer.start()
 
@@ -47,3 +55,10 @@ class PollTimer(QObject):
         pace_ms = UNWATCHED_MS if not watched else LIVE_MS if live else CALM_MS
         if self._timer.interval() != pace_ms:  # setting an interval restarts the timer
             self._timer.setInterval(pace_ms)
+
+    def _prepare(self) -> None:
+        if self._preparations:
+            self._preparations.popleft()()
+            self._first.start(0)
+        else:
+            self.timeout.emit()

@@ -40,6 +40,26 @@ def test_the_window_loads_no_framework() -> None:
     assert not loaded_by("import gui.main_window, gui.app") & {"torch", "tensorflow", "keras", "pynvml"}
 
 
+def test_the_command_line_loads_no_numpy() -> None:
+    assert "numpy" not in loaded_by("import core.cli.__main__")
+
+
+def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
+    loaded = loaded_by(
+        "from pathlib import Path\nfrom PySide6.QtWidgets import QApplication, QTableWidget\n"
+        "from gui.main_window import MainWindow\n"
+        f"app = QApplication([]); window = MainWindow(Path({str(tmp_path)!r}) / 'runs')\n"
+        "assert window.findChild(QTableWidget, 'deviceTable').rowCount() > 0\n"
+        "window.grab(); window.services.device_monitor.close()"
+    )
+    assert "PySide6" in loaded
+    assert not loaded & {"numpy", "pyqtgraph"}
+
+
 def test_a_worker_loads_nothing_but_the_standard_library_before_its_framework() -> None:
     """Also: under a private name, and with our own folders off the path."""
     boot = CORE / "worker" / "boot.py"

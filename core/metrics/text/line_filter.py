@@ -8,9 +8,10 @@ words. The table has false positives but no false negatives: each match is check
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+from core.arrays import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,12 +53,25 @@ def _words_by_key() -> dict[int, tuple[bytes, ...]]:
 
 
 WORDS_BY_KEY = _words_by_key()
-TABLE = np.zeros(1 << 15, np.bool_)
-TABLE[list(WORDS_BY_KEY)] = True
-SHORT = np.zeros(1 << 15, np.bool_)
-SHORT[[key for key, words in WORDS_BY_KEY.items() if min(map(len, words)) < 4]] = True
-FOURS = np.zeros(1 << 16, np.bool_)
-"""A table of the first four bytes of each search text, by their hash."""
+
+
+class _Tables(NamedTuple):
+    keys: npt.NDArray[np.bool_]
+    """By key, whether a word has it."""
+    short: npt.NDArray[np.bool_]
+    """By key, whether a word with fewer than four letters has it."""
+    fours: npt.NDArray[np.bool_]
+    """By hash, whether the first four bytes of a search text have it."""
+
+
+@cache
+def _tables() -> _Tables:
+    tables = _Tables(*(np.zeros(1 << bits, np.bool_) for bits in (15, 15, 16)))
+    tables.keys[list(WORDS_BY_KEY)] = True
+    tables.short[[key for key, words in WORDS_BY_KEY.items() if min(map(len, words)) < 4]] = True
+    fours = b"".join(RARE_PARTS.get(word, word)[:4] for word in WORDS if len(word) > 3)
+    tables.fours[_hashed(_lower(fours))] = True
+    return tables
 
 
 def _hashed(fours: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -66,9 +80,6 @@ def _hashed(fours: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 def _lower(four: bytes) -> npt.NDArray[np.uint32]:
     return (np.frombuffer(four, np.uint8) | LOWER).view(np.uint32)
-
-
-FOURS[_hashed(_lower(b"".join(RARE_PARTS.get(word, word)[:4] for word in WORDS if len(word) > 3)))] = True
 
 
 def lines_with(data: bytes) -> Iterator[tuple[int, int]]:
@@ -106,10 +117,11 @@ def _holds(line: bytes, words: tuple[bytes, ...]) -> bool:
 
 def _places(data: bytes) -> Iterator[tuple[list[int], list[int]]]:
     """Yield, for each window, the possible positions of words, in order, and their keys."""
+    table = _tables().keys
     for window in range(0, len(data), WINDOW):
         codes = np.frombuffer(data, np.uint8, count=min(WINDOW + 3, len(data) - window), offset=window)
         keys = _keys(codes)
-        places = np.flatnonzero(TABLE.take(keys))
+        places = np.flatnonzero(table.take(keys))
         if len(places):
             places = places[_confirmed(codes, keys, places)]
             yield (places + window).tolist(), keys[places].tolist()
@@ -133,4 +145,5 @@ def _confirmed(
     """Return which of the positions remain when four bytes are compared, all their bits except the case."""
     padded = np.concatenate([codes, np.zeros(4, np.uint8)])
     fours = np.ascontiguousarray(padded[places[:, None] + np.arange(4)] | LOWER).view(np.uint32)[:, 0]
-    return FOURS.take(_hashed(fours)) | SHORT.take(keys[places])
+    tables = _tables()
+    return tables.fours.take(_hashed(fours)) | tables.short.take(keys[places])

@@ -6,8 +6,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from core.arrays import np
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.states import RunState, state_info
 
@@ -85,7 +84,7 @@ def progress_view(
     if facts.plan is not None and facts.plan.steps > 0:
         return _plan_progress(facts, facts.plan, losses, now)
     if facts.progress is not None and facts.progress.total > 0:
-        return _script_progress(facts, facts.progress, script.steps() if script else _NO_STEPS, now)
+        return _script_progress(facts, facts.progress, script.steps() if script else _no_steps(), now)
     return None
 
 
@@ -192,10 +191,11 @@ class _Steps:
 
 def _steps_since_start(facts: RunFacts, losses: Series | None) -> _Steps:
     if losses is None:
-        return _NO_STEPS
+        return _no_steps()
     began = max((time for time, state in facts.history if state is RunState.STARTING), default=0.0)
     first = int(np.searchsorted(losses.times, began))
     return _Steps(steps=losses.steps[first:], times=losses.times[first:])
 
 
-_NO_STEPS = _Steps(steps=np.empty(0), times=np.empty(0))
+def _no_steps() -> _Steps:
+    return _Steps(steps=np.empty(0), times=np.empty(0))
