@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 from core.language import tr, tr_stored
 from core.runs.directory import printed_logs
@@ -85,9 +86,15 @@ def say_rows(options: Namespace, rows: Sequence[Mapping[str, object]], columns: 
 
 def say_table(lines: Sequence[Sequence[str]], indent: str = "") -> None:
     """Print lines of cells in aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        say(indent + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        cells = (text + " " * (width - _width(text)) for text, width in zip(line, widths, strict=True))
+        say(indent + "  ".join(cells).rstrip())
+
+
+def _width(text: str) -> int:
+    """Return the columns of a text on a terminal, where a Chinese character takes two."""
+    return sum(2 if east_asian_width(each) in {"W", "F"} else 1 for each in text)
 
 
 def ending(run: Run) -> str:

@@ -30,6 +30,8 @@ SOURCES = ("core", "gui")
 KEYWORDS = {"tr": None, "tr_noop": None, "tr_plural": (1, 2)}
 COMMANDS = ROOT / "core" / "cli" / "commands"
 """The docstring of a command is its help."""
+RECIPES = ROOT / "resources" / "recipes"
+"""The first line of a recipe describes it."""
 FIELD = re.compile(r"\{(\w+)[^{}]*\}")
 
 
@@ -62,6 +64,9 @@ def collect() -> Catalog:
             source.add(message, locations=[(f"{folder}/{file}", line)], auto_comments=comments)
     for path, line, summary in _commands():
         source.add(summary, locations=[(path, line)])
+    for path in sorted(RECIPES.glob("[!_]*/*.py")):
+        if summary := (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]:
+            source.add(summary, locations=[(path.relative_to(ROOT).as_posix(), 1)])
     return source
 
 

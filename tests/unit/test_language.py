@@ -9,7 +9,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
 from core import language
-from core.cli.output import release_lines
+from core.cli.output import release_lines, say_table
 from core.language import from_environment, tr, tr_plural, tr_stored
 from core.runs.facts import RunFacts
 from core.runs.verdicts import Release, Verdict, release_fields
@@ -129,6 +129,11 @@ def test_command_line_translates_what_a_run_stored():
     assert "被本次运行占用" in first
     assert second == "  本次运行仍占用 GPU 0：pid 7 a。"
     assert release_fields(release)["verdict"] == "held by this run", "events and `--json` are English"
+
+
+def test_columns_are_aligned_whatever_the_script(capsys):
+    say_table([["训练", "b"], ["train", "b"]])
+    assert capsys.readouterr().out == "训练   b\ntrain  b\n"
 
 
 @pytest.mark.usefixtures("in_test_language")

@@ -20,7 +20,7 @@ def show_catalog(options: Namespace) -> int:
     """List the frameworks and strategies, and what is missing to use them."""
     rows = [
         {
-            "framework": each.framework, "strategy": each.name, "title": each.title, "summary": each.summary,
+            "framework": each.framework, "strategy": each.name, "title": tr(each.title), "summary": tr(each.summary),
             "parallel": each.parallel,
             "missing": None if validation.is_installed(framework(each.framework)) else tr("not installed"),
             "unavailable": each.unavailable() or None,
@@ -29,7 +29,9 @@ def show_catalog(options: Namespace) -> int:
         }
         for each in STRATEGIES
     ]  # fmt: skip
-    shown = [{**each, "missing": each["missing"] or ("unavailable" if each["unavailable"] else None)} for each in rows]
+    shown = [
+        {**each, "missing": each["missing"] or (tr("unavailable") if each["unavailable"] else None)} for each in rows
+    ]
     say_rows(options, rows if options.json else shown, ("framework", "strategy", "missing", "summary"))
     for each in () if options.json else rows:
         if sentence := each["unavailable"] or each["open_ports"]:
@@ -41,7 +43,7 @@ def show_recipes(options: Namespace) -> int:
     """List the built-in recipes."""
     rows = [
         {
-            "name": recipe.name, "framework": row.id, "path": str(recipe.path), "summary": recipe.summary,
+            "name": recipe.name, "framework": row.id, "path": str(recipe.path), "summary": tr(recipe.summary),
             "settings": {setting.name: setting.default for setting in recipe.settings},
             "learning_rate": recipe.learning_rate,
         }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.01
 COLUMNS = ("python", "torch", "tensorflow", "keras", "place", "path")
-CUDA = {True: ", CUDA", False: tr_noop(", no CUDA"), None: ""}
+CUDA = {True: tr_noop(", CUDA"), False: tr_noop(", no CUDA"), None: ""}
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def pythons(options: Namespace) -> int:
     say_rows(options, [_row(each) if options.json else _shown(each) for each in entries], COLUMNS)
     for each in () if options.json else entries:
         if each.problem:
-            say(each.problem.removesuffix(REMEDY).rstrip())  # it names this command
+            say(each.problem.removesuffix(tr(REMEDY)).rstrip())  # it names this command
     return 0
 
 
@@ -79,11 +79,11 @@ def _shown(entry: FoundPython) -> dict[str, object]:
         "torch": _short(known.torch) if known else None,
         "tensorflow": _short(known.tensorflow) if known else None,
         "keras": _short(known.keras) if known else None,
-        "place": entry.found.title,
+        "place": tr(entry.found.title),
         "path": entry.found.path,
     }
 
 
 def _short(package: Package | None) -> str | None:
     """Return `2.6.0, CUDA` for version `2.6.0+cu124`."""
-    return None if package is None else f"{(package.version or 'yes').partition('+')[0]}{CUDA[package.cuda]}"
+    return None if package is None else f"{(package.version or tr('yes')).partition('+')[0]}{tr(CUDA[package.cuda])}"

@@ -169,11 +169,11 @@ def _training(spec: RunSpec) -> str:
         )
     command = shlex.join([spec.python, *spec.script.command])
     return tr(
-        "script on {devices}, {title}: {command} in {working_dir}",
+        "script on {devices}, {launch}: {command} in {folder}",
         devices=devices,
-        title=strategy_of(spec).title.lower(),
+        launch=tr(strategy_of(spec).title).lower(),
         command=command,
-        working_dir=spec.working_dir,
+        folder=spec.working_dir,
     )
 
 
