@@ -9,25 +9,30 @@ from pathlib import Path
 from PySide6.QtCore import qVersion
 
 from tests.pictures.camera import take
-from tests.pictures.images import read, reduced, write_reference, write_small
+from tests.pictures.images import difference, read, reduced, write_reference, write_small
 from tests.pictures.references import COMPARED, DOCUMENTED, FOLDER, IN_DOCUMENTATION, QT_VERSION
 
 KB = 1000
+SAME = 0.4
+"""A picture that differs by less, in tolerances, is not written again: histories of files that change grow."""
 
 
 def main() -> int:
     """Take all pictures and write them; print how large they are."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as taken:
+        folder = Path(taken)
         take([*dict.fromkeys([*COMPARED, *IN_DOCUMENTATION.values()])], folder)
-        for old in FOLDER.glob("*.png"):
+        for old in {*FOLDER.glob("*.png")} - {FOLDER / f"{shot.name}.png" for shot in COMPARED}:
             old.unlink()
         for shot in COMPARED:
-            picture = read(folder / f"{shot.name}.png")
-            write_reference(reduced(picture, shot.scale), FOLDER / f"{shot.name}.png")
+            picture, file = reduced(read(folder / f"{shot.name}.png"), shot.scale), FOLDER / f"{shot.name}.png"
+            if not (file.exists() and difference(picture, read(file)).max() < SAME):
+                write_reference(picture, file)
         QT_VERSION.write_text(f"{qVersion()}\n")
-        for file, shot in IN_DOCUMENTATION.items():
-            write_small(read(folder / f"{shot.name}.png"), DOCUMENTED / f"{file}.png")
+        for name, shot in IN_DOCUMENTATION.items():
+            picture, file = read(folder / f"{shot.name}.png"), DOCUMENTED / f"{name}.png"
+            if not (file.exists() and difference(reduced(picture), reduced(read(file))).max() < SAME):
+                write_small(picture, file)
     for written in (FOLDER, DOCUMENTED):
         sizes = [path.stat().st_size for path in written.glob("*.png")]
         print(f"{written}: {len(sizes)} pictures, {sum(sizes) // KB} kB, the largest {max(sizes) // KB} kB")

@@ -25,11 +25,6 @@ MAX_REFERENCES, MAX_DOCUMENTED = 3_000_000, 150_000
 """Bytes of all references together, and of one picture of the documentation."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _empty_folder():
-    shutil.rmtree(FAILED, ignore_errors=True)
-
-
 def differing(shot: Shot, taken: Path, expected: images.Picture) -> str:
     """Return how a picture differs from a reduced one, or the empty string; leave the two pictures in `FAILED`."""
     found = difference(reduced(read(taken), shot.scale), expected)
@@ -53,6 +48,9 @@ def test_window_looks_as_in_its_pictures(scale: int, tmp_path: Path) -> None:
         pytest.skip(f"the references were made with Qt {written}, and each version draws a little otherwise")
     compared = [shot for shot in COMPARED if shot.scale == scale]
     documented = {name: shot for name, shot in IN_DOCUMENTATION.items() if shot.scale == scale}
+    for shot in (*compared, *documented.values()):
+        for old in FAILED.glob(f"{shot.name}*.png"):
+            old.unlink()
     take([*dict.fromkeys([*compared, *documented.values()])], tmp_path)
     problems = [differing(shot, tmp_path / f"{shot.name}.png", read(FOLDER / f"{shot.name}.png")) for shot in compared]
     for name, shot in documented.items():
