@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QMainWindow, QStyle, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QVBoxLayout, QWidget
 
 from gui.panels.details import DetailTabs
 from gui.panels.devices.device_panel import DevicePanel
@@ -198,8 +198,14 @@ class DockLayout(QObject):
 
     @property
     def _wanted_px(self) -> int:
-        heading = self.docks[0].frame_px
+        heading = self.docks[0].frame_px + self._tabs_px
         return heading + self._devices.whole_rows_px(round(DEVICES_SHARE * self._side_px) - heading)
+
+    @property
+    def _tabs_px(self) -> int:
+        """Height of the tabs above the devices, which a narrow window has, with the pixel between them."""
+        tabs = self._window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly)
+        return max((each.sizeHint().height() + 1 for each in tabs), default=0) if self._is_narrow else 0
 
     def _make_room(self) -> None:
         """If there are more devices than when the user moved a dock, make room for them."""

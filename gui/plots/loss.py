@@ -39,6 +39,8 @@ NOW, LAST = "now {value}", "last {value}"
 """Labels at the end of the line: while the run trains, and after its end."""
 BECAME = "{name} became {value} at {unit} {step}"
 BECAME_ON_ONE_RANK = "{name} of one rank became {value} at {unit} {step}"
+MIN_HEIGHT_PX = 148
+"""More than the other plots have at least: the loss is what is looked at most."""
 END_ROOM_SHARE = 0.01
 """Room to the right of the last measurement, for the dot that marks it."""
 MARK_REACH_PX = 8
@@ -56,6 +58,7 @@ class LossPlot(Plot):
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         super().__init__(name=name, title=title, theme=theme)
+        self.setMinimumHeight(MIN_HEIGHT_PX)
         self.controls = LossControls()
         self.header.insertWidget(0, self.controls.metric_box)
         self.header.insertWidget(3, self.controls)

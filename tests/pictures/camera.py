@@ -80,6 +80,8 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     for shot in sorted(shots, key=lambda shot: shot.theme):
         window.set_theme({"dark": theme.DARK, "light": theme.LIGHT}[shot.theme])
         window.resize(*shot.size)
+        app.processEvents()
+        scene.act(window)  # again: a tab is scrolled to what it is about
         _settle(app, window)
         assert window.size().toTuple() == shot.size, f"{shot.name}: {window.size()}"
         assert window.grab().save(str(folder / f"{shot.name}.png")), shot.name

@@ -33,6 +33,20 @@ def test_end_mark_of_paused_training_says_paused(plots, run_series) -> None:
     memory.show_training_end(paused=True, over=True)
     memory.redraw()
     assert memory.end.label.toPlainText() == "training paused"
+    assert memory.end.label.isVisible()
+
+
+def test_end_mark_of_a_low_plot_has_no_label(plots, run_series, qtbot) -> None:
+    memory = plots["memoryPlot"]
+    draw(run_series, memory)
+    memory.setFixedHeight(90)
+
+    def label_is_gone() -> None:
+        memory.redraw()
+        assert memory.end.line.isVisible()
+        assert not memory.end.label.isVisible()
+
+    qtbot.waitUntil(label_is_gone)
 
 
 def test_note_replaces_newest_values(plots, run_series) -> None:

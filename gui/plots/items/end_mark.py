@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 ENDED, PAUSED = "training ended", "training paused"
 HEIGHT_PX = 24
 """Height to keep free above the lines in plots with a label."""
+LOW_PX = 2 * HEIGHT_PX
+"""In a lower plot the label would lie on the lines, and is left out."""
 DEPTH = 10
 
 
@@ -51,6 +53,7 @@ class EndMark:
         fits = room > self.label.boundingRect().width()
         self.label.setAnchor((1, 0) if fits else (0, 0))
         self.label.setPos(at, top)
+        self.label.setVisible(self._labelled and self.line.isVisible() and self._canvas.view.height() >= LOW_PX)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
