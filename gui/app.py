@@ -78,10 +78,11 @@ def _catch_exceptions(window: MainWindow) -> None:
 
 def _close_on_signals(window: MainWindow) -> None:
     """Close the window at Ctrl-C in the terminal, and print its last sentence there."""
+    from PySide6.QtCore import QTimer
 
     def close(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         window.show_close_notice = lambda sentence: print(sentence, file=sys.stderr)  # noqa: T201 (the command's own terminal)
-        window.close()
+        QTimer.singleShot(0, window, window.close)  # not here: this may be the middle of creating widgets
 
     # Python runs these between two of its instructions: at the latest when the poll timer fires.
     signal.signal(signal.SIGINT, close)

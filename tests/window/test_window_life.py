@@ -133,6 +133,25 @@ def test_unresponsive_display_is_reported():
     assert display_problem({"QT_QPA_PLATFORM": "offscreen"}, "linux") is None
 
 
+def test_ctrl_c_closes_the_window_while_its_plots_are_created(runs_root):
+    code = (
+        "import os, signal, sys\n"
+        "from gui.plots.loss import LossPlot\n"
+        "create = LossPlot.__init__\n"
+        "def interrupted(self, **arguments):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    create(self, **arguments)\n"
+        "LossPlot.__init__ = interrupted\n"
+        "from core.cli.__main__ import main\n"
+        "sys.exit(main(['--runs', sys.argv[1]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(runs_root)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
 def test_ctrl_c_closes_window(runs_root):
     import signal
 
