@@ -142,7 +142,7 @@ def test_message_is_shown_without_gpus_and_runs(drive, own_processes):
     panel.open_tab("Processes")
     words = panel.window.findChild(QLabel, "noProcesses")
     panel.until(lambda: words.isVisible() and words.text().startswith("No GPU was found"), "the message")
-    panel.window.resize(1100, 700)
+    panel.resize(1100, 700)
     panel.until(lambda: words.height() >= words.heightForWidth(words.width()), "the whole message to be visible")
     assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "the message takes more than one line"
 
