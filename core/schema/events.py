@@ -30,6 +30,8 @@ EPOCH = "epoch"
 """The field `unit` of measurements whose steps are numbers of epochs."""
 RESERVE_BYTES = 256 * 1024
 """Size of the reserve file: enough for the last events of a run."""
+ROOM_BYTES = 1024 * 1024
+"""Free space with which a disk does not count as full for events that a run can do without."""
 BLOCK_BYTES = 64 * 1024
 """Bytes to read at once while searching the last newline; most lines are shorter."""
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -58,6 +60,15 @@ class Writer:
     def write(self, kind: str, /, **fields: object) -> None:
         """Append `{"t": now, "kind": kind, **fields}`. Raises `RecordError` when the disk is full or gone."""
         self.write_json(json.dumps({"t": time.time(), "kind": kind, **fields}, allow_nan=True))
+
+    def write_if_room(self, kind: str, **fields: object) -> None:
+        """Append an event that a run can do without: leave it out if the disk is full, and spare the reserve."""
+        try:
+            found = os.statvfs(self.path.parent)
+        except OSError:
+            return
+        if found.f_blocks == 0 or found.f_bavail * found.f_frsize >= ROOM_BYTES:  # some file systems count no blocks
+            self.write(kind, **fields)
 
     def write_json(self, line: str) -> None:
         """Append one ready JSON object. Raises `RecordError` when the disk is full or gone."""

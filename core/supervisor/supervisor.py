@@ -88,7 +88,7 @@ class Supervisor:
         self._workers = WorkerGroup(run_dir)
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
-        self._software = SoftwareRecord(self._events.write)
+        self._software = SoftwareRecord(self._events.write_if_room)
         self._oom_kills = oom_kills()
         self._has_stepped = False
         self._done_since = time.monotonic()
