@@ -19,6 +19,20 @@ def join_names(names: Iterable[str], last: str = "and") -> str:
     return pattern.format(first=tr(", ").join(first), final=final)
 
 
+def join_labels(labels: Sequence[str]) -> str:
+    """Return labels of devices as `join_names` does, but `GPU 0 to 7` for three or more in a row."""
+    kinds = {label.rpartition(" ")[0] for label in labels}
+    numbers = [label.rpartition(" ")[2] for label in labels]
+    if len(labels) < MIN_ROW or len(kinds) != 1 or not all(number.isdecimal() for number in numbers):
+        return join_names(labels)
+    first, last = int(numbers[0]), int(numbers[-1])
+    if [int(number) for number in numbers] != list(range(first, last + 1)):
+        return join_names(labels)
+    return tr("{kind} {first} to {last}", kind=kinds.pop(), first=first, last=last)
+
+
+MIN_ROW = 3
+"""Devices with consecutive numbers that are named by the first and the last."""
 MAX_NAMES = 5
 """Names that a sentence lists; it counts the rest. A run can leave a thousand processes behind."""
 

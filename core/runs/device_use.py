@@ -13,7 +13,7 @@ from core.runs.states import state_info
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system.process_info import glance
-from core.text import join_names
+from core.text import join_labels, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -103,7 +103,10 @@ def _use(runs: tuple[RunSummary, ...], sample: Sample | None, workers: AbstractS
 
 
 def use_sentences(devices: Iterable[Device], users: Mapping[str, Sequence[str]]) -> dict[tuple[str, ...], str]:
-    """Return `GPU 0 and GPU 1 are used by A and B` for each set of users. `users`: names by device id."""
+    """Return `GPU 0 and GPU 1 are used by A and B`, or `GPU 0 to 7 ...`, for each set of users.
+
+    `users`: names by device id.
+    """
     labels: dict[tuple[str, ...], list[str]] = {}
     for device in devices:
         if users.get(device.id):
@@ -113,7 +116,7 @@ def use_sentences(devices: Iterable[Device], users: Mapping[str, Sequence[str]])
             "{devices} is used by {names}",
             "{devices} are used by {names}",
             len(those),
-            devices=join_names(those),
+            devices=join_labels(those),
             names=join_names(names),
         )
         for names, those in labels.items()

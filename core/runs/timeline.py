@@ -14,7 +14,7 @@ from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs.epoch_numbers import EpochLine, EpochNumbers
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict, read_release
-from core.text import MAX_NAMES, first_names, join_names
+from core.text import MAX_NAMES, first_names, join_labels, join_names
 from core.units import disk
 
 if TYPE_CHECKING:
@@ -335,6 +335,8 @@ class Timeline:
             self._add(event["t"], tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
         elif self._state is RunState.FAILED:
             error = str(event.get("error") or tr_noop("Training ended with an error."))
+            for device, label in self._labels.items():
+                error = error.replace(device, label)
             self._add(event["t"], tr_stored(error), "bad")
         else:
             self._add(event["t"], tr(ENDINGS[self._state]))
@@ -369,9 +371,12 @@ def environment(python: str) -> str:
 
 
 def _devices(labels: Sequence[str]) -> str:
-    """Return `GPU 0, 1 and 2`, or all labels where they are of several kinds."""
+    """Return `GPU 0 to 3` or `GPU 0, 2 and 5`, or all labels where they are of several kinds."""
     kinds = {label.rpartition(" ")[0] for label in labels}
     numbers = [label.rpartition(" ")[2] for label in labels]
+    row = join_labels(labels)
+    if row != join_names(labels):
+        return row
     if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
         return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()
     return join_names(first_names(labels, limit=2 * MAX_NAMES)) or tr("no device")

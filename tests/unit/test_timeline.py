@@ -70,13 +70,13 @@ def test_start_that_fails_has_the_parts_that_were_done():
     events = [each for each in start() if each["kind"] != "plan" and each.get("name") not in {"join", "step"}]
     failed = [
         {"t": BEGAN + 9, "kind": "state", "state": "releasing"},
-        {"t": BEGAN + 9, "kind": "state", "state": "failed", "error": "model() failed."},
+        {"t": BEGAN + 9, "kind": "state", "state": "failed", "error": "Worker 0 on GPU-0: model() failed."},
     ]
     found = texts([*events, *failed])
     assert found[2:] == [
         "PyTorch 2.13.0 loaded in 5.8 s, data in 1.9 s.",
         "The processes have ended.",
-        "model() failed.",
+        "Worker 0 on GPU 0: model() failed.",
     ]
 
 
