@@ -124,7 +124,8 @@ def test_locked_run_is_not_removed(call: Call, runs_root: Path) -> None:
 
 
 def test_run_with_leftover_processes_is_kept_and_sweep_suggested(call: Call, runs_root: Path) -> None:
-    run_dir = over(runs_root, "20260101-a")
+    # Other tests at the same time must not have a run of this name: its processes are found by their tag alone.
+    run_dir = over(runs_root, "20260101-leftover")
     tags = {processes.TAG: run_dir.name, processes.RUN_DIR: str(run_dir)}
     with subprocess.Popen(["sleep", "3600"], env={**os.environ, **tags}, start_new_session=True) as left:
         wait_until(lambda: processes.tagged(run_dir.name), what="its own image")
