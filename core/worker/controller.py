@@ -117,6 +117,7 @@ class TrainingController:
 
     def begin(self, base_rate: float) -> None:
         """Restore the newest checkpoint, if there is one, and record the plan of the training."""
+        self._reporter.first_rate = base_rate
         if self._schedule.varies:
             self._reporter.rate_of_step = lambda step: base_rate * self._schedule.factor(step)
         if self._context.resumed:

@@ -52,6 +52,8 @@ class MetricsReporter:
         """The requests as of the last report: bits of `Request`. Whoever handles them sets this to 0."""
         self.read_requests: Callable[[], int] = context.requests
         """Returns the pending requests. Only rank 0's answer counts."""
+        self.first_rate: float | None = None
+        """The learning rate at the start of the training; None if it is unknown."""
         self.rate_of_step: Callable[[int], float] | None = None
         """Returns the learning rate of a step, where it varies from step to step."""
         self.epoch_mean = _Mean()
@@ -197,7 +199,7 @@ class MetricsReporter:
         if math.isfinite(loss):
             return  # only the sum is too large for a float
         step = first + at
-        rate = self.rate_of_step(step) if self.rate_of_step is not None else self._learning_rate
+        rate = self.rate_of_step(step) if self.rate_of_step is not None else self._learning_rate or self.first_rate
         became = "NaN" if math.isnan(loss) else "infinite"
         what = (
             tr("The loss became {value} at step {step} (learning rate {rate:g}).", value=became, step=step, rate=rate)
