@@ -81,5 +81,5 @@ def _missing_library() -> str | None:
     return None
 
 
-if __name__ == "__main__":  # for tools/qt_libraries.sh
+if __name__ == "__main__":  # for resources/install/qt_libraries.sh
     sys.exit(_missing_library())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from resources import ROOT as RESOURCES
 from tests.support import real_window
 from tests.support.waiting import wait_until
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+ROOT = RESOURCES.parent
 PROGRAMS = ("Xvfb", "openbox", "xprop", "xrandr")
 pytestmark = [
     pytest.mark.window,
@@ -71,9 +74,18 @@ def _is_managed(environment: dict[str, str]) -> bool:
     return "window id" in answer.stdout
 
 
+@functools.cache
+def missing_library() -> str:
+    """Return which library Qt lacks for X11; the empty string for none."""
+    check = [sys.executable, "-m", "gui.display_check"]
+    return subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False).stderr.strip()
+
+
 @pytest.fixture
 def act(tmp_path: Path) -> Callable[..., list[dict]]:
     """Return a function that opens a window on a screen and returns its states after the steps."""
+    if missing_library():
+        pytest.skip(missing_library())
 
     def do(size: str, *steps: str, scale: str = "1", monitors: int = 1) -> list[dict]:
         with desktop(size, monitors=monitors) as environment:
