@@ -60,6 +60,7 @@ def window(runs_root: Path) -> Iterator[psutil.Popen]:
     assert process.wait(30) == 0
 
 
+@pytest.mark.e2e
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("many", [60, pytest.param(200, marks=pytest.mark.soak)])
 def test_many_runs_with_half_killed_leak_nothing(
