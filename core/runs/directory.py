@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -59,8 +60,11 @@ def new_directory(runs_root: Path, name: str) -> Path:
     """Make an empty run directory with a unique name. Raises `OSError`."""
     make_folder(runs_root, ROOT_MODE)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
-    run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{os.urandom(2).hex()}"
-    run_dir.mkdir(mode=0o700)
+    while True:
+        run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{os.urandom(2).hex()}"
+        with contextlib.suppress(FileExistsError):  # two runs of one second may draw the same four digits
+            run_dir.mkdir(mode=0o700)
+            break
     for part in (EVENTS, CONTROL, CHECKPOINTS):
         (run_dir / part).mkdir(mode=0o700)
     return run_dir

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from core.errors import RunError
+from core.runs.directory import new_directory
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.spec import write_spec
@@ -170,3 +171,13 @@ def test_runs_root_without_write_access_is_not_reported_as_missing() -> None:
         RunError, match=r"^/proc/x could not be created in /proc: .*\. Keep runs elsewhere with --runs DIR\.$"
     ):
         Run.start(make_spec("digits_mlp"), Path("/proc/x"))
+
+
+def test_runs_of_one_second_that_draw_the_same_digits_get_different_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = iter([b"\0\1", b"\0\1", b"\0\2"])
+    monkeypatch.setattr("core.runs.directory.os.urandom", lambda _: next(drawn))
+    monkeypatch.setattr("core.runs.directory.time.strftime", lambda _: "20260101-120000")
+    names = [new_directory(tmp_path, "a").name for _ in range(2)]
+    assert names == ["20260101-120000-a-0001", "20260101-120000-a-0002"]
