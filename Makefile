@@ -1,6 +1,6 @@
 # make run         set everything up and open the window
 # make test        set everything up and run all tests
-# make test-fast   run the tests without the slow end-to-end ones
+# make test-fast   run the tests without the slow and the end-to-end ones
 # make soak        run what takes minutes for a single test
 # make lint        check style, types and imports
 # make bench       measure; results go to tests/benchmarks/results
@@ -28,7 +28,7 @@ test: $(VENV)/test
 	$(PYTEST)
 
 test-fast: $(VENV)/test
-	$(PYTEST) -m 'not e2e and not soak'
+	$(PYTEST) -m 'not e2e and not slow and not soak'
 
 soak: $(VENV)/test
 	$(BIN)/python -m pytest -m soak

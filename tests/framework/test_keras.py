@@ -114,6 +114,7 @@ def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], 
         assert found[metric] == pytest.approx(wanted[metric], rel=relative), metric
 
 
+@pytest.mark.slow
 def test_loss_of_each_step_equals_hand_written_loop(runs_root: Path, awkward: str) -> None:
     followed = start(spec_of(awkward, settings={"dropout": 0.5}), runs_root)
     command = [sys.executable, "-c", BY_HAND, str(Path(awkward).parent)]
@@ -135,6 +136,7 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Followe
     return {"clipped": clipped, "read": read}
 
 
+@pytest.mark.slow
 def test_parts_of_a_batch_are_weighted_by_size(
     runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
 ) -> None:
@@ -155,6 +157,7 @@ def test_tf_dataset_has_the_same_order_on_two_devices(
     assert len(set(one["loss"])) == STEPS
 
 
+@pytest.mark.slow
 def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, awkward: str) -> None:
     slow = {"settings": {"dropout": 0.5, "nap_s": 0.05}, "epochs": 3, "batch_size": 4, "schedule": "cosine"}
     uninterrupted = start(spec_of(awkward, devices="cpu:1", **slow), runs_root)

@@ -261,6 +261,7 @@ def in_tensorflow(function: str, **environment: str) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOTH)
 def test_recipe_loss_falls_after_one_step_in_keras(in_keras: dict[str, Any], name: str) -> None:
     facts = in_keras[name]
@@ -275,6 +276,7 @@ def test_keras_digits_cnn_reaches_95_percent_after_five_epochs(in_keras: dict[st
     assert in_keras["digits_cnn"]["val_accuracy"] >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits_cnn", "digits_mlp", "char_transformer", "two_branch_lstm"])
 def test_placed_model_uses_both_devices_and_has_the_same_losses(in_keras: dict[str, Any], name: str) -> None:
     single, placed = in_keras[name], in_keras[name]["placed"]
@@ -288,6 +290,7 @@ def test_placed_model_uses_both_devices_and_has_the_same_losses(in_keras: dict[s
     assert placed["products"] == [0, 1]  # in the backward pass, too: no product uses the default device
 
 
+@pytest.mark.slow
 def test_mobilenet_trains_on_generated_pictures(tmp_path: Path) -> None:
     if importlib.util.find_spec("tensorflow_datasets") is None:  # importing it here would import TensorFlow
         pytest.skip("tensorflow_datasets is not installed")

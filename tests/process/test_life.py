@@ -366,6 +366,7 @@ def model():
     assert "Worker 1 on cpu:1 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
 
 
+@pytest.mark.slow
 def test_finished_worker_that_does_not_exit_is_terminated(
     runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

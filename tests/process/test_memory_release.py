@@ -147,6 +147,7 @@ def test_unrelated_process_using_the_memory_is_reported_not_terminated(
     assert neighbour.poll() is None
 
 
+@pytest.mark.slow
 def test_memory_not_released_is_reported_with_its_known_users(
     stage: Stage, neighbour: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:

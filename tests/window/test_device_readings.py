@@ -153,6 +153,7 @@ def test_age_of_readings_uses_monotonic_clock(monkeypatch):
         assert changed or not stale_age_s
 
 
+@pytest.mark.slow
 def test_hanging_driver_ages_readings_and_window_keeps_polling(drive, nvml):
     nvml.write(gpus=1, gpu0={"utilisation": 82})
     panel = drive()
@@ -241,6 +242,7 @@ def test_blocked_device_cannot_be_ticked_and_row_gives_reason(drive, nvml):
     assert item.checkState() is Qt.CheckState.Unchecked
 
 
+@pytest.mark.slow
 def test_blocked_ticked_device_is_reported_once(drive, nvml):
     nvml.write(gpus=1)
     panel = drive()
