@@ -22,7 +22,8 @@ run: $(VENV)/run-$(BUILDS)
 	@$(BIN)/trainyard
 
 # Three processes on two cores: much of a test is waiting. The tests of a framework stay together (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest --numprocesses 3
+# After a crash of one of them, pytest-xdist would wait for ever for tests that no process has.
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --max-worker-restart 0
 
 test: $(VENV)/test
 	$(PYTEST)

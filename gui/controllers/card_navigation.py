@@ -136,12 +136,16 @@ def _in_order(widget: QWidget) -> Iterator[QWidget]:
 
 
 def _in_layout(layout: QLayout) -> Iterator[QWidget]:
-    for number in range(layout.count()):
-        item = layout.itemAt(number)
-        if item is None:
-            continue
-        widget, inner = item.widget(), item.layout()
-        if widget is not None:
-            yield widget
-        elif inner is not None:
-            yield from _in_layout(inner)
+    """Return the widgets of a layout in its order.
+
+    They are not asked for with `itemAt`: PySide keeps the Python object of a `QWidgetItem` after Qt has deleted the
+    item, and takes whatever is created at the same address later for that item, until the process crashes.
+    """
+    children = layout.parentWidget().children()
+    widgets = [(layout.indexOf(child), child) for child in children if isinstance(child, QWidget)]
+    inner = [(layout.indexOf(child), child) for child in layout.children() if isinstance(child, QLayout)]
+    for number, child in sorted([*widgets, *inner], key=lambda pair: pair[0]):
+        if isinstance(child, QLayout):
+            yield from _in_layout(child)
+        elif number >= 0:
+            yield child
