@@ -141,11 +141,16 @@ def _in_layout(layout: QLayout) -> Iterator[QWidget]:
     They are not asked for with `itemAt`: PySide keeps the Python object of a `QWidgetItem` after Qt has deleted the
     item, and takes whatever is created at the same address later for that item, until the process crashes.
     """
-    children = layout.parentWidget().children()
-    widgets = [(layout.indexOf(child), child) for child in children if isinstance(child, QWidget)]
-    inner = [(layout.indexOf(child), child) for child in layout.children() if isinstance(child, QLayout)]
+    parent = layout.parentWidget()
+    children = [] if parent is None else parent.children()
+    widgets: list[tuple[int, QObject]] = [
+        (layout.indexOf(child), child) for child in children if isinstance(child, QWidget)
+    ]
+    inner: list[tuple[int, QObject]] = [
+        (layout.indexOf(child), child) for child in layout.children() if isinstance(child, QLayout)
+    ]
     for number, child in sorted([*widgets, *inner], key=lambda pair: pair[0]):
         if isinstance(child, QLayout):
             yield from _in_layout(child)
-        elif number >= 0:
+        elif isinstance(child, QWidget) and number >= 0:
             yield child
