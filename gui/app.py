@@ -52,7 +52,9 @@ def main(runs_root: Path) -> int:
     if problem is not None:
         sys.stderr.write(f"trainyard: {problem}\n")
         return NO_WINDOW
-    gc.disable()  # what is loaded now stays, so that collecting garbage would only take time
+    gc.disable()  # until `GarbageCollector`: what is loaded now stays, so that collecting would only take time
+    from .services.garbage_collector import GarbageCollector
+
     app = QApplication([sys.argv[0]])
     app.setApplicationName("trainyard")
     app.setApplicationDisplayName("Trainyard")
@@ -60,9 +62,9 @@ def main(runs_root: Path) -> int:
     window = _create_window(runs_root)
     _catch_exceptions(window)
     _close_on_signals(window)
+    collector = GarbageCollector(app)
+    window.completed.connect(collector.start)
     window.show()
-    gc.freeze()
-    gc.enable()
     return app.exec()
 
 

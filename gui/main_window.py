@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QAction, QIcon
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu
 
@@ -69,6 +69,9 @@ class Controllers:
 
 class MainWindow(QMainWindow):
     """A viewer of the runs under a folder. It can be closed, or killed, at any moment and nothing is lost."""
+
+    completed = Signal()
+    """All parts of the window exist, the plots too: after the first frame."""
 
     def __init__(self, runs_root: Path) -> None:
         super().__init__()
@@ -154,6 +157,7 @@ class MainWindow(QMainWindow):
         """Do what the first frame does not need."""
         self.opened = True
         self.create_plots()
+        self.completed.emit()
         self.setWindowIcon(QIcon(str(ROOT / "icons" / "trainyard.svg")))
         self.controllers.run.attach_to_newest()
         self.controllers.start.reread()

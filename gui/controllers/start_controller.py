@@ -283,7 +283,8 @@ class StartController(QObject):
     # -- every way to begin a run ----------------------------------------------------------------
 
     def _prepare(self, request: _Request) -> None:
-        if self._preparing.start(lambda: _attempt(request.prepare), lambda error: error):
+        prepare = request.prepare
+        if self._preparing.start(lambda: _attempt(prepare), lambda error: error):
             self._request = request
             self._poll_timer.start()
             self.resuming_changed.emit()

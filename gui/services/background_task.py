@@ -37,6 +37,7 @@ class BackgroundTask(Generic[Result]):
     def start(self, work: Callable[[], Result], otherwise: Callable[[Exception], Result]) -> bool:
         """Start work; return False, and start nothing, while other work is under way.
 
+        `work` may not hold a `QObject`, such as `self`: the thread might be the last to hold it, and would delete it.
         `otherwise`: makes the result from an error. A window that was started from a desktop has no standard error, so
         an error that is only logged would not be seen.
         """

@@ -36,7 +36,8 @@ class OrphanScanner(QObject):
 
     def scan(self) -> None:
         """Search all processes in the background."""
-        self._task.start(lambda: find_orphans(self._root), lambda _: None)  # on an error, keep what is known
+        root = self._root
+        self._task.start(lambda: find_orphans(root), lambda _: None)  # on an error, keep what is known
 
     def poll(self) -> None:
         """Take the processes that were found, and drop those that have ended."""

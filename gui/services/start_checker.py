@@ -60,7 +60,8 @@ class StartChecker(QObject):
         choices, conditions = self._waiting
         if self._task.busy_s > ABANDON_S and choices != self._checking:
             self._task = BackgroundTask("check")  # the thread of the other one ends with its time limit
-        if self._task.start(lambda: check(choices, conditions, self._root, self._gpus), _failed):
+        root, gpus = self._root, self._gpus
+        if self._task.start(lambda: check(choices, conditions, root, gpus), _failed):
             self._checking, self._waiting = choices, None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from core.runs.run import Run
 from core.runs.states import state_info
 from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
+from gui.services.garbage_collector import collect_due
 from gui.style.theme import DARK
 from tests.support.waiting import wait_until
 from tests.window.driving import Driver
@@ -33,6 +35,21 @@ def _fake_framework(fake_python: Path) -> Iterator[None]:
         patch.setenv("TRAINYARD_PYTHON_PYTORCH", str(fake_python))
         patch.setenv("TRAINYARD_PYTHON_TENSORFLOW", str(fake_python))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_automatic_collection() -> Iterator[None]:
+    """Switch it off from the first test with a window: a thread, also one of pytest-xdist, would end Qt's objects."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _garbage_collected() -> Iterator[None]:
+    """Collect garbage after each test, in the thread of the windows."""
+    yield
+    collect_due()
 
 
 @pytest.fixture

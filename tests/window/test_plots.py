@@ -245,7 +245,7 @@ def test_theme_change_is_applied_to_plots(plots, run_series) -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="None is immortal from Python 3.12 on: nothing to count")
-def test_drawing_does_not_lose_references_to_none(plots, run_series, qapp, request) -> None:
+def test_drawing_does_not_lose_references_to_none(plots, run_series, qapp) -> None:
     """PySide6 6.12.0 lost some at every refresh, until the interpreter crashed.
 
     The axis ranges stay fixed: changing them adds harmless references, which would hide a loss.
@@ -255,8 +255,6 @@ def test_drawing_does_not_lose_references_to_none(plots, run_series, qapp, reque
         plot.set_follow(False)
     counts = []
     gc.collect()
-    gc.disable()  # collected objects would release references too
-    request.addfinalizer(gc.enable)
     for refresh in range(300):
         run_series.fold(
             [{"t": START + 100 + refresh, "kind": "metrics", "first": STEPS + 1 + refresh, "values": {"loss": [1.0]}}]
