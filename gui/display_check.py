@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,7 +22,7 @@ PACKAGES = (
 )
 """Debian packages that Qt needs and does not include."""
 TIMEOUT_S = 2.0
-WITHOUT = "The command line trains without a window: trainyard run RECIPE --devices ID (see trainyard --help)."
+WITHOUT = tr_noop("The command line trains without a window: trainyard run RECIPE --devices ID (see trainyard --help).")
 
 
 def display_problem(environment: Mapping[str, str], platform: str = sys.platform) -> str | None:
@@ -31,16 +33,20 @@ def display_problem(environment: Mapping[str, str], platform: str = sys.platform
         return None
     display = environment.get("DISPLAY", "")
     if not display:
-        return f"There is no display to open a window on. {WITHOUT}"
+        return tr("There is no display to open a window on. {without}", without=WITHOUT)
     if not _answers(display):
-        return f"The display {display} does not answer, so no window can be opened. {WITHOUT}"
+        return tr(
+            "The display {display} does not answer, so no window can be opened. {without}",
+            display=display,
+            without=WITHOUT,
+        )
     return _missing_library()
 
 
 def qt_problem(error: ImportError) -> str:
     """Return what to do if Qt cannot be loaded."""
-    cure = f"On Debian and Ubuntu, install what it needs: apt install {PACKAGES}."
-    return f"Qt could not be loaded ({error}). {cure} {WITHOUT}"
+    cure = tr("On Debian and Ubuntu, install what it needs: apt install {packages}.", packages=PACKAGES)
+    return tr("Qt could not be loaded ({error}). {cure} {without}", error=error, cure=cure, without=WITHOUT)
 
 
 def _wayland(environment: Mapping[str, str]) -> bool:

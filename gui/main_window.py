@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction, QIcon
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu
 
 from core import arrays
+from core.language import tr
 from core.runs.states import state_info
 from gui.controllers.card_navigation import CardNavigation, next_stop
 from gui.controllers.device_controller import DeviceController
@@ -212,7 +213,7 @@ class MainWindow(QMainWindow):
     def createPopupMenu(self) -> QMenu:  # noqa: N802 (Qt's name)
         """Return the menu of the headings of the docks."""
         menu = QMenu(self)
-        reset = QAction("Reset the layout", menu)
+        reset = QAction(tr("Reset the layout"), menu)
         reset.triggered.connect(self.controllers.layout.reset)
         menu.addAction(reset)
         return menu

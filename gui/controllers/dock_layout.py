@@ -8,6 +8,7 @@ from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QMainWindow, QStyle, QTabBar, QTabWidget, QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.panels.details import DetailTabs
 from gui.panels.devices.device_panel import DevicePanel
 from gui.panels.failure_card import FailureCard
@@ -127,10 +128,10 @@ class DockLayout(QObject):
         Overlay(panels.messages, scroll, window, lines_below_top=None)
         theme = panels.theme
         self.docks = (
-            Dock("devicesDock", "Devices", panels.devices, theme, beside=panels.devices.tick_bar),
-            Dock("trainingDock", "Training", panels.setup, theme),
-            Dock("runsDock", "Runs", _stacked(panels.machine, panels.runs), theme),
-            Dock("logDock", "Log", panels.details, theme, heading=panels.details.heading),
+            Dock("devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
+            Dock("trainingDock", tr("Training"), panels.setup, theme),
+            Dock("runsDock", tr("Runs"), _stacked(panels.machine, panels.runs), theme),
+            Dock("logDock", tr("Log"), panels.details, theme, heading=panels.details.heading),
         )
         for dock in self.docks:
             dock.dockLocationChanged.connect(self._set_moved)

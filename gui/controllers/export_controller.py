@@ -12,6 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from core.errors import RunError
+from core.language import tr, tr_noop
 from core.runs.rename import rename, why_no_name
 from core.runs.run import Run
 from core.system.helper_process import HelperProcess
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from .dock_layout import MainPanels
     from .help_controller import HelpController
 
-PNG, SVG = "PNG picture (*.png)", "SVG drawing (*.svg)"
-BUSY = "Another export is under way. Try again when it has ended."
+PNG, SVG = tr_noop("PNG picture (*.png)"), tr_noop("SVG drawing (*.svg)")
+BUSY = tr_noop("Another export is under way. Try again when it has ended.")
 
 
 class ExportController(QObject):
@@ -82,13 +83,13 @@ class ExportController(QObject):
 
     def _copy_path(self, run_dir: str) -> None:
         QGuiApplication.clipboard().setText(run_dir)
-        self._message.show_passing(f"Copied the path {run_dir}.")
+        self._message.show_passing(tr("Copied the path {run_dir}.", run_dir=run_dir))
 
     def _ask_for_name(self, run_dir: str) -> None:
         summary = self._run_list.summary(run_dir)
         dialog = NameDialog(
             self._panels.window,
-            question="Name of the run",
+            question=tr("Name of the run"),
             name=summary.name if summary else "",
             yes="Rename",
             judge=lambda name: (why_no_name(name), ""),
@@ -108,14 +109,14 @@ class ExportController(QObject):
 
     def _ask_for_csv(self, run_dir: str) -> None:
         self._ask_where(
-            "Export measurements", f"{self._name(run_dir)}.csv", "CSV table (*.csv)", ".csv",
+            tr("Export measurements"), f"{self._name(run_dir)}.csv", tr("CSV table (*.csv)"), ".csv",
             lambda path, _: self._write(lambda: _csv(Path(run_dir), path)),
         )  # fmt: skip
 
     def _ask_for_table(self) -> None:
         summaries = list(self._run_list.summaries)
         self._ask_where(
-            "Export table of runs", "runs.csv", "CSV table (*.csv)", ".csv",
+            tr("Export table of runs"), "runs.csv", tr("CSV table (*.csv)"), ".csv",
             lambda path, _: self._write(lambda: _table(summaries, path)),
         )  # fmt: skip
 
@@ -128,20 +129,22 @@ class ExportController(QObject):
         except ValueError as error:
             self._message.show_message(str(error), "bad")
             return
-        formats = {f"{name}, in a new folder (*)": name for name in FORMATS.get(spec.framework, ())}
+        formats = {tr("{name}, in a new folder (*)", name=name): name for name in FORMATS.get(spec.framework, ())}
 
         def ask() -> None:
             self._ask_where(
-                "Export model to a new folder", f"{self._name(run_dir)}-model", ";;".join(formats), "",
+                tr("Export model to a new folder"), f"{self._name(run_dir)}-model", ";;".join(formats), "",
                 lambda path, chosen: self._write_model(spec, Path(run_dir), path, formats.get(chosen)),
             )  # fmt: skip
 
-        question = owner_question("Export", f"the model of {spec.name}", run.owner, spec)
+        question = owner_question("Export", tr("the model of {spec}", spec=spec.name), run.owner, spec)
         ask_first(self._panels.window, question, ask)
 
     def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
         if self._write(lambda: _model(run_dir, path, format_name)):
-            self._message.show_message(f"Exporting the model of {spec.name}. This takes as long as loading it.", "good")
+            self._message.show_message(
+                tr("Exporting the model of {spec}. This takes as long as loading it.", spec=spec.name), "good"
+            )
 
     def _ask_for_picture(self, widget: QWidget, name: str) -> None:
         from gui.plots.picture import png, png_bytes, svg
@@ -156,7 +159,7 @@ class ExportController(QObject):
 
         run = self._session.run
         begin = f"{self._name(str(run.dir))}-{name}" if run else name
-        self._ask_where("Save picture", f"{begin}.png", f"{PNG};;{SVG}", ".png", write)
+        self._ask_where(tr("Save picture"), f"{begin}.png", f"{PNG};;{SVG}", ".png", write)
 
     def _copy_values(self, plot: Plot) -> None:
         from gui.plots.picture import values_text
@@ -164,14 +167,19 @@ class ExportController(QObject):
         text, count = values_text(plot)
         if text and count:
             QGuiApplication.clipboard().setText(text)
-            self._message.show_passing(f"Copied the values that are shown: {count} rows of name, step, time and value.")
+            self._message.show_passing(
+                tr("Copied the values that are shown: {count} rows of name, step, time and value.", count=count)
+            )
         elif count:
             self._message.show_message(
-                f"The plot shows {count} values, too many for the clipboard. Zoom in, or export the measurements.",
+                tr(
+                    "The plot shows {count} values, too many for the clipboard. Zoom in, or export the measurements.",
+                    count=count,
+                ),
                 "warn",
             )
         else:
-            self._message.show_message("The plot shows no values to copy.", "warn")
+            self._message.show_message(tr("The plot shows no values to copy."), "warn")
 
     def _ask_where(
         self, title: str, name: str, filters: str, suffix: str, chosen: Callable[[Path, str], object]
@@ -187,7 +195,9 @@ class ExportController(QObject):
         dialog.open()
 
     def _write(self, work: Callable[[], tuple[str, str]]) -> bool:
-        started = self._task.start(work, lambda error: (f"Nothing was exported: {_sentence(error)}", "bad"))
+        started = self._task.start(
+            work, lambda error: (tr("Nothing was exported: {sentence}", sentence=_sentence(error)), "bad")
+        )
         if not started:
             self._message.show_message(BUSY, "warn")
         return started
@@ -210,30 +220,37 @@ def _csv(run_dir: Path, path: Path) -> tuple[str, str]:
         failed = process.exit_code() != 0
     said = " ".join(line.removeprefix("trainyard: ") for line in process.errors.decode(errors="replace").splitlines())
     if failed:
-        raise RunError(said or f"{path} could not be written.")
+        raise RunError(said or tr("{path} could not be written.", path=path))
     rows = json.loads(process.output)["rows"]
-    return f"Wrote {rows} values to {path}. {said}".strip(), "warn" if said else "good"
+    return tr(
+        "Wrote {rows} values to {path}. {said}", rows=rows, path=path, said=said
+    ).strip(), "warn" if said else "good"
 
 
 def _table(summaries: list[RunSummary], path: Path) -> tuple[str, str]:
     from core.series.report import export_runs
 
     export_runs(summaries, path)
-    return f"Wrote {len(summaries)} runs to {path}.", "good"
+    return tr("Wrote {count} runs to {path}.", count=len(summaries), path=path), "good"
 
 
 def _model(run_dir: Path, folder: Path, format_name: str | None) -> tuple[str, str]:
     from core.launchers.export_model import export_model
 
     done = export_model(run_dir, folder, format_name=format_name)
-    return f"Wrote the model of step {done.step} to {done.folder}: {', '.join(done.files)}.", "good"
+    return tr(
+        "Wrote the model of step {step} to {folder}: {files}.",
+        step=done.step,
+        folder=done.folder,
+        files=", ".join(done.files),
+    ), "good"
 
 
 def _bytes(data: bytes, path: Path) -> tuple[str, str]:
     from core.series.report import export_bytes
 
     export_bytes(data, path)
-    return f"Wrote {path}.", "good"
+    return tr("Wrote {path}.", path=path), "good"
 
 
 def _sentence(error: Exception) -> str:

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence
 
 from core.config import presets
+from core.language import tr
 from gui.services.settings_file import default_file
 
 if TYPE_CHECKING:
@@ -44,11 +45,14 @@ class HelpController(QObject):
         """Say that the window itself failed, and offer the report that has the details."""
         self._last_error = "".join(traceback.format_exception(error))[-MAX_ERROR:]
         self._panels.message.show_message(
-            f"Something went wrong in the window: {error!r}. Runs are not affected. "
-            "Please report this: Copy report puts what is needed on the clipboard.",
+            tr(
+                "Something went wrong in the window: {error!r}. Runs are not affected. "
+                "Please report this: Copy report puts what is needed on the clipboard.",
+                error=error,
+            ),
             "bad",
             details=True,
-            details_text="Copy report",
+            details_text=tr("Copy report"),
         )
 
     def copy_report(self) -> None:
@@ -58,7 +62,7 @@ class HelpController(QObject):
         QGuiApplication.clipboard().setText(
             report(self._services.device_monitor.survey, self._places(), self._last_error)
         )
-        self._panels.message.show_passing("Copied a report: versions, platform, devices and the last error.")
+        self._panels.message.show_passing(tr("Copied a report: versions, platform, devices and the last error."))
 
     def show_about(self) -> None:
         """Show version, licences and folders."""
@@ -87,9 +91,9 @@ class HelpController(QObject):
     def open_path(self, path: Path) -> None:
         """Open a file or folder in the desktop's program for it; say so if there is none."""
         if not path.exists():
-            self._panels.message.show_message(f"{path} does not exist yet.", "warn")
+            self._panels.message.show_message(tr("{path} does not exist yet.", path=path), "warn")
         elif not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
-            self._panels.message.show_message(f"The desktop has no program that opens {path}.", "warn")
+            self._panels.message.show_message(tr("The desktop has no program that opens {path}.", path=path), "warn")
 
     def _open(self, dialog: QDialog) -> None:
         """Show a dialog, unless there is one of its name already."""

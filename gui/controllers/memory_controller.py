@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
+from core.language import tr, tr_noop
 from core.runs.device_use import largest_others
 from core.runs.remedies import remedies
 from core.runs.states import state_info
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
     from .dock_layout import MainPanels
 
-NOBODY = "No process holds memory of a device."
-NO_GPU = "No GPU was found. Only processes of runs on CPU devices can be listed, and there are none now."
+NOBODY = tr_noop("No process holds memory of a device.")
+NO_GPU = tr_noop("No GPU was found. Only processes of runs on CPU devices can be listed, and there are none now.")
 
 
 class MemoryController(QObject):
@@ -118,7 +119,7 @@ class MemoryController(QObject):
 
     def _copy(self, command: str) -> None:
         QGuiApplication.clipboard().setText(command)
-        self._message.show_passing("Copied the command. Read it before you run it in a terminal.")
+        self._message.show_passing(tr("Copied the command. Read it before you run it in a terminal."))
 
     def _other_runs_on(self) -> frozenset[str]:
         """Return the devices that live runs use, other than the run that is shown."""
@@ -148,7 +149,7 @@ class MemoryController(QObject):
 
     def _ask_to_end(self, chosen: ProcessRow) -> None:
         question, words = confirmation(chosen)
-        ask(self._panels.window, lambda: self._end(chosen), question=question, words=words, yes="End it")
+        ask(self._panels.window, lambda: self._end(chosen), question=question, words=words, yes=tr("End it"))
 
     def _end(self, chosen: ProcessRow) -> None:
         """End a process, unless it has become one that must not be ended since the question."""
@@ -164,7 +165,7 @@ class MemoryController(QObject):
             question, words = leftovers_confirmation(found)
             ask(
                 self._panels.window, lambda: self._terminator.end_leftovers(found),
-                question=question, words=words, yes="End them" if len(found) > 1 else "End it",
+                question=question, words=words, yes=tr("End them") if len(found) > 1 else tr("End it"),
             )  # fmt: skip
 
     def _take_outcome(self, sentence: str, tone: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt
 
+from core.language import tr
 from gui.widgets.file_dialog import PYTHON_FILES, FileDialog
 
 if TYPE_CHECKING:
@@ -47,12 +48,12 @@ class MenuController(QObject):
         """Add the actions that other panels have."""
         menu, buttons = self._panels.menu, self._panels.header.buttons
         presets = self._panels.setup.presets.menu().menuAction()
-        presets.setText("&Presets")
+        presets.setText(tr("&Presets"))
         menu.add_to_file(presets)
         menu.add_button("start", buttons.start)
         menu.add_button("pause", buttons.pause)
         menu.add_button("stop", buttons.stop)
-        menu.add_button("save", buttons.save, "Save checkpoint")
+        menu.add_button("save", buttons.save, tr("Save checkpoint"))
         menu.add_button("allSettings", self._panels.setup.all_settings)
         menu.run.addSeparator()
         of_run = self._panels.header.again.run_menu
@@ -62,10 +63,10 @@ class MenuController(QObject):
         menu.add_to_view(self._panels.plots.optional_menu.menuAction())
 
     def _open_recipe(self) -> None:
-        self._choose_file("Open a recipe", self._panels.setup.open_recipe)
+        self._choose_file(tr("Open a recipe"), self._panels.setup.open_recipe)
 
     def _open_script(self) -> None:
-        self._choose_file("Open a script", self._panels.setup.open_script)
+        self._choose_file(tr("Open a script"), self._panels.setup.open_script)
 
     def _choose_file(self, title: str, use: Callable[[Path], None]) -> None:
         dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=PYTHON_FILES)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from core.language import tr
 from core.runs import removal
 from core.runs.removal import Removed
 from core.runs.states import state_info
@@ -42,7 +43,7 @@ class RemovalController(QObject):
         super().__init__()
         self._panels, self._message = panels, panels.message
         self._run_list, self._session = services.run_list, services.session
-        self._checking: BackgroundTask[RemovalCheck] = BackgroundTask("size of a run")
+        self._checking: BackgroundTask[RemovalCheck] = BackgroundTask(tr("size of a run"))
         self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
         self._asked: RunSummary | None = None
         self._waiting: deque[RunSummary] = deque()
@@ -72,11 +73,16 @@ class RemovalController(QObject):
         ask(
             self._panels.window,
             lambda: self._waiting.append(chosen),
-            question=f"Delete the run {run_title(chosen, time.time())}?",
-            words=f"It is {state_info(chosen.state).label.lower()} and takes {disk(check.size_bytes)} of disk. Its "
-            f"folder is deleted, with its curves, its log and its checkpoints:\n{chosen.dir}\n\n"
-            "This cannot be undone.",
-            yes="Delete it",
+            question=tr("Delete the run {run_title}?", run_title=run_title(chosen, time.time())),
+            words=tr(
+                "It is {label} and takes {size_bytes} of disk. Its "
+                "folder is deleted, with its curves, its log and its checkpoints:\n{dir}\n\n"
+                "This cannot be undone.",
+                label=state_info(chosen.state).label.lower(),
+                size_bytes=disk(check.size_bytes),
+                dir=chosen.dir,
+            ),
+            yes=tr("Delete it"),
         )
 
     def _go_on(self) -> None:
@@ -86,7 +92,10 @@ class RemovalController(QObject):
         self._session.leave(run_dir)
         self._removing.start(
             lambda: removal.remove(run_dir),
-            lambda error: Removed(freed_bytes=0, problem=f"{run_dir} could not be deleted: {reason(error)}."),
+            lambda error: Removed(
+                freed_bytes=0,
+                problem=tr("{run_dir} could not be deleted: {reason}.", run_dir=run_dir, reason=reason(error)),
+            ),
         )
 
     def _report(self, gone: RunSummary, removed: Removed) -> None:
@@ -94,7 +103,13 @@ class RemovalController(QObject):
         if removed.problem:
             self._message.show_message(removed.problem, "bad")
         else:
-            self._message.show_passing(f"Deleted {gone.name}. This freed {disk(removed.freed_bytes)} of disk space.")
+            self._message.show_passing(
+                tr(
+                    "Deleted {gone}. This freed {freed_bytes} of disk space.",
+                    gone=gone.name,
+                    freed_bytes=disk(removed.freed_bytes),
+                )
+            )
 
 
 def check_removal(run_dir: Path) -> RemovalCheck:
@@ -104,4 +119,4 @@ def check_removal(run_dir: Path) -> RemovalCheck:
 
 
 def _check_failed(error: Exception) -> RemovalCheck:
-    return RemovalCheck(why_not=f"The run could not be checked: {reason(error)}.")
+    return RemovalCheck(why_not=tr("The run could not be checked: {reason}.", reason=reason(error)))

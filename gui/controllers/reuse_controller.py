@@ -10,6 +10,7 @@ from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
 from core.config.shell_command import repeat_line, shell_line
+from core.language import tr
 from core.runs.ownership import owner_of_file, owner_of_run
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
@@ -57,7 +58,7 @@ class ReuseController(QObject):
         owner = owner_of_run(Path(run_dir))
 
         def use(spec: RunSpec) -> None:
-            question = owner_question(verb, f"the run {spec.name}", owner, spec)
+            question = owner_question(verb, tr("the run {spec}", spec=spec.name), owner, spec)
             ask_first(self._panels.window, question, lambda: self._attempt(lambda: action(spec)))
 
         self._with_spec(run_dir, use)
@@ -71,7 +72,7 @@ class ReuseController(QObject):
     def _load(self, path: Path) -> None:
         """Fill the form with a preset; ask first if it belongs to another user."""
         owner, spec = owner_of_file(path), presets.read(path)
-        question = owner_question("Load", f"the preset {path.stem}", owner, spec)
+        question = owner_question("Load", tr("the preset {stem}", stem=path.stem), owner, spec)
         ask_first(self._panels.window, question, lambda: self._attempt(lambda: self._fill(spec)))
 
     def _fill(self, spec: RunSpec) -> None:
@@ -81,9 +82,15 @@ class ReuseController(QObject):
         self._panels.devices.table.tick_only([device for device in spec.devices if device in present])
         gone = [device for device in spec.devices if device not in present]
         if gone:
-            was, it_is = ("was", "it is") if len(gone) == 1 else ("were", "they are")
+            was, it_is = ("was", tr("it is")) if len(gone) == 1 else ("were", tr("they are"))
             self._message.show_message(
-                f"{join_names(gone)} {was} not ticked, since {it_is} not on this machine.", "warn"
+                tr(
+                    "{gone} {was} not ticked, since {it_is} not on this machine.",
+                    gone=join_names(gone),
+                    was=was,
+                    it_is=it_is,
+                ),
+                "warn",
             )
 
     def _copy(self, run_dir: str) -> None:
@@ -95,27 +102,29 @@ class ReuseController(QObject):
         run.catch_up()
         cores = {name: tuple(device.get("cores") or ()) for name, device in run.facts.devices.items()}
         QGuiApplication.clipboard().setText(shell_line(spec, cores))
-        self._message.show_passing(f"Copied the shell command that starts {spec.name} with the same settings.")
+        self._message.show_passing(
+            tr("Copied the shell command that starts {spec} with the same settings.", spec=spec.name)
+        )
 
     def _copy_own_command(self, spec: RunSpec) -> None:
         QGuiApplication.clipboard().setText(repeat_line(spec))
-        self._message.show_passing(f"Copied the command that starts {spec.name} with the same settings.")
+        self._message.show_passing(tr("Copied the command that starts {spec} with the same settings.", spec=spec.name))
 
     def _copy_text(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self._message.show_passing("Copied the settings of the run as text.")
+        self._message.show_passing(tr("Copied the settings of the run as text."))
 
     def _keep_choices(self) -> None:
         check = self._start.current_check
         if check is None:
-            self._message.show_message("The choices are still being checked. Try again in a moment.", "warn")
+            self._message.show_message(tr("The choices are still being checked. Try again in a moment."), "warn")
         elif check.spec is None:
             self._message.show_message(" ".join(check.problems), "bad")
         else:
             self._ask_name(check.spec)
 
     def _ask_name(self, spec: RunSpec) -> None:
-        dialog = NameDialog(self._panels.window, question="Preset name", name=spec.name, yes="Save", judge=_judge)
+        dialog = NameDialog(self._panels.window, question=tr("Preset name"), name=spec.name, yes="Save", judge=_judge)
         dialog.named.connect(lambda name: self._attempt(lambda: self._keep(spec, name)))
         dialog.open()
 
@@ -127,10 +136,12 @@ class ReuseController(QObject):
         ask(
             self._panels.window,
             lambda: self._attempt(lambda: self._save(presets.without_values(spec, secrets), name)),
-            question=f"Save the preset without the value of {join_names(secrets)}?",
-            words="Names like this often belong to secrets. The preset then has the name alone, and takes the value "
-            "from the environment at each start. To store the value: trainyard keep RUN NAME --secrets values",
-            yes="Save without",
+            question=tr("Save the preset without the value of {secrets}?", secrets=join_names(secrets)),
+            words=tr(
+                "Names like this often belong to secrets. The preset then has the name alone, and takes the value "
+                "from the environment at each start. To store the value: trainyard keep RUN NAME --secrets values"
+            ),
+            yes=tr("Save without"),
             is_destructive=False,
         )
 
@@ -139,27 +150,31 @@ class ReuseController(QObject):
         try:
             presets.save(spec, path)
         except OSError as error:
-            raise ValueError(f"{path} cannot be written: {error.strerror}. No preset was saved.") from error
+            raise ValueError(
+                tr("{path} cannot be written: {strerror}. No preset was saved.", path=path, strerror=error.strerror)
+            ) from error
         self._message.show_passing(
-            f"Saved as {name}. Choose it under Presets, or start it with: trainyard run --setup {name!r}"
+            tr("Saved as {name}. Choose it under Presets, or start it with: trainyard run --setup {name!r}", name=name)
         )
 
     def _ask_to_remove(self, path: Path) -> None:
         ask(
             self._panels.window,
             lambda: self._remove(path),
-            question=f"Remove the preset {path.stem}?",
-            words=f"Its file is deleted: {path}. Runs that were started from it stay as they are.",
-            yes="Remove it",
+            question=tr("Remove the preset {stem}?", stem=path.stem),
+            words=tr("Its file is deleted: {path}. Runs that were started from it stay as they are.", path=path),
+            yes=tr("Remove it"),
         )
 
     def _remove(self, path: Path) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            self._message.show_message(f"{path} cannot be removed: {error.strerror}.", "bad")
+            self._message.show_message(
+                tr("{path} cannot be removed: {strerror}.", path=path, strerror=error.strerror), "bad"
+            )
         else:
-            self._message.show_passing(f"Removed the preset {path.stem}.")
+            self._message.show_passing(tr("Removed the preset {stem}.", stem=path.stem))
 
     def _with_spec(self, run_dir: str, action: Callable[[RunSpec], object]) -> None:
         self._attempt(lambda: action(Run.attach(Path(run_dir)).spec()))
@@ -174,7 +189,7 @@ class ReuseController(QObject):
 def _path_of(name: str) -> Path:
     """Return the file of a preset. Raise `ValueError` for a name that is a path."""
     if "/" in name:
-        raise ValueError(f"{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _.")
+        raise ValueError(tr("{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _.", name=name))
     return presets.path_of(name.removesuffix(presets.SUFFIX), presets.default_root())
 
 
@@ -183,4 +198,4 @@ def _judge(name: str) -> tuple[str, str]:
         path = _path_of(name)
     except ValueError as error:
         return str(error), ""
-    return "", "A preset with this name exists and will be replaced." if path.exists() else ""
+    return "", tr("A preset with this name exists and will be replaced.") if path.exists() else ""

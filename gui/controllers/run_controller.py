@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer
 
 from core.errors import RunError
+from core.language import tr
 from core.runs.states import state_info
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
@@ -122,7 +123,9 @@ class RunController(QObject):
         panels.details.events.show_timeline(session.timeline)
         self._show_empty_words()
         message = run_message(facts, session.spec_problem, time.time())
-        panels.run_message.show_message(message.text, message.tone, details=message.details, details_text="What to do")
+        panels.run_message.show_message(
+            message.text, message.tone, details=message.details, details_text=tr("What to do")
+        )
         labels = device_labels(self._monitor.survey.devices, facts)
         log_end = session.run.log_end() if session.run is not None and facts.error else ""
         panels.failure.show_failure(failure_view(facts, session.spec, log_end=log_end, labels=labels))

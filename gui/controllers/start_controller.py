@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.catalog.frameworks import FRAMEWORKS
 from core.config.validation import is_installed, recipe_problems
 from core.errors import RunError
+from core.language import tr
 from core.runs.device_use import largest_others
 from core.runs.directory import folder_problem
 from core.runs.run import Run
@@ -96,7 +97,7 @@ class StartController(QObject):
         self._folder_problem = ""
         self._request: _Request | None = None
         """The request that is prepared."""
-        self._preparing: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("prepare a run")
+        self._preparing: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask(tr("prepare a run"))
         self._resuming: BackgroundTask[str] = BackgroundTask("resume")
         self._resuming_dir: Path | None = None
         self._installed: BackgroundTask[frozenset[str]] = BackgroundTask("frameworks")
@@ -219,7 +220,7 @@ class StartController(QObject):
         survey = self._monitor.survey
 
         def prepare() -> RunSpec:
-            problems = spec_problems(spec, survey, "Duplicate the run, and tick another device.")
+            problems = spec_problems(spec, survey, tr("Duplicate the run, and tick another device."))
             return _without(problems or recipe_problems(spec), spec)
 
         self._prepare(_Request(verb="Start", prepare=prepare, begin=self._start))
@@ -250,7 +251,7 @@ class StartController(QObject):
         if run is None or self._preparing.busy or self._resuming.busy:
             return
         self._message.show_message("")
-        question = owner_question("Resume", f"the run {spec.name if spec else run.id}", run.owner, spec)
+        question = owner_question("Resume", tr("the run {spec}", spec=spec.name if spec else run.id), run.owner, spec)
         ask_first(self._panels.window, question, lambda: self._check_and_resume(run, spec, facts))
 
     def _check_and_resume(self, run: Run, spec: RunSpec | None, facts: RunFacts) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
 
+from core.language import tr
 from gui.panels.event_list import EventList
 from gui.panels.log.log_page import LogPage
 from gui.panels.memory.memory_tab import MemoryTab
@@ -37,11 +38,11 @@ class DetailTabs(QStackedWidget):
         self.settings = SettingsView()
         self.error = QPlainTextEdit()
         self.error.setObjectName("errorView")
-        self.error.setAccessibleName("Error of the run")
+        self.error.setAccessibleName(tr("Error of the run"))
         self.error.setReadOnly(True)
         self.error.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
         self.tabs = QTabBar()
-        self.tabs.setAccessibleName("Events, log, memory, processes, settings")
+        self.tabs.setAccessibleName(tr("Events, log, memory, processes, settings"))
         for title, page in (
             ("Events", self.events), ("Log", self.log), ("Memory", self.memory), ("Processes", self.processes),
             ("Settings", self.settings), ("Error", self.error),

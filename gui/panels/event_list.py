@@ -9,6 +9,7 @@ from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentM
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter
 from PySide6.QtWidgets import QCheckBox, QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from core.language import tr
 from core.runs.timeline import MAX_ENTRIES
 from gui.style.icons import glyph
 from gui.viewmodels.run.event_rows import EventRow, EventRows
@@ -125,7 +126,7 @@ class EventList(QListView):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("eventList")
-        self.setAccessibleName("Events of the run")
+        self.setAccessibleName(tr("Events of the run"))
         self.setUniformItemSizes(True)
         self.setSelectionMode(QListView.SelectionMode.ExtendedSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -196,7 +197,7 @@ class EventList(QListView):
     def _add_menu(self) -> None:
         for text, key, act in (
             ("Copy", QKeySequence.StandardKey.Copy, self.copy),
-            ("Select all", QKeySequence.StandardKey.SelectAll, self.selectAll),
+            (tr("Select all"), QKeySequence.StandardKey.SelectAll, self.selectAll),
         ):
             action = QAction(text, self)
             action.setShortcut(QKeySequence(key))
@@ -207,9 +208,9 @@ class EventList(QListView):
 
 
 def _epochs_box() -> QCheckBox:
-    box = QCheckBox("Epochs")
+    box = QCheckBox(tr("Epochs"))
     box.setObjectName("epochsBox")
-    box.setToolTip("Show the numbers of each epoch among the events")
+    box.setToolTip(tr("Show the numbers of each epoch among the events"))
     box.setProperty("compact", True)
     box.setChecked(True)
     return box

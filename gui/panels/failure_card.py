@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.style.icons import glyph
 from gui.style.theme import mark
 from gui.widgets.announcement import announce
@@ -50,15 +51,15 @@ class FailureCard(QFrame):
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.lines = [ElidedLabel() for _ in range(3)]
         self.smaller_button = _button("failureSmallerButton", "")
-        self.smaller_button.setToolTip("Fill the training card with these settings and a smaller batch")
-        self.log_button = _button("failureLogButton", "Show it in the log")
-        self.log_button.setToolTip("Show the log at this error")
-        self.again_button = _button("failureAgainButton", "Run again")
-        self.again_button.setToolTip("Start a new run with the same settings")
+        self.smaller_button.setToolTip(tr("Fill the training card with these settings and a smaller batch"))
+        self.log_button = _button("failureLogButton", tr("Show it in the log"))
+        self.log_button.setToolTip(tr("Show the log at this error"))
+        self.again_button = _button("failureAgainButton", tr("Run again"))
+        self.again_button.setToolTip(tr("Start a new run with the same settings"))
         self.close_button = QToolButton()
         self.close_button.setObjectName("failureCloseButton")
-        self.close_button.setAccessibleName("Dismiss this message")
-        self.close_button.setToolTip("Dismiss")
+        self.close_button.setAccessibleName(tr("Dismiss this message"))
+        self.close_button.setToolTip(tr("Dismiss"))
         self.close_button.setIconSize(QSize(12, 12))
         self.close_button.clicked.connect(self.hide)
         self.smaller_button.clicked.connect(lambda: self.smaller_asked.emit(self._smaller))
@@ -82,7 +83,7 @@ class FailureCard(QFrame):
         self.place.setText(view.place)
         self.place.setVisible(bool(view.place))
         self._show_lines(view.lines)
-        self.smaller_button.setText(f"Try {view.smaller_words}")
+        self.smaller_button.setText(tr("Try {smaller_words}", smaller_words=view.smaller_words))
         self.smaller_button.setVisible(view.smaller is not None)
         self.log_button.setVisible(bool(view.sought))
         self.again_button.setVisible(view.can_run_again)

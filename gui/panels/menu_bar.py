@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
+from core.language import tr, tr_noop
 from gui.widgets.plain_text import menu_text
 
 if TYPE_CHECKING:
@@ -36,33 +37,33 @@ FILE = (
     Entry(name="openScript", text="Open &script…", keys="Ctrl+Shift+O"),
 )
 EXPORT = (
-    Entry(name="pictures", text="Save picture of the plots…"),
-    Entry(name="runTable", text="Export table of runs…"),
+    Entry(name="pictures", text=tr_noop("Save picture of the plots…")),
+    Entry(name="runTable", text=tr_noop("Export table of runs…")),
 )
 LEAVE = (
-    Entry(name="preferences", text="Pre&ferences…", keys="Ctrl+,"),
-    Entry(name="close", text="&Close window", keys="Ctrl+W"),
-    Entry(name="quit", text="&Quit", keys="Ctrl+Q"),
+    Entry(name="preferences", text=tr_noop("Pre&ferences…"), keys="Ctrl+,"),
+    Entry(name="close", text=tr_noop("&Close window"), keys="Ctrl+W"),
+    Entry(name="quit", text=tr_noop("&Quit"), keys="Ctrl+Q"),
 )
 VIEW = (
-    Entry(name="larger", text="&Larger text", keys="Ctrl++"),
-    Entry(name="smaller", text="&Smaller text", keys="Ctrl+-"),
-    Entry(name="normalSize", text="&Normal text", keys="Ctrl+0"),
-    Entry(name="nextCard", text="Ne&xt part", keys="F6"),
-    Entry(name="previousCard", text="Pre&vious part", keys="Shift+F6"),
-    Entry(name="find", text="&Find…", keys="Ctrl+F"),
-    Entry(name="resetLayout", text="&Reset layout"),
-    Entry(name="fullScreen", text="&Full screen", keys="F11", checkable=True),
+    Entry(name="larger", text=tr_noop("&Larger text"), keys="Ctrl++"),
+    Entry(name="smaller", text=tr_noop("&Smaller text"), keys="Ctrl+-"),
+    Entry(name="normalSize", text=tr_noop("&Normal text"), keys="Ctrl+0"),
+    Entry(name="nextCard", text=tr_noop("Ne&xt part"), keys="F6"),
+    Entry(name="previousCard", text=tr_noop("Pre&vious part"), keys="Shift+F6"),
+    Entry(name="find", text=tr_noop("&Find…"), keys="Ctrl+F"),
+    Entry(name="resetLayout", text=tr_noop("&Reset layout")),
+    Entry(name="fullScreen", text=tr_noop("&Full screen"), keys="F11", checkable=True),
 )
 TOOLS = (
-    Entry(name="leftovers", text="&Find processes left over"),
-    Entry(name="processes", text="&Processes on the devices"),
+    Entry(name="leftovers", text=tr_noop("&Find processes left over")),
+    Entry(name="processes", text=tr_noop("&Processes on the devices")),
 )
 HELP = (
-    Entry(name="documents", text="&Documentation", keys="F1"),
-    Entry(name="keys", text="&Keys", keys="Ctrl+?"),
-    Entry(name="report", text="&Copy report"),
-    Entry(name="about", text="&About Trainyard"),
+    Entry(name="documents", text=tr_noop("&Documentation"), keys="F1"),
+    Entry(name="keys", text=tr_noop("&Keys"), keys="Ctrl+?"),
+    Entry(name="report", text=tr_noop("&Copy report")),
+    Entry(name="about", text=tr_noop("&About Trainyard")),
 )
 
 
@@ -73,7 +74,7 @@ class MenuBar(QMenuBar):
         super().__init__()
         self.setObjectName("menuBar")
         self.setNativeMenuBar(False)  # it is inside the window's own heading
-        self.setAccessibleName("Menu")
+        self.setAccessibleName(tr("Menu"))
         self._actions: dict[str, QAction] = {}
         self.file, self.run, self.view, self.tools, self.help = (
             self._menu(name, text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QPushButton
 
+from core.language import tr, tr_noop
 from core.schema.settings import CUDA_IDS
 from gui.services.preferences import THEMES, Preferences
 from gui.style.text_size import ZOOMS, zoom
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
 
 WIDTH = 64
 """Width of the dialog, in letters."""
-THEME_TITLES = {"desktop": "as the desktop", "dark": "dark", "light": "light"}
-CUDA_TITLES = {"uuid": "by UUID", "integer": "by number"}
+THEME_TITLES = {"desktop": tr_noop("as the desktop"), "dark": "dark", "light": "light"}
+CUDA_TITLES = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
 FOLDER_TITLES = {"runs": "Runs", "presets": "Presets"}
 LABEL = 16
 """Width of a label, in letters."""
-FOLDERS = "Folders (from the next start of Trainyard on)"
-MEMORY = "Memory check after the end (defaults; All settings has them for one run)"
+FOLDERS = tr_noop("Folders (from the next start of Trainyard on)")
+MEMORY = tr_noop("Memory check after the end (defaults; All settings has them for one run)")
 
 
 class PreferencesDialog(InfoDialog):
@@ -47,20 +48,22 @@ class PreferencesDialog(InfoDialog):
     """`runs` or `presets`, and the folder, or None for the default."""
 
     def __init__(self, parent: QWidget, preferences: Preferences, folders: Mapping[str, Path]) -> None:
-        super().__init__(parent, name="preferencesDialog", heading="Preferences")
+        super().__init__(parent, name="preferencesDialog", heading=tr("Preferences"))
         self._preferences = preferences
         self._paths: dict[str, ElidedLabel] = {}
         self._editors = self._make_editors()
         look = self._add_group("Look", {"theme": "Theme"})
         self._zoom = editors.one_of(
-            "textSizeBox", "Text size", "Size of all texts, relative to the desktop's", self._take_zoom,
+            "textSizeBox", tr("Text size"), tr("Size of all texts, relative to the desktop's"), self._take_zoom,
             [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS],
         )  # fmt: skip
         self._zoom.set_value(str(zoom()))
-        look.addRow(self._label("Text size", self._zoom.widget), self._zoom.widget)
+        look.addRow(self._label(tr("Text size"), self._zoom.widget), self._zoom.widget)
         self._add_folders(folders)
         self._add_group("Devices", {"show_cpus": ""})
-        self._add_group(MEMORY, {"tolerance_mb": "Tolerance", "wait_s": "Wait, in seconds", "cuda_ids": "GPU names"})
+        self._add_group(
+            MEMORY, {"tolerance_mb": "Tolerance", "wait_s": tr("Wait, in seconds"), "cuda_ids": tr("GPU names")}
+        )
         for name, editor in self._editors.items():
             editor.set_value(getattr(preferences, name))
         self._ready = True
@@ -75,24 +78,25 @@ class PreferencesDialog(InfoDialog):
         take = self._take
         return {
             "theme": editors.one_of(
-                "themeBox", "Theme", "Colours of the window", take, [(THEME_TITLES[each], each) for each in THEMES]
+                "themeBox", "Theme", tr("Colours of the window"), take, [(THEME_TITLES[each], each) for each in THEMES]
             ),
             "show_cpus": editors.check(
-                "showCpusBox", "Show CPU devices", "List CPU devices also where there are GPUs; ticked ones always are",
-                take, text="Show CPU devices where there are GPUs",
+                "showCpusBox", tr("Show CPU devices"),
+                tr("List CPU devices also where there are GPUs; ticked ones always are"), take,
+                text=tr("Show CPU devices where there are GPUs"),
             ),
             "tolerance_mb": editors.integer(
-                "defaultToleranceBox", "Tolerance of the memory check, in MB",
-                "A device counts as released when it uses at most this much more memory than before the run", take,
+                "defaultToleranceBox", tr("Tolerance of the memory check, in MB"),
+                tr("A device counts as released when it uses at most this much more memory than before the run"), take,
                 minimum=0, arrows=False, suffix=" MB",
             ),
             "wait_s": editors.number(
-                "defaultWaitEdit", "Maximum time of the memory check, in seconds",
-                "Maximum seconds to wait for the memory; it is usually released within one", take, empty="60",
+                "defaultWaitEdit", tr("Maximum time of the memory check, in seconds"),
+                tr("Maximum seconds to wait for the memory; it is usually released within one"), take, empty="60",
             ),
             "cuda_ids": editors.one_of(
-                "defaultCudaIdsBox", "How GPUs are named to CUDA",
-                "Use numbers if a library (such as vLLM) cannot read UUIDs", take,
+                "defaultCudaIdsBox", tr("How GPUs are named to CUDA"),
+                tr("Use numbers if a library (such as vLLM) cannot read UUIDs"), take,
                 [(CUDA_TITLES[each], each) for each in CUDA_IDS],
             ),
         }  # fmt: skip
@@ -133,14 +137,14 @@ class PreferencesDialog(InfoDialog):
             shown.setObjectName(f"{name}Folder")
             row = QHBoxLayout()
             row.addWidget(shown, 1)
-            row.addWidget(self._button(f"{name}FolderButton", "Choose…", partial(self._browse, name)))
+            row.addWidget(self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name)))
             row.addWidget(self._button(f"{name}DefaultButton", "Default", partial(self.folder_chosen.emit, name, None)))
             row.setSpacing(8)
             form.addRow(self._label(FOLDER_TITLES[name]), row)
 
     def _browse(self, name: str) -> None:
         dialog = FileDialog(
-            self, f"Folder of {name}", lambda path: self.folder_chosen.emit(name, Path(path)),
+            self, tr("Folder of {name}", name=name), lambda path: self.folder_chosen.emit(name, Path(path)),
             begin=self._paths[name].text(),
         )  # fmt: skip
         dialog.setObjectName("folderDialog")

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import empty_label
@@ -32,7 +33,7 @@ class SettingsView(QScrollArea):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("settingsView")
-        self.setAccessibleName("Settings of the run")
+        self.setAccessibleName(tr("Settings of the run"))
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -42,15 +43,15 @@ class SettingsView(QScrollArea):
         self.controls = QToolButton()
         self.controls.setObjectName("settingsCopyButton")
         self.controls.setText("Copy ")
-        self.controls.setAccessibleName("Copy the settings")
-        self.controls.setToolTip("Copy all settings as text, or the command that starts the same run")
+        self.controls.setAccessibleName(tr("Copy the settings"))
+        self.controls.setToolTip(tr("Copy all settings as text, or the command that starts the same run"))
         self.controls.setProperty("compact", True)
         self.controls.setProperty("unfolds", True)
         self.controls.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.controls)
         menu.setObjectName("settingsCopyMenu")
-        menu.addAction("All settings as text", self._copy)
-        menu.addAction("Command that starts the same run", self.command_asked.emit)
+        menu.addAction(tr("All settings as text"), self._copy)
+        menu.addAction(tr("Command that starts the same run"), self.command_asked.emit)
         self.controls.setMenu(menu)
         self._fill()
 
@@ -134,7 +135,7 @@ def _group(group: SettingGroup) -> QWidget:
 
 
 def _value(row: SettingRow) -> PlainLabel:
-    value = PlainLabel(f"{row.value}  (default {row.usual})" if row.usual else row.value)
+    value = PlainLabel(tr("{row}  (default {usual})", row=row.value, usual=row.usual) if row.usual else row.value)
     value.setAccessibleName(f"{row.label}: {value.text()}")
     value.setWordWrap(True)
     value.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
@@ -147,7 +148,7 @@ def _value(row: SettingRow) -> PlainLabel:
 def _command(command: str) -> PlainLabel:
     label = PlainLabel(command)
     label.setObjectName("settingsCommand")
-    label.setAccessibleName("Command that starts the same run")
+    label.setAccessibleName(tr("Command that starts the same run"))
     label.setWordWrap(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()

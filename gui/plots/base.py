@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
+from core.language import tr
 from gui.plots.description import describe
 from gui.plots.items.canvas import Canvas
 from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
@@ -66,7 +67,7 @@ class Plot(QFrame):
         self.setObjectName(name)
         self.setProperty("card", True)
         self.setMinimumHeight(MIN_HEIGHT_PX)
-        self.setAccessibleName(f"{title} plot")
+        self.setAccessibleName(tr("{title} plot", title=title))
         self.run_series: RunSeries | None = None
         self.theme = theme
         self.colours: Mapping[str, str] = {}
@@ -83,7 +84,9 @@ class Plot(QFrame):
         self._drawn: tuple[object, ...] | None = None
         self._drawn_at = 0.0
         self.canvas = Canvas(y_by_hand=self.y_by_hand)
-        self.canvas.setAccessibleName(f"{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole run.")
+        self.canvas.setAccessibleName(
+            tr("{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole run.", title=title)
+        )
         self.crosshair = pg.InfiniteLine(angle=90, movable=False)
         """Where the mouse is in another plot."""
         self.crosshair.hide()
@@ -388,11 +391,11 @@ class Plot(QFrame):
         return self.header
 
     def _make_follow_button(self) -> QPushButton:
-        button = QPushButton("Show all")
+        button = QPushButton(tr("Show all"))
         button.setObjectName("showAllButton")
         button.setProperty("role", "flat")
         button.setProperty("compact", True)
-        button.setToolTip("Show the whole run again (double-click, or A)")
+        button.setToolTip(tr("Show the whole run again (double-click, or A)"))
         button.clicked.connect(lambda: self.set_follow(True))
         button.hide()
         return button

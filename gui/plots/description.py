@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.language import tr_noop
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,10 +15,10 @@ if TYPE_CHECKING:
 
 MAX_CURVES = 8
 """Curves that are described; the others are counted."""
-CURVE = "{name} goes from {first} to {last}, with {lowest} as the lowest value and {highest} as the highest."
-LEVEL = "{name} stays at {last}."
-MORE = "{count} more curves are not described."
-NOTHING = "Nothing is drawn."
+CURVE = tr_noop("{name} goes from {first} to {last}, with {lowest} as the lowest value and {highest} as the highest.")
+LEVEL = tr_noop("{name} stays at {last}.")
+MORE = tr_noop("{count} more curves are not described.")
+NOTHING = tr_noop("Nothing is drawn.")
 
 
 def describe(curves: Mapping[str, tuple[Floats, Floats]], labels: Mapping[str, str], unit: str) -> str:

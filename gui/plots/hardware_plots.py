@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyqtgraph as pg
 
+from core.language import tr
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.style.formatting import number
 
@@ -47,7 +48,10 @@ class HardwarePlot(DevicePlot):
         at = self.axis(self.run_series).locate(reading.x)
         slow = [
             HoverRow(
-                label=f"{self.labels.get(device, device)} slowed down: {', '.join(each.words)}", colour=self.theme.bad
+                label=tr(
+                    "{labels} slowed down: {each}", labels=self.labels.get(device, device), each=", ".join(each.words)
+                ),
+                colour=self.theme.bad,
             )
             for device in self.shown(self.run_series)
             for each in self.run_series.slowdowns.get(device, ())
@@ -57,7 +61,7 @@ class HardwarePlot(DevicePlot):
 
     def _empty_text(self) -> str:
         if self.run_series is not None and self.run_series.utilisation:
-            return "Only NVIDIA GPUs have these readings."
+            return tr("Only NVIDIA GPUs have these readings.")
         return super()._empty_text()
 
     def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:

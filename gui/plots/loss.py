@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.language import tr, tr_noop
 from core.series.result import best_validation
 from gui.plots.items.band import BandItem
 from gui.plots.items.hover import HoverReading, HoverRow
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 
     from .base import OpenSpan, Span
 
-RANKS_MEAN = "train, mean of ranks"
-NOW, LAST = "now {value}", "last {value}"
+RANKS_MEAN = tr_noop("train, mean of ranks")
+NOW, LAST = tr_noop("now {value}"), tr_noop("last {value}")
 """Labels at the end of the line: while the run trains, and after its end."""
-BECAME = "{name} became {value} at {unit} {step}"
-BECAME_ON_ONE_RANK = "{name} of one rank became {value} at {unit} {step}"
+BECAME = tr_noop("{name} became {value} at {unit} {step}")
+BECAME_ON_ONE_RANK = tr_noop("{name} of one rank became {value} at {unit} {step}")
 MIN_HEIGHT_PX = 148
 """More than the other plots have at least: the loss is what is looked at most."""
 END_ROOM_SHARE = 0.01
@@ -132,15 +133,15 @@ class LossPlot(Plot):
         value = _value_text(values[0] if len(values) == 1 else mean_of(values), 5)
         numbers = [each for each in values if np.isfinite(each)]
         if len(numbers) > 1:
-            value += f" ({min(numbers):.4g} to {max(numbers):.4g})"
+            value += tr(" ({numbers:.4g} to {numbers_2:.4g})", numbers=min(numbers), numbers_2=max(numbers))
         if ranks is not family.train:
-            at = f"{value} at {family.unit} {number(step, 1)}"
+            at = tr("{value} at {unit} {step}", value=value, unit=family.unit, step=number(step, 1))
             return [HoverRow(label="validation", value=at, colour=self.theme.validation)]
         rows = [HoverRow(label="train" if len(ranks) == 1 else RANKS_MEAN, value=value, colour=self.theme.train)]
         weight = self.controls.smoothing
         means = [mean for series in ranks if weight and (mean := series.mean_at(step, weight)) is not None]
         if np.isfinite(mean_of(means)):
-            rows.append(HoverRow(label="train mean", value=f"{mean_of(means):.5g}", colour=self.theme.train))
+            rows.append(HoverRow(label=tr("train mean"), value=f"{mean_of(means):.5g}", colour=self.theme.train))
         return rows
 
     def _outside_rows(self, x: float) -> list[HoverRow]:
@@ -152,7 +153,7 @@ class LossPlot(Plot):
             return []
         farthest = outside[np.argmax(np.maximum(outside - top, bottom - outside))]
         value = 10**farthest if self.controls.logarithmic else farthest
-        where = "above the plot" if farthest > top else "below the plot"
+        where = tr("above the plot") if farthest > top else tr("below the plot")
         return [HoverRow(label=where, value=f"{value:.5g}", colour=self.theme.muted)]
 
     def _break_rows(self, family: Family, axis: Axis, x: float) -> list[HoverRow]:
@@ -174,7 +175,7 @@ class LossPlot(Plot):
         assert self.run_series is not None
         axes = self.run_series.axes
         seconds = clock(float(axes["training"].place(np.array([time]))[0]))
-        epoch = f"epoch {step / axes['epoch'].unit:.2f} \u00b7 " if "epoch" in axes else ""
+        epoch = tr("epoch {step:.2f} \u00b7 ", step=step / axes["epoch"].unit) if "epoch" in axes else ""
         return f"{unit} {number(step, 1)} \u00b7 {epoch}{seconds}"
 
     def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
@@ -200,8 +201,10 @@ class LossPlot(Plot):
         if self.run_series is None or not measured or self.axis_name() not in self.run_series.axes:
             return super()._empty_text()
         name = self.controls.family.replace("_", " ")
-        return (
-            f"All {name} values {'of this run' if self.has_trained(self.run_series) else 'so far'} are NaN or infinite"
+        return tr(
+            "All {name} values {value} are NaN or infinite",
+            name=name,
+            value="of this run" if self.has_trained(self.run_series) else "so far",
         )
 
     def _whole_span(self, run_series: RunSeries) -> Span:
@@ -288,10 +291,12 @@ class LossPlot(Plot):
         family, rows = self._family(run_series), []
         if family.train:
             value, is_mean = family.newest(self.controls.smoothing)
-            label = "train mean" if is_mean else "train"
+            label = tr("train mean") if is_mean else "train"
             rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=self.theme.train))
         if self.controls.family == "loss" and (best := best_validation(run_series)) is not None:
-            rows.append(HoverRow(label="best validation", value=_value_text(best[1], 4), colour=self.theme.validation))
+            rows.append(
+                HoverRow(label=tr("best validation"), value=_value_text(best[1], 4), colour=self.theme.validation)
+            )
         elif family.validation:
             last = [float(series.values[-1]) for series in family.validation]
             value = last[0] if len(last) == 1 else mean_of(last)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QStyle, QStyleOptionComboBox, QWidget
 
+from core.language import tr, tr_noop
 from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.forms.fields import select
 from gui.widgets.plain_text import verbatim
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 10
 """Maximum characters of a metric's name to reserve room for."""
-AXES = {"step": "by step", "training": "by time", "epoch": "by epoch"}
+AXES = {"step": tr_noop("by step"), "training": tr_noop("by time"), "epoch": tr_noop("by epoch")}
 """The x axes that can be chosen, as `RunSeries.axes` names them; the first is the default."""
 FORMERLY_TIME = "time"
 """The default axis of earlier versions, time since the click: it was saved like a choice."""
@@ -29,12 +30,12 @@ FORMER_WINDOW = 10
 """Their default smoothing, a mean of so many steps."""
 
 
-AXIS_TIP = "Horizontal axis. By time: time of training from the first step on, without pauses"
-OUTLIERS_TIP = (
+AXIS_TIP = tr_noop("Horizontal axis. By time: time of training from the first step on, without pauses")
+OUTLIERS_TIP = tr_noop(
     "Fit the vertical axis to the values between the 1st and the 99th percentile of what is shown. "
     "Arrows mark values outside"
 )
-LOG_TIP = "Logarithmic scale; values at or below zero are not drawn"
+LOG_TIP = tr_noop("Logarithmic scale; values at or below zero are not drawn")
 
 
 class LossControls(QWidget):
@@ -49,16 +50,16 @@ class LossControls(QWidget):
         super().__init__()
         self._wanted = "loss"
         """The metric chosen last; the shown run may not have it."""
-        self.metric_box = _prepare(MetricBox(), "metricBox", "Metric", "Metric to draw")
+        self.metric_box = _prepare(MetricBox(), "metricBox", "Metric", tr("Metric to draw"))
         self.metric_box.setProperty("role", "title")
         self.offer_families(["loss"])
-        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", "Horizontal axis", AXIS_TIP)
+        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), AXIS_TIP)
         for name, title in AXES.items():
             self.axis_box.addItem(title, name)
         self.smoothing_button = SmoothingButton()
-        self.outliers_box = _check_box("outliersBox", "ignore outliers", "Ignore outliers", OUTLIERS_TIP)
+        self.outliers_box = _check_box("outliersBox", tr("ignore outliers"), tr("Ignore outliers"), OUTLIERS_TIP)
         self.outliers_box.setChecked(True)
-        self.log_box = _check_box("logBox", "log scale", "Logarithmic scale", LOG_TIP)
+        self.log_box = _check_box("logBox", tr("log scale"), tr("Logarithmic scale"), LOG_TIP)
         self._always: tuple[QWidget, ...] = (self.axis_box, self.smoothing_button)
         self._check_boxes = (self.outliers_box, self.log_box)
         self._fits = True

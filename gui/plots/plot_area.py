@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QScrollArea, QSplitter
 
+from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MIN_HEIGHT_PX = 220
 """Least height of all plots together; they are scrolled where they need more."""
 SHARES = (17, 10, 10)
 """Shares of the height from top to bottom; further plots get the last share."""
-LIVE_NOTE = "this machine now: the run has no readings"
+LIVE_NOTE = tr_noop("this machine now: the run has no readings")
 IDLE_S = 4.0
 """Seconds between two drawings while no run is shown: one pixel is then about a second."""
 
@@ -58,7 +59,7 @@ class PlotArea(QSplitter):
         """Gives a plot by its name what the others show."""
         self._empty_words: Callable[[str], str] = lambda _: ""
         self._state = RunState.CREATED
-        self.optional_menu = QMenu("&Plots", self)
+        self.optional_menu = QMenu(tr("&Plots"), self)
         """Shows and hides the plots that are shown on request."""
         self.optional_menu.setObjectName("plotsMenu")
         self.optional_menu.aboutToShow.connect(lambda: self._fill(self.optional_menu))
@@ -116,10 +117,10 @@ class PlotArea(QSplitter):
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
-        hide = QPushButton("Hide")
+        hide = QPushButton(tr("Hide"))
         hide.setObjectName(f"{name}Hide")
-        hide.setAccessibleName(f"Hide the {self._rows[name].title.lower()} plot")
-        hide.setToolTip("Hide this plot (menu View, Plots, shows it again)")
+        hide.setAccessibleName(tr("Hide the {title} plot", title=self._rows[name].title.lower()))
+        hide.setToolTip(tr("Hide this plot (menu View, Plots, shows it again)"))
         hide.setProperty("role", "flat")
         hide.setProperty("compact", True)
         hide.clicked.connect(lambda: self.set_plot_shown(name, False))
@@ -147,11 +148,11 @@ class PlotArea(QSplitter):
         menu = QMenu(plot)
         menu.setObjectName("plotMenu")
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.addAction("Copy values", lambda: self.copy_asked.emit(plot))
-        menu.addAction("Save picture…", lambda: self.picture_asked.emit(plot))
+        menu.addAction(tr("Copy values"), lambda: self.copy_asked.emit(plot))
+        menu.addAction(tr("Save picture…"), lambda: self.picture_asked.emit(plot))
         menu.addSeparator()
-        menu.addAction("Show all", lambda: plot.set_follow(True)).setEnabled(not plot.shows_all)
-        self._fill(menu.addMenu("Plots"))
+        menu.addAction(tr("Show all"), lambda: plot.set_follow(True)).setEnabled(not plot.shows_all)
+        self._fill(menu.addMenu(tr("Plots")))
         menu.popup(plot.mapToGlobal(at))
 
     def show_series(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr_noop
+
 from .device_plots import MemoryPlot
 from .hardware_plots import ClockPlot, PowerPlot, TemperaturePlot
 from .loss import LossPlot
@@ -33,10 +35,10 @@ class PlotRow:
 
 
 PLOTS = (
-    PlotRow(name="lossPlot", title="Loss", target=LossPlot),
-    PlotRow(name="utilisationPlot", title="Utilisation", target=UtilisationPlot),
-    PlotRow(name="memoryPlot", title="Memory", target=MemoryPlot),
-    PlotRow(name="temperaturePlot", title="Temperature", target=TemperaturePlot, optional=True),
-    PlotRow(name="powerPlot", title="Power", target=PowerPlot, optional=True),
-    PlotRow(name="clockPlot", title="Clock", target=ClockPlot, optional=True),
+    PlotRow(name="lossPlot", title=tr_noop("Loss"), target=LossPlot),
+    PlotRow(name="utilisationPlot", title=tr_noop("Utilisation"), target=UtilisationPlot),
+    PlotRow(name="memoryPlot", title=tr_noop("Memory"), target=MemoryPlot),
+    PlotRow(name="temperaturePlot", title=tr_noop("Temperature"), target=TemperaturePlot, optional=True),
+    PlotRow(name="powerPlot", title=tr_noop("Power"), target=PowerPlot, optional=True),
+    PlotRow(name="clockPlot", title=tr_noop("Clock"), target=ClockPlot, optional=True),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFrame, QSlider, QToolButton, QVBoxLayout
 
+from core.language import tr, tr_noop
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ DEFAULT_WEIGHT = 0.6
 """TensorBoard's default."""
 PARTS = 100
 """Positions of the slider in 1."""
-EXPLANATION = "The bold line is an exponential mean of the steps.\n0 shows the steps alone."
-TIP = "Smoothing: weight of the exponential mean that the bold line shows, as in TensorBoard"
+EXPLANATION = tr_noop("The bold line is an exponential mean of the steps.\n0 shows the steps alone.")
+TIP = tr_noop("Smoothing: weight of the exponential mean that the bold line shows, as in TensorBoard")
 
 
 class SmoothingButton(QToolButton):
@@ -70,9 +71,11 @@ class SmoothingButton(QToolButton):
         return self.popup
 
     def _show_weight(self) -> None:
-        text = f"smooth {self.weight:.2g}" if self.weight else "not smoothed"
+        text = tr("smooth {weight:.2g}", weight=self.weight) if self.weight else tr("not smoothed")
         self.setText(text)
-        self.setAccessibleName(f"Smoothing: {self.weight:.2g}" if self.weight else "Smoothing: none")
+        self.setAccessibleName(
+            tr("Smoothing: {weight:.2g}", weight=self.weight) if self.weight else tr("Smoothing: none")
+        )
 
 
 class SmoothingPopup(QFrame):
@@ -84,7 +87,7 @@ class SmoothingPopup(QFrame):
         self.setProperty("card", True)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setObjectName("smoothingSlider")
-        self.slider.setAccessibleName("Weight of the mean")
+        self.slider.setAccessibleName(tr("Weight of the mean"))
         self.slider.setRange(0, round(MAX_WEIGHT * PARTS))
         self.slider.setSingleStep(1)
         self.slider.setPageStep(10)

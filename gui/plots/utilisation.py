@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QPushButton
 
+from core.language import tr, tr_noop
 from core.series.device_readings import IntervalMean
 from gui.plots.items.heat_strips import HeatStripsItem, StripFold, StripRow, column_width_s
 from gui.plots.items.hover import HoverRow
@@ -33,7 +34,7 @@ OTHER = {LINES: STRIPS, STRIPS: LINES}
 LINES_UP_TO, LINES_UP_TO_S = 4, 3600.0
 """Devices, and seconds of a run, above which strips are drawn unless the user chose lines."""
 
-TRAINED = "mean while training"
+TRAINED = tr_noop("mean while training")
 ROW_PX, MAX_ROWS = 14, 12
 """Height that a strip with its name needs, and how many strips get it."""
 AROUND_PX = 64
@@ -150,7 +151,7 @@ class UtilisationPlot(DevicePlot):
         self.form = form
         is_lines = form == LINES
         self.form_button.setText("Strips" if is_lines else "Lines")
-        tip = "Draw one strip for each device" if is_lines else "Draw one line for each device"
+        tip = tr("Draw one strip for each device") if is_lines else tr("Draw one line for each device")
         self.form_button.setToolTip(verbatim(tip))
         self.form_button.setAccessibleName(tip)
         self.canvas.left.setStyle(showValues=is_lines)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.language import tr, tr_noop
 from core.metrics import expression_trial
 
 from .background_task import BackgroundTask, reason
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 AGAIN_S = 2.0
 """Seconds between two trials: the log grows."""
-NO_RUN = "Select a run to test the expression on its log."
+NO_RUN = tr_noop("Select a run to test the expression on its log.")
 
 
 class ExpressionTester(QObject):
@@ -57,4 +58,4 @@ def _tried(expression: str, run_dir: Path) -> str:
 
 
 def _failed(error: Exception) -> str:
-    return f"The expression could not be tested: {reason(error)}."
+    return tr("The expression could not be tested: {reason}.", reason=reason(error))

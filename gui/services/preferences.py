@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from core.language import tr, tr_noop
 from core.schema.settings import CUDA_IDS, ReleaseWatch
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 KEY = "window/preferences"
 VERSION = 1
 THEMES = ("desktop", "dark", "light")
-NEWER = (
+NEWER = tr_noop(
     "The preferences were written by a newer Trainyard. What this one does not know is kept in the settings file, and "
     "has no effect."
 )
@@ -39,7 +40,7 @@ class Preferences:
         }
         for name, is_valid in valid.items():
             if not is_valid:
-                raise ValueError(f"{name} is {getattr(self, name)!r}")
+                raise ValueError(tr("{name} is {getattr!r}", name=name, getattr=getattr(self, name)))
 
 
 class PreferencesFile:
@@ -62,9 +63,11 @@ class PreferencesFile:
     def _read(self) -> Preferences:
         self._kept = self._file.mapping(KEY)
         if self._file.is_damaged:
-            self.problem = f"{self._file.path} is damaged. What can be read in it is used; the rest has its defaults."
+            self.problem = tr(
+                "{path} is damaged. What can be read in it is used; the rest has its defaults.", path=self._file.path
+            )
         elif self._file.text(KEY) and not self._kept:
-            self.problem = f"The preferences in {self._file.path} are damaged. The defaults are used."
+            self.problem = tr("The preferences in {path} are damaged. The defaults are used.", path=self._file.path)
         known = Preferences()
         wrong = []
         for name in (field.name for field in fields(Preferences)):
@@ -78,5 +81,9 @@ class PreferencesFile:
             self.problem = NEWER
         elif wrong:
             shown = ", ".join(wrong)[:200]
-            self.problem = f"Some preferences in {self._file.path} make no sense, and have their defaults: {shown}."
+            self.problem = tr(
+                "Some preferences in {path} make no sense, and have their defaults: {shown}.",
+                path=self._file.path,
+                shown=shown,
+            )
         return known

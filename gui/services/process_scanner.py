@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.language import tr, tr_noop
 from core.memory_watch import gpu_processes
 from core.runs import leftovers
 from core.runs.states import RunState, state_info
@@ -37,7 +38,9 @@ SCAN_S, SCAN_AFTER_RUN_S = 5.0, 0.5
 AFTER_RUN_S = 30.0
 HANGS_S = 10.0
 """Seconds after which a scan is taken to hang on a process in state D."""
-HANGS = "Listing processes takes long: a process may hang in the kernel (state D). The list may be out of date."
+HANGS = tr_noop(
+    "Listing processes takes long: a process may hang in the kernel (state D). The list may be out of date."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +197,10 @@ class ProcessScanner(QObject):
         self._scanning.start(
             lambda: _scan_proc(gpus, listed, root, run_id),
             lambda error: ProcessScan(
-                problem=f"Processes could not be listed: {reason(error)}. The scan is repeated every few seconds."
+                problem=tr(
+                    "Processes could not be listed: {reason}. The scan is repeated every few seconds.",
+                    reason=reason(error),
+                )
             ),
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.language import tr
 from core.system.processes import ProcessId
 from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
@@ -44,11 +45,11 @@ class ProcessTerminator(QObject):
         if leftover is not None:
             self.end_leftovers([leftover])
         else:
-            self._ask(f"{holder.name} (pid {holder.pid})", lambda: end_one(holder))
+            self._ask(tr("{holder} (pid {pid})", holder=holder.name, pid=holder.pid), lambda: end_one(holder))
 
     def end_leftovers(self, those: Sequence[OrphanedProcess]) -> None:
         """End orphaned processes of runs."""
-        self._ask("The leftover processes", lambda: end_leftovers(those))
+        self._ask(tr("The leftover processes"), lambda: end_leftovers(those))
 
     def poll(self) -> None:
         """Emit the result of a request that has ended, and start the next."""
@@ -64,34 +65,45 @@ class ProcessTerminator(QObject):
     def _go_on(self) -> None:
         if self._waiting and not self._task.busy:
             target, work = self._waiting.popleft()
-            self._task.start(work, lambda error: (f"{target} could not be ended: {reason(error)}.", "bad"))
+            self._task.start(
+                work,
+                lambda error: (
+                    tr("{target} could not be ended: {reason}.", target=target, reason=reason(error)),
+                    "bad",
+                ),
+            )
 
 
 def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """End orphaned processes; return a sentence and its tone."""
     outcome = terminate(lambda: those)
     if outcome.left:
-        stuck = " ".join(f"{each.target.name} (pid {each.target.process.pid}): {each.why}" for each in outcome.left)
-        return f"Some leftover processes could not be ended. {stuck}", "bad"
+        stuck = " ".join(
+            tr("{target} (pid {pid}): {why}", target=each.target.name, pid=each.target.process.pid, why=each.why)
+            for each in outcome.left
+        )
+        return tr("Some leftover processes could not be ended. {stuck}", stuck=stuck), "bad"
     if not outcome.ended:
-        return "The leftover processes have already ended.", "good"
-    return f"{_named([each.target for each in outcome.ended])} ended.", "good"
+        return tr("The leftover processes have already ended."), "good"
+    return tr("{named} ended.", named=_named([each.target for each in outcome.ended])), "good"
 
 
 def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
     """End one process of this user that belongs to no live run; return a sentence and its tone."""
-    name = f"{holder.name} (pid {holder.pid})"
+    name = tr("{holder} (pid {pid})", holder=holder.name, pid=holder.pid)
     assert holder.created is not None
     alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
     outcome = terminate(lambda: [alone], grace_s=grace_s)
     if outcome.left:
-        return f"{name} is still running. {outcome.left[0].why}", "bad"
+        return tr("{name} is still running. {why}", name=name, why=outcome.left[0].why), "bad"
     if not outcome.ended:
-        return f"{name} has ended.", "good"
-    return f"{name} was ended ({outcome.ended[0].signal}).", "good"
+        return tr("{name} has ended.", name=name), "good"
+    return tr("{name} was ended ({signal}).", name=name, signal=outcome.ended[0].signal), "good"
 
 
 def _named(those: Sequence[OrphanedProcess]) -> str:
     """Return `python (pid 1) was`, or `python (pid 1), python (pid 2) and 3 others were`."""
-    names = first_names([f"{each.name} (pid {each.process.pid})" for each in those], MAX_NAMES, "others")
+    names = first_names(
+        [tr("{each} (pid {pid})", each=each.name, pid=each.process.pid) for each in those], MAX_NAMES, "others"
+    )
     return f"{join_names(names)} {'was' if len(those) == 1 else 'were'}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import framework_title
+from core.language import tr_noop
 from core.runs.facts import RunFacts
 from core.runs.requests import unanswered
 from core.runs.run import Run
@@ -42,7 +43,7 @@ AT_ONCE_BYTES = 512 * 1024
 """A run with more bytes of events is read in slices while a sketch of it is shown."""
 TURN_S = 0.006
 """Seconds to read in one turn of the event loop."""
-GONE = "The folder of this run was removed or renamed: {folder}. What was read of it before is still shown."
+GONE = tr_noop("The folder of this run was removed or renamed: {folder}. What was read of it before is still shown.")
 ALMOST = 0.99
 """The largest share that is reported before the run is all there."""
 TOLD_S = 0.05

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.config.visible_gpus import GpuCheck
+from core.language import tr
 from core.runs.directory import folder_problem
 from gui.viewmodels.setup.start_check import StartCheck, check_start, refused
 
@@ -75,4 +76,6 @@ def check(choices: Choices, conditions: StartConditions, runs_root: Path, gpus: 
 
 
 def _failed(error: Exception) -> StartCheck:
-    return refused("", f"The choices could not be checked: {reason(error)}. Change one of them to try again.")
+    return refused(
+        "", tr("The choices could not be checked: {reason}. Change one of them to try again.", reason=reason(error))
+    )

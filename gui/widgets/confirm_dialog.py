@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
 
@@ -32,7 +33,7 @@ class ConfirmDialog(QDialog):
         self.yes.setObjectName("yesButton")
         self.yes.setAutoDefault(False)
         mark(self.yes, role="danger" if is_destructive else "primary")
-        self.no = QPushButton("Cancel")
+        self.no = QPushButton(tr("Cancel"))
         self.no.setObjectName("noButton")
         self.no.setDefault(True)
         buttons = QDialogButtonBox()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class InfoDialog(QDialog):
         title.setProperty("role", "heading")
         self.content = QVBoxLayout()
         self.content.setSpacing(12)
-        close = QPushButton("Close")
+        close = QPushButton(tr("Close"))
         close.setObjectName("closeButton")
         close.clicked.connect(self.reject)
         close.setDefault(True)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtWidgets import QFileDialog
 
+from core.language import tr_noop
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from PySide6.QtWidgets import QWidget
 
-ANY_FILE = "All files (*)"
+ANY_FILE = tr_noop("All files (*)")
 PYTHON_FILES = f"Python files (*.py);;{ANY_FILE}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QWidget
 
+from core.language import tr
 from gui.style.icons import glyph, icon_size
 from gui.widgets.plain_text import PlainLabel, verbatim
 
@@ -52,19 +53,19 @@ class MessageStrip(QFrame):
         self._text.setWordWrap(True)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._details = QPushButton("Details")
+        self._details = QPushButton(tr("Details"))
         self._details.setProperty("compact", True)
-        self._details.setAccessibleName("Show the details of this message")
+        self._details.setAccessibleName(tr("Show the details of this message"))
         self._details.clicked.connect(self.details_asked)
         self._dismiss = QToolButton()
-        self._dismiss.setAccessibleName("Dismiss this message")
-        self._dismiss.setToolTip("Dismiss (Esc)")
+        self._dismiss.setAccessibleName(tr("Dismiss this message"))
+        self._dismiss.setToolTip(tr("Dismiss (Esc)"))
         self._dismiss.clicked.connect(self.dismiss)
         self._next = QPushButton()
         self._next.setObjectName("nextMessageButton")
         self._next.setProperty("role", "flat")
         self._next.setProperty("compact", True)
-        self._next.setToolTip("Show the next message")
+        self._next.setToolTip(tr("Show the next message"))
         self._next.clicked.connect(self.next_asked)
         self._next.hide()
         self.setFocusProxy(self._dismiss)
@@ -105,8 +106,10 @@ class MessageStrip(QFrame):
 
     def show_place(self, number: int, count: int) -> None:
         """Show which of several messages this is."""
-        self._next.setText(f"{number} of {count}  ›")
-        self._next.setAccessibleName(f"Message {number} of {count}: show the next message")
+        self._next.setText(tr("{number} of {count}  ›", number=number, count=count))
+        self._next.setAccessibleName(
+            tr("Message {number} of {count}: show the next message", number=number, count=count)
+        )
         self._next.setVisible(count > 1)
 
     def show_passing(self, text: str) -> None:

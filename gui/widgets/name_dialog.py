@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
 
@@ -41,7 +42,7 @@ class NameDialog(QDialog):
         self.yes.setObjectName("yesButton")
         self.yes.setDefault(True)
         mark(self.yes, role="primary")
-        no = QPushButton("Cancel")
+        no = QPushButton(tr("Cancel"))
         no.setObjectName("noButton")
         no.setAutoDefault(False)
         buttons = QDialogButtonBox()
@@ -63,7 +64,7 @@ class NameDialog(QDialog):
 
     def _check_name(self) -> None:
         name = self.edit.text().strip()
-        problem, notice = self._judge(name) if name else ("Enter a name.", "")
+        problem, notice = self._judge(name) if name else (tr("Enter a name."), "")
         self.yes.setEnabled(not problem)
         self.notice.setText(problem or notice or " ")
         mark(self.notice, tone="bad" if problem and name else "warn" if notice else "muted")

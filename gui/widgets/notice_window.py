@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialogButtonBox, QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.widgets.plain_text import PlainLabel
 
 
@@ -33,9 +34,12 @@ class NoticeWindow(QWidget):
 def notice_sentence(names: list[str], run_ids: list[str]) -> str:
     """Return the sentence about the runs that continue."""
     one = len(names) == 1
-    what = f"{names[0]} continues" if one else f"{len(names)} runs continue"
+    what = tr("{names} continues", names=names[0]) if one else tr("{count} runs continue", count=len(names))
     which = run_ids[0] if one else "RUN"
-    return (
-        f"{what} in the background. Open Trainyard again to see {'it' if one else 'them'}, "
-        f"or end {'it' if one else 'one'} with: trainyard stop {which}"
+    return tr(
+        "{what} in the background. Open Trainyard again to see {value}, or end {value_2} with: trainyard stop {which}",
+        what=what,
+        value="it" if one else "them",
+        value_2="it" if one else "one",
+        which=which,
     )

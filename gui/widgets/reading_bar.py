@@ -5,9 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtWidgets import QProgressBar, QWidget
 
+from core.language import tr_noop
+
 PARTS = 1000
 HEIGHT_PX = 4
-WHAT = "Reading the run: the curves are coarse until it is read"
+WHAT = tr_noop("Reading the run: the curves are coarse until it is read")
 
 
 class ReadingBar(QProgressBar):

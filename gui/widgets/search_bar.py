@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
 
+from core.language import tr
 from gui.style.formatting import number
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel, verbatim
@@ -24,17 +25,17 @@ class SearchBar(QWidget):
         super().__init__()
         self.field = QLineEdit()
         self.field.setObjectName("searchField")
-        self.field.setAccessibleName("Search in the log")
-        self.field.setPlaceholderText("Search in the log")
+        self.field.setAccessibleName(tr("Search in the log"))
+        self.field.setPlaceholderText(tr("Search in the log"))
         self.field.setClearButtonEnabled(True)
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self.changed)
         self.count = PlainLabel()
         self.count.setObjectName("searchCount")
         self.count.setProperty("role", "small")
-        self.previous = _button("Previous", "Previous match (Shift+Enter)")
-        self.next = _button("Next", "Next match (Enter)")
-        close = _button("Close", "Close the search (Escape)")
+        self.previous = _button("Previous", tr("Previous match (Shift+Enter)"))
+        self.next = _button("Next", tr("Next match (Enter)"))
+        close = _button("Close", tr("Close the search (Escape)"))
         self.previous.clicked.connect(lambda: self.step_asked.emit(True))
         self.next.clicked.connect(lambda: self.step_asked.emit(False))
         close.clicked.connect(self.close_search)
@@ -92,11 +93,19 @@ class SearchBar(QWidget):
 def _count_words(at: int, here: int, in_file: int | None) -> str:
     """Return `3 of 51`, or `3 of 51 here, 2 062 in all`."""
     if not here and not in_file:
-        return "no matches"
+        return tr("no matches")
     if in_file is None:
-        return f"{number(at, 1)} of {number(here, 1)}" if at else f"{number(here, 1)} matches"
-    shown = f"{number(at, 1)} of {number(here, 1)} here" if at else f"{number(here, 1)} here"
-    return f"{shown}, {number(max(in_file, here), 1)} in all"
+        return (
+            tr("{at} of {here}", at=number(at, 1), here=number(here, 1))
+            if at
+            else tr("{here} matches", here=number(here, 1))
+        )
+    shown = (
+        tr("{at} of {here} here", at=number(at, 1), here=number(here, 1))
+        if at
+        else tr("{here} here", here=number(here, 1))
+    )
+    return tr("{shown}, {in_file} in all", shown=shown, in_file=number(max(in_file, here), 1))
 
 
 def _button(text: str, tip: str) -> QPushButton:

@@ -56,7 +56,7 @@ def _text(node: ast.expr) -> object:
 
 
 def _is_fixed(text: ast.expr) -> bool:
-    """Whether a text is a literal or a constant of ours, or goes through `verbatim`."""
+    """Whether a text is a literal or a constant of ours, the translation of one, or goes through `verbatim`."""
     match text:
         case ast.Name(id=name):
             return name.isupper()
@@ -66,6 +66,8 @@ def _is_fixed(text: ast.expr) -> bool:
             return _is_fixed(value)
         case ast.IfExp(body=body, orelse=orelse):
             return _is_fixed(body) and _is_fixed(orelse)
+        case ast.Call(func=ast.Name(id="tr"), args=[sentence], keywords=values):  # the catalogue is ours
+            return all(_is_fixed(each) for each in (sentence, *(each.value for each in values)))
     return isinstance(text, ast.Constant) or ast.unparse(text).startswith("verbatim(")
 
 
@@ -75,14 +77,16 @@ def test_no_widget_shows_a_text_that_qt_may_take_for_html() -> None:
 
 def test_the_check_finds_what_it_is_for() -> None:
     refused = (
-        "w.setToolTip(name)", 'w.setToolTip(f"{name}")', "w.setToolTip(TIP if x else name)", "QLabel(name)",
+        "w.setToolTip(name)", 'w.setToolTip(tr("{name}", name=name))', "w.setToolTip(tr(name))",
+        'w.setToolTip(f"{name}")', "w.setToolTip(TIP if x else name)", "QLabel(name)",
         "class A(QLabel): pass", "box.setItemData(0, name, Qt.ItemDataRole.ToolTipRole)",
         "item.setData(Qt.ItemDataRole.ToolTipRole, name)", "QMessageBox.warning(w, name, name)",
         "QtWidgets.QLabel(name)", "QToolTip.showText(at, name)", "form.addRow('Name', field)", "pg.TextItem(html=name)",
         "tabs.setTabToolTip(0, name)", "label.setTextFormat(Qt.TextFormat.AutoText)",
     )  # fmt: skip
     allowed = (
-        "w.setToolTip('a' if x else TIP)", "w.setToolTip(verbatim(name))", "PlainLabel(name)",
+        "w.setToolTip('a' if x else TIP)", "w.setToolTip(tr('a') if x else tr(TIP))",
+        "w.setToolTip(verbatim(name))", "PlainLabel(name)",
         "box.setItemData(0, verbatim(name), Qt.ItemDataRole.ToolTipRole)", "form.addRow(label('a', f), f)",
     )  # fmt: skip
     assert [each for each in refused if not problems(each)] == []

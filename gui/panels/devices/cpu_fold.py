@@ -10,6 +10,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QStyle, QStyleOptionViewItem, QWidget
 
+from core.language import tr
 from gui.style.formatting import memory_size
 from gui.viewmodels.devices.device_groups import CpuSummary
 from gui.widgets.painting import draw_elided, paint_row_background
@@ -65,9 +66,14 @@ class CpuFold(QAbstractButton):
 
     def tip(self) -> str:
         """Return the tooltip."""
-        does = "Hide the CPU devices that are not ticked" if self.isChecked() else "Show the CPU devices"
+        does = tr("Hide the CPU devices that are not ticked") if self.isChecked() else tr("Show the CPU devices")
         host = self._summary.host_memory
-        lines = (does, f"CPU: {self._summary.devices}", f"{host[:1].upper()}{host[1:]}", self._disk())
+        lines = (
+            does,
+            tr("CPU: {devices}", devices=self._summary.devices),
+            f"{host[:1].upper()}{host[1:]}",
+            self._disk(),
+        )
         return "\n".join(line for line in lines if line)
 
     def _disk(self) -> str:
@@ -77,8 +83,8 @@ class CpuFold(QAbstractButton):
         try:
             free = memory_size(shutil.disk_usage(next(each for each in folders if each.exists())).free)
         except OSError:
-            return f"Free disk space of {self.runs_root}: unknown"
-        return f"Free disk space of {self.runs_root}: {free}"
+            return tr("Free disk space of {runs_root}: unknown", runs_root=self.runs_root)
+        return tr("Free disk space of {runs_root}: {free}", runs_root=self.runs_root, free=free)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
         """Tell a screen reader the present values; scroll into sight."""

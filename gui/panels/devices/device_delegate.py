@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from core.language import tr, tr_noop
 from gui.style.formatting import memory
 from gui.widgets.painting import Index, draw_elided, paint_row_background
 
@@ -35,7 +36,7 @@ CHIP_PX = 6
 """Room left and right of the text of a chip."""
 MIN_CHIP_PX = 34
 """Width below which a chip is left out: nothing of its text could be read."""
-SHARED_MEMORY = "shared memory"
+SHARED_MEMORY = tr_noop("shared memory")
 """What a GPU without memory of its own has in the place of its memory."""
 REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
@@ -188,7 +189,13 @@ class DeviceDelegate(QStyledItemDelegate):
     def _paint_right(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
         """Paint what is at the right end of the first line. Return the width that it takes."""
         sizes, theme = self.sizes, self._theme
-        text = f"{row.stale_age_s} s old" if row.stale_age_s is not None else "asleep" if row.asleep else ""
+        text = (
+            tr("{stale_age_s} s old", stale_age_s=row.stale_age_s)
+            if row.stale_age_s is not None
+            else "asleep"
+            if row.asleep
+            else ""
+        )
         if row.lost:
             draw_elided(painter, line, row.status, theme.bad, font=sizes.small)
             return line.width()
@@ -324,7 +331,7 @@ def _widest_power(row: DeviceRow, *, limit: bool) -> str:
     limit_watts = row.power_limit_watts
     if not limit_watts:
         return "888 W"
-    return f"{limit_watts:.0f} of {limit_watts:.0f} W" if limit else f"{limit_watts:.0f} W"
+    return tr("{limit_watts:.0f} of {limit_watts:.0f} W", limit_watts=limit_watts) if limit else f"{limit_watts:.0f} W"
 
 
 def _widest_memory(row: DeviceRow) -> str:

@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
+from core.language import tr
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
@@ -27,22 +28,22 @@ class DeviceMenu(QMenu):
         self.setObjectName("deviceMenu")
         self.setToolTipsVisible(True)
         self._id = self._name = ""
-        self.copy_id = self.addAction("Copy UUID")
+        self.copy_id = self.addAction(tr("Copy UUID"))
         self.copy_id.triggered.connect(lambda: QGuiApplication.clipboard().setText(self._id))
-        self.copy_name = self.addAction("Copy name")
+        self.copy_name = self.addAction(tr("Copy name"))
         self.copy_name.triggered.connect(lambda: QGuiApplication.clipboard().setText(self._name))
         self.addSeparator()
-        self.processes = self.addAction("Show its processes")
+        self.processes = self.addAction(tr("Show its processes"))
         self.processes.triggered.connect(lambda: self.processes_asked.emit(self._id))
-        self.tick_only = self.addAction("Tick only this device")
+        self.tick_only = self.addAction(tr("Tick only this device"))
         self.tick_only.triggered.connect(lambda: self.alone_asked.emit(self._id))
 
     def show_device(self, row: DeviceRow) -> None:
         """Set the device that the menu is about."""
         self._id, self._name = row.id, row.full_name
-        self.copy_id.setText("Copy UUID" if row.id.startswith(UUIDS) else "Copy id")
+        self.copy_id.setText(tr("Copy UUID") if row.id.startswith(UUIDS) else tr("Copy id"))
         self.copy_id.setToolTip(verbatim(row.id))
         self.copy_name.setToolTip(verbatim(row.full_name))
         why_not = row.lost or row.blocked or ""
         self.tick_only.setEnabled(not why_not)
-        self.tick_only.setToolTip(verbatim(why_not or "Untick all other devices"))
+        self.tick_only.setToolTip(verbatim(why_not or tr("Untick all other devices")))

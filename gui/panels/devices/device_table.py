@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
+from core.language import tr
 from gui.viewmodels.devices.device_groups import headings
 from gui.viewmodels.devices.device_rows import obstacles
 from gui.widgets.plain_text import verbatim
@@ -47,7 +48,7 @@ class DeviceTable(QTableWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__(0, len(COLUMNS))
         self.setObjectName("deviceTable")
-        self.setAccessibleName("Devices")
+        self.setAccessibleName(tr("Devices"))
         self.setHorizontalHeaderLabels(list(COLUMNS))
         self._rows: list[DeviceRow] = []
         self._ticked: tuple[str, ...] = ()

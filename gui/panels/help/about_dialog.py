@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QHeaderView, QPushButton, QTableWidget, QWidget
 
+from core.language import tr, tr_noop
 from core.system.installation import version
 from gui.viewmodels.program_report import Places, libraries
 from gui.widgets.dialog import InfoDialog
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 ICON_PX = 64
 WIDTH = 76
 """Width of the dialog, in characters."""
-TITLES = {"runs": "Runs and their logs", "presets": "Presets", "settings": "Settings of the window"}
-SENTENCE = "A control panel for training on the devices you choose. Licence: Apache-2.0, without any warranty."
-LIBRARIES = "It uses these libraries, under their own licences:"
+TITLES = {"runs": tr_noop("Runs and their logs"), "presets": "Presets", "settings": tr_noop("Settings of the window")}
+SENTENCE = tr_noop("A control panel for training on the devices you choose. Licence: Apache-2.0, without any warranty.")
+LIBRARIES = tr_noop("It uses these libraries, under their own licences:")
 
 
 class AboutDialog(InfoDialog):
@@ -36,7 +37,7 @@ class AboutDialog(InfoDialog):
     report_asked = Signal()
 
     def __init__(self, parent: QWidget, icon: QIcon, places: Places) -> None:
-        super().__init__(parent, name="aboutDialog", heading=f"Trainyard {version()}")
+        super().__init__(parent, name="aboutDialog", heading=tr("Trainyard {version}", version=version()))
         picture = PlainLabel()
         picture.setPixmap(icon.pixmap(QSize(ICON_PX, ICON_PX)))
         sentence = PlainLabel(SENTENCE)
@@ -49,7 +50,7 @@ class AboutDialog(InfoDialog):
         self.content.addLayout(self._folders(places))
         self.content.addWidget(PlainLabel(LIBRARIES))
         self.content.addWidget(_library_table(), 1)
-        self.add_button("copyReportButton", "Copy report", self.report_asked.emit)
+        self.add_button("copyReportButton", tr("Copy report"), self.report_asked.emit)
         self.resize(self.characters(WIDTH), self.sizeHint().height())
 
     def _folders(self, places: Places) -> QGridLayout:
@@ -62,11 +63,11 @@ class AboutDialog(InfoDialog):
             shown.setText(str(path))
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             folder = path if item.name != "settings" else path.parent
-            button = QPushButton("Open")
+            button = QPushButton(tr("Open"))
             button.setObjectName(f"open-{item.name}")
             button.setProperty("compact", True)
             button.setAutoDefault(False)
-            button.setAccessibleName(f"Open the folder: {TITLES[item.name]}")
+            button.setAccessibleName(tr("Open the folder: {titles}", titles=TITLES[item.name]))
             button.setToolTip(verbatim(str(folder)))
             button.clicked.connect(lambda _, folder=folder: self.open_asked.emit(folder))
             grid.addWidget(PlainLabel(TITLES[item.name]), row, 0)
@@ -78,7 +79,7 @@ class AboutDialog(InfoDialog):
 def _library_table() -> QTableWidget:
     rows = libraries()
     table = QTableWidget()
-    plain_table(table, "libraryTable", "Libraries and their licences", ("Library", "Version", "Licence"))
+    plain_table(table, "libraryTable", tr("Libraries and their licences"), ("Library", "Version", "Licence"))
     show_texts(table, [(each.name, each.version, each.licence) for each in rows])
     table.horizontalHeader().setStretchLastSection(False)
     table.horizontalHeader().setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)

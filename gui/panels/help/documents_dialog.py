@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QListWidget, QPlainTextEdit
 
+from core.language import tr, tr_noop
 from gui.widgets.dialog import InfoDialog
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH, LINES, LIST_WIDTH = 128, 36, 24
 """Size of the dialog, and width of the list, in characters and lines."""
-NONE = (
+NONE = tr_noop(
     "This installation has no documents.\n\nThe command line explains itself:\n\n"
     "    trainyard --help\n    trainyard run --help\n"
 )
@@ -31,16 +32,16 @@ class DocumentsDialog(InfoDialog):
 
     def __init__(self, parent: QWidget, documents: Mapping[str, Path], read: Callable[[Path], str]) -> None:
         """`read`: returns the text of a document, or a sentence why it cannot be read."""
-        super().__init__(parent, name="documentsDialog", heading="Documentation")
+        super().__init__(parent, name="documentsDialog", heading=tr("Documentation"))
         self._documents, self._read = list(documents.values()), read
         self.titles = QListWidget()
         self.titles.setObjectName("documentList")
-        self.titles.setAccessibleName("Documents")
+        self.titles.setAccessibleName(tr("Documents"))
         self.titles.addItems(list(documents))
         self.titles.setFixedWidth(self.characters(LIST_WIDTH))
         self.text = QPlainTextEdit()
         self.text.setObjectName("documentText")
-        self.text.setAccessibleName("Text of the document")
+        self.text.setAccessibleName(tr("Text of the document"))
         self.text.setReadOnly(True)
         self.text.setPlainText(NONE)
         row = QHBoxLayout()
@@ -50,7 +51,7 @@ class DocumentsDialog(InfoDialog):
         self.titles.currentRowChanged.connect(self._show)
         self.titles.setVisible(bool(documents))
         if documents:
-            self.add_button("openDocument", "Open in another program", self._open)
+            self.add_button("openDocument", tr("Open in another program"), self._open)
             self.titles.setCurrentRow(0)
         self.resize(self.characters(WIDTH), self.lines(LINES))
 

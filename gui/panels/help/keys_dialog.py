@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QTableWidget
 
+from core.language import tr, tr_noop
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.table import plain_table, show_texts
 
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
 WIDTH, LINES = 64, 26
 """Size of the dialog, in characters and lines."""
 ELSEWHERE = (
-    ("Devices", "Tick or untick the selected device", "Space"),
-    ("Plots", "Zoom into a range", "Drag"),
-    ("Plots", "Move along the run", "Left, Right, Shift+drag"),
-    ("Plots", "Zoom in or out", "+, -, wheel"),
-    ("Plots", "Move or zoom the values of the loss", "Drag or wheel on their axis"),
-    ("Plots", "Show the whole run", "A, double click"),
-    ("Log", "Next and previous match", "Return, Shift+Return"),
-    ("Processes", "End the selected processes (asks first)", "Delete"),
-    ("Runs", "Show the selected run", "Return"),
-    ("Everywhere", "Next and previous field", "Tab, Shift+Tab"),
-    ("Everywhere", "Open the menu of what has the focus", "Menu key, Shift+F10"),
+    ("Devices", tr_noop("Tick or untick the selected device"), "Space"),
+    ("Plots", tr_noop("Zoom into a range"), "Drag"),
+    ("Plots", tr_noop("Move along the run"), tr_noop("Left, Right, Shift+drag")),
+    ("Plots", tr_noop("Zoom in or out"), "+, -, wheel"),
+    ("Plots", tr_noop("Move or zoom the values of the loss"), tr_noop("Drag or wheel on their axis")),
+    ("Plots", tr_noop("Show the whole run"), tr_noop("A, double click")),
+    ("Log", tr_noop("Next and previous match"), tr_noop("Return, Shift+Return")),
+    ("Processes", tr_noop("End the selected processes (asks first)"), "Delete"),
+    ("Runs", tr_noop("Show the selected run"), "Return"),
+    ("Everywhere", tr_noop("Next and previous field"), tr_noop("Tab, Shift+Tab")),
+    ("Everywhere", tr_noop("Open the menu of what has the focus"), tr_noop("Menu key, Shift+F10")),
 )
 """Part of the window, what the key does there, and the key."""
 
@@ -36,7 +37,7 @@ class KeysDialog(InfoDialog):
     """A table of menu or part of the window, action, and key."""
 
     def __init__(self, parent: QWidget, of_menus: Sequence[tuple[str, str, str]]) -> None:
-        super().__init__(parent, name="keysDialog", heading="Keys")
+        super().__init__(parent, name="keysDialog", heading=tr("Keys"))
         rows = [*of_menus, *ELSEWHERE]
         table = QTableWidget()
         plain_table(table, "keyTable", "Keys", ("Where", "What", "Key"))

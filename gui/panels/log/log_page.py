@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import QCheckBox, QComboBox, QPushButton, QVBoxLayout, QWidget
 
+from core.language import tr, tr_noop
 from core.schema.paths import log_of_rank
 from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.forms.fields import row_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
 
-EARLIER, OPEN, LATER = "Show earlier lines", "Open the whole log", "Show later lines"
+EARLIER, OPEN, LATER = tr_noop("Show earlier lines"), tr_noop("Open the whole log"), tr_noop("Show later lines")
 RECOUNT_S = 0.5
 """Seconds between two counts of the matches while the log grows."""
 
@@ -156,7 +157,7 @@ class LogPage(QWidget):
         while self.rank_box.count() > count:
             self.rank_box.removeItem(count)
         for rank in range(self.rank_box.count(), count):
-            self.rank_box.addItem(f"rank {rank}")
+            self.rank_box.addItem(tr("rank {rank}", rank=rank))
         if count == 1:
             self.rank_box.setCurrentIndex(0)
         self.rank_box.blockSignals(False)
@@ -240,26 +241,26 @@ def _link(name: str, text: str) -> QPushButton:
 def _rank_box() -> QComboBox:
     box = ChoiceBox()
     box.setObjectName("rankBox")
-    box.setAccessibleName("Rank")
-    box.setToolTip("Process whose output is shown")
+    box.setAccessibleName(tr("Rank"))
+    box.setToolTip(tr("Process whose output is shown"))
     box.setProperty("compact", True)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return box
 
 
 def _follow_box() -> QCheckBox:
-    box = QCheckBox("Follow")
+    box = QCheckBox(tr("Follow"))
     box.setObjectName("followBox")
-    box.setToolTip("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it")
+    box.setToolTip(tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it"))
     box.setProperty("compact", True)
     box.setChecked(True)
     return box
 
 
 def _search_button() -> QPushButton:
-    button = QPushButton("Search")
+    button = QPushButton(tr("Search"))
     button.setObjectName("searchButton")
-    button.setToolTip("Search in the log (Ctrl+F)")
+    button.setToolTip(tr("Search in the log (Ctrl+F)"))
     button.setProperty("role", "flat")
     button.setProperty("compact", True)
     button.setAutoDefault(False)

@@ -10,6 +10,8 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit
 
+from core.language import tr
+
 from .ansi_colours import char_format
 from .file_tail import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from .terminal import PLAIN, Terminal
@@ -49,7 +51,7 @@ class LogView(QPlainTextEdit):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("logView")
-        self.setAccessibleName("Log of the run")
+        self.setAccessibleName(tr("Log of the run"))
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton
 
+from core.language import tr
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.plain_text import verbatim
 
@@ -22,8 +23,8 @@ class LeftoversStrip(MessageStrip):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("leftoversStrip", theme)
-        self.show_button = self._button("showLeftovers", "Show", "Show these processes")
-        self.end_button = self._button("endLeftovers", "End…", "End these processes (asks first)")
+        self.show_button = self._button("showLeftovers", "Show", tr("Show these processes"))
+        self.end_button = self._button("endLeftovers", tr("End…"), tr("End these processes (asks first)"))
         self.show_button.clicked.connect(self.show_asked)
         self.end_button.clicked.connect(self.end_asked)
 

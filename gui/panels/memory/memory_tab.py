@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
+from core.language import tr, tr_noop
 from gui.widgets.table import ROW_PX, empty_label
 
 from .memory_table import MemoryTable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gui.viewmodels.devices.memory_bars import MemoryBar
     from gui.viewmodels.run.memory_verdicts import VerdictRow
 
-NO_DEVICES = "Waiting for the devices …"
+NO_DEVICES = tr_noop("Waiting for the devices …")
 
 
 class MemoryTab(QScrollArea):
@@ -30,7 +31,7 @@ class MemoryTab(QScrollArea):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("memoryTab")
-        self.setAccessibleName("Memory of the devices")
+        self.setAccessibleName(tr("Memory of the devices"))
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTableWidget
 
+from core.language import tr, tr_noop
 from gui.style.formatting import fine_gigabytes, gigabytes
 from gui.style.text_size import scaled
 from gui.viewmodels.devices.memory_bars import FREE, PARTS, TIPS, UNCLAIMED
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from gui.viewmodels.devices.memory_bars import MemoryBar
 
 DEVICE, BAR, FIRST_PART = 0, 1, 2
-COLUMNS = ("Device", "Memory, GB", *PARTS)
+COLUMNS = ("Device", tr_noop("Memory, GB"), *PARTS)
 MIN_PX, NARROW_PX = 240, 560
 """Below `NARROW_PX` the column of unattributed memory is hidden: the bar needs the room."""
 MEASURED_PX = 11
@@ -40,7 +41,7 @@ class MemoryTable(QTableWidget):
         self._theme = theme
         self._rows: list[MemoryBar] = []
         self._delegate = MemoryBarDelegate(theme, self)
-        plain_table(self, "memoryHolders", "Memory use of the devices", COLUMNS)
+        plain_table(self, "memoryHolders", tr("Memory use of the devices"), COLUMNS)
         self.setItemDelegateForColumn(BAR, self._delegate)
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -102,7 +103,7 @@ class MemoryTable(QTableWidget):
 
     def _fill(self, number: int, row: MemoryBar) -> None:
         brushes = part_brushes(row.colour, self._theme)
-        total = "" if row.total_bytes is None else f", {gigabytes(row.total_bytes)} GB in total"
+        total = "" if row.total_bytes is None else tr(", {gigabytes} GB in total", gigabytes=gigabytes(row.total_bytes))
         device = cell(self, number, DEVICE)
         device.setText(row.label)
         device.setToolTip(verbatim(f"{row.id}{total}"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHeaderView, QTableWidget
 
+from core.language import tr
 from gui.style.text_size import scaled
 from gui.viewmodels.devices.process_rows import AGE, COLUMNS, COMMAND, DEVICE, MEMORY, NAME, PID, RUN, USER, ordered
 from gui.widgets.plain_text import verbatim
@@ -38,7 +39,7 @@ class ProcessTable(QTableWidget):
         self._unsorted: list[ProcessRow] = []
         self._rows: list[ProcessRow] = []
         self._column, self._descending = MEMORY, True
-        plain_table(self, "processTable", "Processes on the devices", COLUMNS, NUMBERS)
+        plain_table(self, "processTable", tr("Processes on the devices"), COLUMNS, NUMBERS)
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)

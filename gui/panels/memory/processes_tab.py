@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
+from core.language import tr, tr_noop
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import empty_label
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
     from gui.viewmodels.devices.process_rows import ProcessRow
 
-NONE_CHOSEN = "Select a process first"
+NONE_CHOSEN = tr_noop("Select a process first")
 
 
 class ProcessesTab(QFrame):
@@ -33,11 +34,11 @@ class ProcessesTab(QFrame):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("processesTab")
-        self.setAccessibleName("Processes on the devices")
+        self.setAccessibleName(tr("Processes on the devices"))
         self.table = ProcessTable(theme)
-        self.end_button = QPushButton("End…")
+        self.end_button = QPushButton(tr("End…"))
         self.end_button.setObjectName("endProcess")
-        self.end_button.setAccessibleName("End the selected process (asks first)")
+        self.end_button.setAccessibleName(tr("End the selected process (asks first)"))
         self.end_button.setProperty("role", "danger")
         self.end_button.setProperty("compact", True)
         self.words = ElidedLabel()
@@ -82,7 +83,11 @@ class ProcessesTab(QFrame):
         row = self.table.chosen()
         why_not = NONE_CHOSEN if row is None else row.why_not
         self.end_button.setEnabled(not why_not)
-        name = "" if row is None else f"End {row.info.name} (pid {row.info.pid}); asks first (Delete)"
+        name = (
+            ""
+            if row is None
+            else tr("End {info} (pid {pid}); asks first (Delete)", info=row.info.name, pid=row.info.pid)
+        )
         self.end_button.setToolTip(verbatim(why_not or name))
         chosen = "" if row is None else row.why_not
         text = " ".join(part for part in (chosen, self._problem) if part)

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
 
+from core.language import tr, tr_noop
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from core.runs.remedies import Remedy
 
-HEADING = "What you can try, gentlest first. Trainyard never does these for you."
+HEADING = tr_noop("What you can try, gentlest first. Trainyard never does these for you.")
 
 
 class RemedyList(QWidget):
@@ -62,10 +63,10 @@ class RemedyList(QWidget):
             command.setWordWrap(True)
             command.setStyleSheet(f'font-family: "{monospace}";')
             command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            button = QPushButton("Copy")
+            button = QPushButton(tr("Copy"))
             button.setProperty("compact", True)
             button.setObjectName(f"remedyCopy{number}")
-            button.setAccessibleName(f"Copy the command: {remedy.command}")
+            button.setAccessibleName(tr("Copy the command: {command}", command=remedy.command))
             button.clicked.connect(lambda _, command=remedy.command: self.copy_asked.emit(command))
             grid.addWidget(step, number, 0, Qt.AlignmentFlag.AlignTop)
             grid.addWidget(command, number, 1, Qt.AlignmentFlag.AlignTop)

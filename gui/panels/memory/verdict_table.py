@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span
 
@@ -59,7 +60,9 @@ class VerdictTable(QWidget):
         grid.setVerticalSpacing(3)
         grid.setColumnStretch(VERDICT, 1)
         for column, title in enumerate(COLUMNS):
-            heading = _label(f"{title}, {seen}" if column == VERDICT and seen else title, "small")
+            heading = _label(
+                tr("{title}, {seen}", title=title, seen=seen) if column == VERDICT and seen else title, "small"
+            )
             heading.setWordWrap(False)
             grid.addWidget(heading, 0, column)
         for number, finding in enumerate(findings):

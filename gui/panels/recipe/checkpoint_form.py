@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from core.language import tr, tr_noop
 from core.schema.settings import Checkpoints
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
@@ -13,7 +14,7 @@ UNITS = (
     ("epochs", "epochs"),
     ("steps", "steps"),
     ("minutes", "minutes"),
-    ("only on request", "never"),
+    (tr_noop("only on request"), "never"),
 )
 """Shown text and unit."""
 WITH_INTERVAL = ("epochs", "steps", "minutes")
@@ -26,28 +27,28 @@ class CheckpointForm(FieldGroup):
         super().__init__("Checkpoints")
         changed = self.changed.emit
         self._unit = editors.one_of(
-            "checkpointUnitBox", "When checkpoints are written",
-            "Automatic: at the end of an epoch, using at most 1 % of the time. "
-            "Pause and Save now always write one", changed, UNITS,
+            "checkpointUnitBox", tr("When checkpoints are written"),
+            tr("Automatic: at the end of an epoch, using at most 1 % of the time. "
+            "Pause and Save now always write one"), changed, UNITS,
         )  # fmt: skip
         self._every = editors.integer(
-            "checkpointEveryBox", "Interval of checkpoints", "Epochs, steps or minutes between two checkpoints",
+            "checkpointEveryBox", tr("Interval of checkpoints"), tr("Epochs, steps or minutes between two checkpoints"),
             changed, minimum=1, arrows=False,
         )  # fmt: skip
-        self._add("Save checkpoints", unit=self._unit)
+        self._add(tr("Save checkpoints"), unit=self._unit)
         self._add("Every", every=self._every)
         self._add(
-            "Keep the latest",
+            tr("Keep the latest"),
             keep=editors.integer(
-                "checkpointKeepBox", "Checkpoints to keep", "Number of latest checkpoints to keep", changed,
+                "checkpointKeepBox", tr("Checkpoints to keep"), tr("Number of latest checkpoints to keep"), changed,
                 minimum=1, arrows=False,
             ),
         )  # fmt: skip
         self._add(
-            "Keep the best",
+            tr("Keep the best"),
             best=editors.check(
-                "checkpointBestBox", "Keep the best checkpoint",
-                "Also keep the checkpoint with the lowest val_loss (loss, without validation)", changed,
+                "checkpointBestBox", tr("Keep the best checkpoint"),
+                tr("Also keep the checkpoint with the lowest val_loss (loss, without validation)"), changed,
                 text=" ",
             ),
         )  # fmt: skip

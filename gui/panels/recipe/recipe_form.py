@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import MAX_NUMBER
@@ -92,7 +93,7 @@ def _is_plain(value: object) -> bool:
 def _editor(setting: Setting, recipe: str, changed: Callable[[], None]) -> Editor:
     """Return a field of the type of the default, which it shows. It calls `changed` at each change."""
     default = setting.default
-    tip = f"Setting of {recipe}, default {default!r}"
+    tip = tr("Setting of {recipe}, default {default!r}", recipe=recipe, default=default)
     name = f"setting-{setting.name}"
     if isinstance(default, bool):
         field = editors.check(name, setting.name, tip, changed)

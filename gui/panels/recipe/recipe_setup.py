@@ -14,6 +14,7 @@ from core.catalog import recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config.build_spec import default_learning_rate
 from core.config.choices import RecipeChoices
+from core.language import tr
 from gui.viewmodels.setup.strategy_rows import strategy_rows
 from gui.widgets.forms import editors
 from gui.widgets.forms.fields import choice, form, label, select
@@ -42,13 +43,13 @@ class RecipeSetup(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         frameworks = [(row.title, row.id) for row in catalog.FRAMEWORKS]
-        self._framework = choice("frameworkBox", "Framework", "The library that trains", frameworks)
+        self._framework = choice("frameworkBox", "Framework", tr("The library that trains"), frameworks)
         self._strategy = StrategyBox(theme)
         self._ports = editors.check(
-            "allowOpenPorts", "Allow open ports",
-            "Start although other users can connect to the ports of this strategy without a password, and read and "
-            "write your files",
-            self.changed.emit, text="Allow open ports",
+            "allowOpenPorts", tr("Allow open ports"),
+            tr("Start although other users can connect to the ports of this strategy without a password, and read and "
+            "write your files"),
+            self.changed.emit, text=tr("Allow open ports"),
         )  # fmt: skip
         self._recipe = RecipePicker()
         self._training = TrainingForm()
@@ -111,7 +112,7 @@ class RecipeSetup(QWidget):
     def show_installed(self, frameworks: Collection[str]) -> None:
         """Mark the frameworks that are not installed."""
         for number, row in enumerate(catalog.FRAMEWORKS):
-            self._framework.setItemText(number, row.title + ("" if row.id in frameworks else "  (not installed)"))
+            self._framework.setItemText(number, row.title + ("" if row.id in frameworks else tr("  (not installed)")))
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

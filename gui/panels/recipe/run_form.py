@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from core.language import tr
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 
@@ -22,24 +23,24 @@ class RunForm(FieldGroup):
             "Name",
             name=editors.text(
                 "runNameEdit",
-                "Name of the run",
-                "Name of the run in the list of runs",
+                tr("Name of the run"),
+                tr("Name of the run in the list of runs"),
                 self.changed.emit,
-                empty="same as workload",
+                empty=tr("same as workload"),
             ),
         )
         self._add(
-            "Working folder",
+            tr("Working folder"),
             working_dir=editors.text(
-                "recipeDirEdit", "Working folder", "Folder in which relative paths start", self.changed.emit,
-                empty="current folder",
+                "recipeDirEdit", tr("Working folder"), tr("Folder in which relative paths start"), self.changed.emit,
+                empty=tr("current folder"),
             ),
         )  # fmt: skip
         self._add(
             "Python",
             python=editors.text(
-                "recipePythonEdit", "Python that trains",
-                "A Python executable or an environment folder with the framework; it does not need Trainyard",
+                "recipePythonEdit", tr("Python that trains"),
+                tr("A Python executable or an environment folder with the framework; it does not need Trainyard"),
                 self.changed.emit, empty="automatic",
             ),
         )  # fmt: skip

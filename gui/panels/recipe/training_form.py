@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSpinBox, QVBoxLayout, QWidget
 
 from core.catalog import frameworks
+from core.language import tr
 from core.schema.settings import PRECISIONS, SCHEDULES, Training
 from gui.widgets.forms import editors
 from gui.widgets.forms.editors import MAX_CHARACTERS, typed_number
@@ -35,14 +36,14 @@ class TrainingForm(QWidget):
         super().__init__()
         defaults = Training()
         self._epochs = whole_number(
-            "epochsBox", "Epochs", "Passes over the training data",
+            "epochsBox", "Epochs", tr("Passes over the training data"),
             minimum=1, value=defaults.epochs, arrows=False,
         )  # fmt: skip
         self._batch = whole_number(
-            "batchBox", "Global batch", "Samples per optimizer step, over all devices and accumulation steps",
+            "batchBox", tr("Global batch"), tr("Samples per optimizer step, over all devices and accumulation steps"),
             minimum=1, value=defaults.batch_size, arrows=False,
         )  # fmt: skip
-        self._rate = line("rateEdit", "Learning rate", "Learning rate; empty: the recipe's own")
+        self._rate = line("rateEdit", tr("Learning rate"), tr("Learning rate; empty: the recipe's own"))
         self._recipe_rate = ""
         self._computing = ComputingForm()
         self.groups: tuple[FieldGroup, ...] = (LearningForm(), EndingForm(), self._computing)
@@ -122,32 +123,32 @@ class LearningForm(FieldGroup):
         self._add(
             "Schedule",
             schedule=editors.one_of(
-                "scheduleBox", "Schedule of the learning rate",
-                "Constant, or half a cosine down to 0 at the last step", changed,
+                "scheduleBox", tr("Schedule of the learning rate"),
+                tr("Constant, or half a cosine down to 0 at the last step"), changed,
                 [(name, name) for name in SCHEDULES],
             ),
         )  # fmt: skip
         self._add(
-            "Warm-up steps",
+            tr("Warm-up steps"),
             warmup_steps=editors.integer(
-                "warmupBox", "Warm-up steps",
-                "Optimizer steps in which the learning rate rises to its full value", changed,
+                "warmupBox", tr("Warm-up steps"),
+                tr("Optimizer steps in which the learning rate rises to its full value"), changed,
                 minimum=0, arrows=False,
             ),
         )  # fmt: skip
         self._add(
-            "Weight decay",
+            tr("Weight decay"),
             weight_decay=editors.number(
-                "decayEdit", "Weight decay",
-                "Weights shrink by rate × decay at each step, as in AdamW; empty: the recipe's own", changed,
-                empty="from recipe",
+                "decayEdit", tr("Weight decay"),
+                tr("Weights shrink by rate × decay at each step, as in AdamW; empty: the recipe's own"), changed,
+                empty=tr("from recipe"),
             ),
         )  # fmt: skip
         self._add(
-            "Clip gradients",
+            tr("Clip gradients"),
             gradient_clip=editors.number(
-                "clipEdit", "Gradient clipping",
-                "Maximum norm of the gradient of the whole model; empty: no limit", changed,
+                "clipEdit", tr("Gradient clipping"),
+                tr("Maximum norm of the gradient of the whole model; empty: no limit"), changed,
                 empty="off",
             ),
         )  # fmt: skip
@@ -158,21 +159,21 @@ class EndingForm(FieldGroup):
     """Early stopping: fields of `Training`."""
 
     def __init__(self) -> None:
-        super().__init__("Early stopping")
+        super().__init__(tr("Early stopping"))
         changed = self.changed.emit
         self._add(
-            "Stop early after",
+            tr("Stop early after"),
             patience=editors.number(
-                "patienceEdit", "Stop early after, in epochs",
-                "Stop after this many epochs without a better val_loss (loss, without validation); empty: never",
+                "patienceEdit", tr("Stop early after, in epochs"),
+                tr("Stop after this many epochs without a better val_loss (loss, without validation); empty: never"),
                 changed, empty="off",
             ),
         )  # fmt: skip
         self._add(
-            "Stop on NaN",
+            tr("Stop on NaN"),
             stop_on_nan=editors.check(
-                "nanBox", "Stop on NaN",
-                "Stop the run when the loss becomes NaN or infinite. Otherwise only a warning is shown.", changed,
+                "nanBox", tr("Stop on NaN"),
+                tr("Stop the run when the loss becomes NaN or infinite. Otherwise only a warning is shown."), changed,
                 text=" ",
             ),
         )  # fmt: skip
@@ -188,39 +189,39 @@ class ComputingForm(FieldGroup):
         self._add(
             "Precision",
             precision=editors.one_of(
-                "precisionBox", "Precision", "bfloat16 uses half the memory where possible (autocast)", changed,
+                "precisionBox", "Precision", tr("bfloat16 uses half the memory where possible (autocast)"), changed,
                 [(name, name) for name in PRECISIONS],
             ),
         )  # fmt: skip
         self._add(
             "Accumulation",
             accumulation=editors.integer(
-                "accumulationBox", "Accumulation", "Parts per device and optimizer step, computed one after the other; "
-                "more parts need less memory", changed, minimum=1,
+                "accumulationBox", "Accumulation", tr("Parts per device and optimizer step, computed one after the "
+                "other; more parts need less memory"), changed, minimum=1,
             ),
         )  # fmt: skip
         self._add(
             "Micro-batches",
             micro_batches=editors.integer(
-                "microBatchesBox", "Micro-batches", "Parts of a batch that the stages of the pipeline compute "
-                "at the same time", changed, minimum=1,
+                "microBatchesBox", "Micro-batches", tr("Parts of a batch that the stages of the pipeline compute "
+                "at the same time"), changed, minimum=1,
             ),
         )  # fmt: skip
         self._add(
-            "Loader workers",
+            tr("Loader workers"),
             loader_workers=editors.integer(
-                "workersBox", "Data-loader workers",
-                "Processes per device that load data; 0: the training process loads them", changed, minimum=0,
+                "workersBox", tr("Data-loader workers"),
+                tr("Processes per device that load data; 0: the training process loads them"), changed, minimum=0,
             ),
         )  # fmt: skip
         self._add(
             "Seed",
             seed=editors.integer(
-                "seedBox", "Seed", "Seed of shuffling, splitting and initial weights", changed, minimum=0
+                "seedBox", "Seed", tr("Seed of shuffling, splitting and initial weights"), changed, minimum=0
             ),
         )
         compiled = editors.check(
-            "compileBox", "Compile", "Compile the model: the first steps take longer, later steps may be faster",
+            "compileBox", "Compile", tr("Compile the model: the first steps take longer, later steps may be faster"),
             changed, text=" ",
         )  # fmt: skip
         self._compile_box: QCheckBox = compiled.widget  # type: ignore[assignment]  # `check` creates one
@@ -231,6 +232,6 @@ class ComputingForm(FieldGroup):
         """Show the settings that this framework and strategy have."""
         compiler = frameworks.framework(framework).compiler
         self._compile_box.setText(compiler)
-        self._compile_box.setAccessibleName(f"Compile ({compiler})")
+        self._compile_box.setAccessibleName(tr("Compile ({compiler})", compiler=compiler))
         self._show_row("micro_batches", shown=strategy in PIPELINES)
         self._show_row("loader_workers", shown=framework in WITH_LOADERS)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
+from core.language import tr
 from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader
 from gui.widgets.announcement import announce
@@ -65,8 +66,10 @@ class HeaderPanel(QWidget):
         self._show_state(header)
         self._name.setText(header.name)
         self._name.setVisible(bool(header.name))
-        self._owner.setText(f"of {header.owner}")
-        self._owner.setAccessibleDescription(f"This run belongs to {header.owner}." if header.owner else "")
+        self._owner.setText(tr("of {owner}", owner=header.owner))
+        self._owner.setAccessibleDescription(
+            tr("This run belongs to {owner}.", owner=header.owner) if header.owner else ""
+        )
         self._owner.setVisible(bool(header.owner))
         self._what.setText(f"· {header.what}" if header.name and header.what else header.what)
         mark(self._what, role="" if header.name else "muted")
@@ -107,7 +110,7 @@ class HeaderPanel(QWidget):
         self._released.setText(header.released)
         self._released.setVisible(bool(header.released))
         if is_new:
-            self._released.setAccessibleName(f"Memory after training: {header.released}")
+            self._released.setAccessibleName(tr("Memory after training: {released}", released=header.released))
             announce(self._released, header.released)
         if self._released.property("tone") != header.released_tone:
             mark(self._released, tone=header.released_tone)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QPushButton, QWidget
 
-TITLE = "This machine"
-TIP = "Show the devices of this machine and what they did in the last hour, without a run (Esc)"
+from core.language import tr_noop
+
+TITLE = tr_noop("This machine")
+TIP = tr_noop("Show the devices of this machine and what they did in the last hour, without a run (Esc)")
 
 
 class MachineEntry(QPushButton):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
+from core.language import tr
 from gui.style.text_size import scaled
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
@@ -26,7 +27,7 @@ class ProgressLine(QWidget):
         self.bar = QProgressBar()
         self.bar.setRange(0, BAR_PARTS)
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName("Progress of the run")
+        self.bar.setAccessibleName(tr("Progress of the run"))
         self.bar.setMinimumWidth(50)
         self.bar.setMaximumWidth(170)
         self.bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # takes the rest of the space

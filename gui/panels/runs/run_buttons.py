@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from core.language import tr, tr_noop
 from gui.style.icons import GAP_PX, glyph, icon_size
 from gui.viewmodels.run.pause_button import NO_RUN
 from gui.viewmodels.run.run_header import Forcing
@@ -19,13 +20,16 @@ if TYPE_CHECKING:
     from gui.viewmodels.run.pause_button import PauseButtonState
 
 START_KEYS, PAUSE_KEYS, STOP_KEYS, SAVE_KEYS = "Ctrl+Return", "Ctrl+P", "Ctrl+.", "Ctrl+S"
-LONGEST_TEXT = "Pausing…"
+LONGEST_TEXT = tr_noop("Pausing…")
 """Longest text of the pause button."""
 SAVE_ICON_PX = 15
-CANNOT_SAVE = "There is no active run to save"
+CANNOT_SAVE = tr_noop("There is no active run to save")
 FORCE = {
-    Forcing.WORKERS: ("Force", "Kill the processes of this run now"),
-    Forcing.WAITING: ("Skip the check", "Stop waiting for the memory of the devices: training has ended"),
+    Forcing.WORKERS: ("Force", tr_noop("Kill the processes of this run now")),
+    Forcing.WAITING: (
+        tr_noop("Skip the check"),
+        tr_noop("Stop waiting for the memory of the devices: training has ended"),
+    ),
 }
 """Text and purpose of the stop button while it forces something."""
 
@@ -74,7 +78,7 @@ class RunButtons(QWidget):
     def allow_start(self, why_not: str) -> None:
         """Enable Start, or disable it for a reason."""
         self.start.setEnabled(not why_not)
-        self.start.setToolTip(verbatim(why_not or f"Start this training ({START_KEYS})"))
+        self.start.setToolTip(verbatim(why_not or tr("Start this training ({start_keys})", start_keys=START_KEYS)))
 
     def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None) -> None:
         """Set what the stop button does; `stopping`: what it forces instead of stopping."""
@@ -87,9 +91,9 @@ class RunButtons(QWidget):
         if stopping:
             self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})"))
         elif can_stop:
-            self.stop.setToolTip(f"Stop this run (graceful first, then forced) ({STOP_KEYS})")
+            self.stop.setToolTip(tr("Stop this run (graceful first, then forced) ({stop_keys})", stop_keys=STOP_KEYS))
         else:
-            self.stop.setToolTip("There is no active run to stop")
+            self.stop.setToolTip(tr("There is no active run to stop"))
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
@@ -174,7 +178,7 @@ class SaveButton(SteadyButton):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("saveButton")
-        self.setAccessibleName("Save now")
+        self.setAccessibleName(tr("Save now"))
         self.setProperty("role", "flat")
         self.setStyleSheet("QPushButton { padding: 5px 6px; }")
         self.setShortcut(QKeySequence(SAVE_KEYS))
@@ -187,9 +191,13 @@ class SaveButton(SteadyButton):
         if refusal:
             what = refusal
         elif saving:
-            what = "Writing a checkpoint"
+            what = tr("Writing a checkpoint")
         else:
-            what = f"Save now: write a checkpoint and continue ({SAVE_KEYS})" if can_save else CANNOT_SAVE
+            what = (
+                tr("Save now: write a checkpoint and continue ({save_keys})", save_keys=SAVE_KEYS)
+                if can_save
+                else CANNOT_SAVE
+            )
         self.setToolTip(verbatim(f"{what}\n{saved}" if saved else what))
 
     def set_theme(self, theme: Theme) -> None:

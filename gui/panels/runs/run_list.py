@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QPainter
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from core.language import tr, tr_noop
 from gui.style.icons import paint_mark
 from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import verbatim
@@ -27,7 +28,7 @@ MARK = Qt.ItemDataRole.UserRole + 2
 """Item data: name of the mark of the state."""
 ABOVE_PX = 5
 """Space above and below the two lines of a run."""
-EMPTY = "No runs yet.\n\nRuns stay in this list after the window is closed."
+EMPTY = tr_noop("No runs yet.\n\nRuns stay in this list after the window is closed.")
 
 
 class RunList(QListWidget):
@@ -39,7 +40,7 @@ class RunList(QListWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("runList")
-        self.setAccessibleName("Runs")
+        self.setAccessibleName(tr("Runs"))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
         self.setUniformItemSizes(True)

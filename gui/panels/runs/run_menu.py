@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
+from core.language import tr
 from gui.style.icons import glyph, icon_size
 from gui.viewmodels.run.run_actions import ACTIONS, NO_RUN
 from gui.widgets.plain_text import verbatim
@@ -49,23 +50,30 @@ class RunMenu(QMenu):
         self.setToolTipsVisible(True)
         self._by_name: dict[str, QAction] = {}
         self._tips: dict[str, str] = {}
-        self._add("folder", "Open folder", "Show its folder in the file manager", self.folder_asked)
-        self._add("path", "Copy path", "Copy the path of its folder", self.path_asked)
-        self._add("rename", "Rename…", "Give it another name; its folder keeps its own", self.rename_asked)
+        self._add("folder", tr("Open folder"), tr("Show its folder in the file manager"), self.folder_asked)
+        self._add("path", tr("Copy path"), tr("Copy the path of its folder"), self.path_asked)
+        self._add("rename", tr("Rename…"), tr("Give it another name; its folder keeps its own"), self.rename_asked)
         self.addSeparator()
-        self._add("again", "Run again", "Start a new run with the same settings and devices", self.again_asked)
+        self._add("again", tr("Run again"), tr("Start a new run with the same settings and devices"), self.again_asked)
         self._add(
-            "edit", "Duplicate and edit", "Copy its settings into the training card and tick its devices",
+            "edit", tr("Duplicate and edit"), tr("Copy its settings into the training card and tick its devices"),
             self.edit_asked,
         )  # fmt: skip
-        self._add("copy", "Copy as command", "Copy the shell command that starts the same run", self.copy_asked)
-        self._add("keep", "Save as preset…", "Save its settings under a name", self.keep_asked)
+        self._add("copy", tr("Copy as command"), tr("Copy the shell command that starts the same run"), self.copy_asked)
+        self._add("keep", tr("Save as preset…"), tr("Save its settings under a name"), self.keep_asked)
         self.addSeparator()
-        self._add("csv", "Export measurements…", "Write every step of every metric to a CSV file", self.csv_asked)
-        self._add("model", "Export model…", "Write the model of its latest checkpoint to a folder", self.model_asked)
+        self._add(
+            "csv", tr("Export measurements…"), tr("Write every step of every metric to a CSV file"), self.csv_asked
+        )
+        self._add(
+            "model", tr("Export model…"), tr("Write the model of its latest checkpoint to a folder"), self.model_asked
+        )
         self.addSeparator()  # set off: it cannot be undone
         self._add(
-            "remove", "Delete…", "Delete its folder, after a question; only if the run has ended", self.remove_asked
+            "remove",
+            tr("Delete…"),
+            tr("Delete its folder, after a question; only if the run has ended"),
+            self.remove_asked,
         )
         for name in KEYS if with_keys else ():
             self._by_name[name].setShortcut(QKeySequence(KEYS[name]))
@@ -99,7 +107,7 @@ class RunMenuButton(QToolButton):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("runMenuButton")
-        self.setAccessibleName("Actions for this run")
+        self.setAccessibleName(tr("Actions for this run"))
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setStyleSheet("QToolButton { padding: 5px 6px; } QToolButton::menu-indicator { image: none; }")
         self.run_menu = RunMenu(self, with_keys=True)
@@ -112,7 +120,7 @@ class RunMenuButton(QToolButton):
         """Set the run that the menu is about; None for no run."""
         self.run_menu.show_run(run_dir or "")
         self.setEnabled(run_dir is not None)
-        self.setToolTip("Rename, run again, duplicate, copy as command, export, delete" if run_dir else NO_RUN)
+        self.setToolTip(tr("Rename, run again, duplicate, copy as command, export, delete") if run_dir else NO_RUN)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QRectF
 from PySide6.QtGui import QPainter
 
+from core.language import tr
 from gui.style.icons import paint_mark
 from gui.style.theme import mark
 from gui.widgets.announcement import announce
@@ -31,7 +32,7 @@ class StatePill(PlainLabel):
         """Show a state. `shape`: a mark of `gui.style.icons`, or the empty string; `tone`: a colour of the theme."""
         if text != self.text():
             self.setText(text)
-            self.setAccessibleName(f"State of the run: {text}")
+            self.setAccessibleName(tr("State of the run: {text}", text=text))
             announce(self, self.accessibleName())
         if shape != self._mark or tone != self.property("tone"):
             self._mark = shape

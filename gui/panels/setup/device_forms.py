@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from core.language import tr, tr_noop
 from core.schema.settings import CUDA_IDS, ReleaseWatch
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 
-TITLES = {"uuid": "by UUID", "integer": "by number"}
+TITLES = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
 
 
 class GpuNamesForm(FieldGroup):
@@ -17,10 +18,10 @@ class GpuNamesForm(FieldGroup):
     def __init__(self) -> None:
         super().__init__("GPUs")
         self._add(
-            "GPU names",
+            tr("GPU names"),
             cuda_ids=editors.one_of(
-                "cudaIdsBox", "How GPUs are named to CUDA",
-                "Use numbers if a library (such as vLLM) cannot read UUIDs; they are looked up at the start",
+                "cudaIdsBox", tr("How GPUs are named to CUDA"),
+                tr("Use numbers if a library (such as vLLM) cannot read UUIDs; they are looked up at the start"),
                 self.changed.emit, [(TITLES.get(name, name), name) for name in CUDA_IDS],
             ),
         )  # fmt: skip
@@ -31,22 +32,23 @@ class MemoryCheckForm(FieldGroup):
     """How memory is checked after training: fields of `ReleaseWatch`."""
 
     def __init__(self) -> None:
-        super().__init__("Memory after the end")
+        super().__init__(tr("Memory after the end"))
         changed = self.changed.emit
         self._add(
             "Tolerance",
             tolerance_mb=editors.integer(
-                "releaseToleranceBox", "Tolerance of the memory check, in MB",
-                "A device counts as released when it uses at most this much more memory than before the run", changed,
+                "releaseToleranceBox", tr("Tolerance of the memory check, in MB"),
+                tr("A device counts as released when it uses at most this much more memory than before the run"),
+                changed,
                 minimum=0, arrows=False, suffix=" MB",
             ),
         )  # fmt: skip
         self._add(
-            "Wait, in seconds",
+            tr("Wait, in seconds"),
             wait_s=editors.number(
-                "releaseWaitEdit", "Maximum time of the memory check, in seconds",
-                "Maximum seconds to wait for the memory; it is usually released within one", changed,
-                empty=f"{ReleaseWatch().wait_s:g} s",
+                "releaseWaitEdit", tr("Maximum time of the memory check, in seconds"),
+                tr("Maximum seconds to wait for the memory; it is usually released within one"), changed,
+                empty=tr("{wait_s:g} s", wait_s=ReleaseWatch().wait_s),
             ),
         )  # fmt: skip
         self.set_defaults(asdict(ReleaseWatch()))

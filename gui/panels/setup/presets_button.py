@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QToolButton
 
 from core.config import presets
+from core.language import tr, tr_noop
 from core.runs.ownership import owner_of_file
 from gui.widgets.plain_text import menu_text, verbatim
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from core.config.presets import Preset
 
-NO_PRESETS = "No presets yet"
+NO_PRESETS = tr_noop("No presets yet")
 
 
 class PresetsButton(QToolButton):
@@ -33,8 +34,8 @@ class PresetsButton(QToolButton):
         super().__init__()
         self.setObjectName("setupsButton")
         self.setText("Presets ")
-        self.setAccessibleName("Presets")
-        self.setToolTip("Load a preset, save the current settings as one, or remove one")
+        self.setAccessibleName(tr("Presets"))
+        self.setToolTip(tr("Load a preset, save the current settings as one, or remove one"))
         self.setProperty("compact", True)
         self.setProperty("unfolds", True)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -42,7 +43,7 @@ class PresetsButton(QToolButton):
         menu.setObjectName("setupsMenu")
         menu.setToolTipsVisible(True)
         menu.aboutToShow.connect(self.list_presets)
-        self._removing = QMenu("Remove", menu)
+        self._removing = QMenu(tr("Remove"), menu)
         self.setMenu(menu)
 
     def list_presets(self) -> None:
@@ -55,7 +56,7 @@ class PresetsButton(QToolButton):
         if not found:
             menu.addAction(NO_PRESETS).setEnabled(False)
         menu.addSeparator()
-        menu.addAction("Save current settings…", self.keep_asked.emit)
+        menu.addAction(tr("Save current settings…"), self.keep_asked.emit)
         if found:
             self._removing.clear()
             menu.addMenu(self._removing)
@@ -72,7 +73,9 @@ class PresetsButton(QToolButton):
 def _describe(action: QAction, preset: Preset) -> None:
     owner = owner_of_file(preset.path)
     action.setEnabled(preset.spec is not None)
-    action.setToolTip(verbatim("\n".join([summary(preset), *([f"It belongs to {owner}."] if owner else [])])))
+    action.setToolTip(
+        verbatim("\n".join([summary(preset), *([tr("It belongs to {owner}.", owner=owner)] if owner else [])]))
+    )
 
 
 def summary(preset: Preset) -> str:
@@ -80,7 +83,13 @@ def summary(preset: Preset) -> str:
     spec = preset.spec
     if spec is None:
         return preset.problem
-    count = f"{len(spec.devices)} device{'' if len(spec.devices) == 1 else 's'}"
+    count = tr("{count} device{value}", count=len(spec.devices), value="" if len(spec.devices) == 1 else "s")
     if spec.script is not None:
-        return f"{spec.script.name} {' '.join(spec.script.arguments)}".strip() + f", on {count}"
-    return f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}, on {count}"
+        return f"{spec.script.name} {' '.join(spec.script.arguments)}".strip() + tr(", on {count}", count=count)
+    return tr(
+        "{own_recipe}, {framework} {strategy}, on {count}",
+        own_recipe=spec.own_recipe.name,
+        framework=spec.framework,
+        strategy=spec.strategy,
+        count=count,
+    )

@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
+from core.language import tr, tr_noop
 from gui.style.text_size import scaled
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
@@ -33,12 +34,12 @@ ENVIRONMENT_PX = 48
 """Height of two lines."""
 LABEL_PX = 94
 """Width of labels: narrower than usual, to leave room for paths."""
-AUTOMATIC = "Automatic"
-BRIEF = {"one": "one process", "per-device": "per device"}
+AUTOMATIC = tr_noop("Automatic")
+BRIEF = {"one": tr_noop("one process"), "per-device": tr_noop("per device")}
 """Short names of launch modes."""
-EXPRESSION_TIP = r"Regular expression whose named groups are metrics: (?P<step>\d+) (?P<loss>[\d.]+)"
-SCRIPT_TIP = "A Python file, a folder with a __main__.py, or -m package.module"
-HOW_AUTOMATIC = "Chosen by reading the source of the script, without running it"
+EXPRESSION_TIP = tr_noop("Regular expression whose named groups are metrics: (?P<step>\\d+) (?P<loss>[\\d.]+)")
+SCRIPT_TIP = tr_noop("A Python file, a folder with a __main__.py, or -m package.module")
+HOW_AUTOMATIC = tr_noop("Chosen by reading the source of the script, without running it")
 MAX_CHARACTERS = 32_768
 """Maximum characters of a restored field."""
 
@@ -48,8 +49,8 @@ class LogPatternForm(FieldGroup):
 
     def __init__(self) -> None:
         super().__init__("Measurements")
-        editor = editors.text("expressionEdit", "Log pattern", EXPRESSION_TIP, self.changed.emit, empty="automatic")
-        self._add("Log pattern", expression=editor)
+        editor = editors.text("expressionEdit", tr("Log pattern"), EXPRESSION_TIP, self.changed.emit, empty="automatic")
+        self._add(tr("Log pattern"), expression=editor)
         self.edit: QLineEdit = editor.widget  # type: ignore[assignment]  # `text` creates one
         self._trial = PlainLabel()
         self._trial.setObjectName("expressionTrial")
@@ -78,16 +79,16 @@ class ScriptForm(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._script = line("scriptPath", "Script", SCRIPT_TIP)
-        self._script.setPlaceholderText("choose or drop a file")
-        self._arguments = line("argumentsEdit", "Arguments", "Arguments of the script, quoted as in a shell")
+        self._script.setPlaceholderText(tr("choose or drop a file"))
+        self._arguments = line("argumentsEdit", "Arguments", tr("Arguments of the script, quoted as in a shell"))
         self._arguments.setPlaceholderText("none")
         self._folder = line(
-            "workingDirEdit", "Working folder", "Folder in which the script runs; its relative paths start here"
+            "workingDirEdit", tr("Working folder"), tr("Folder in which the script runs; its relative paths start here")
         )
-        self._folder.setPlaceholderText("the script's folder")
+        self._folder.setPlaceholderText(tr("the script's folder"))
         self._environment = QPlainTextEdit()
-        self._launch = StrategyBox(theme, "launchBox", "Launch", "How to start the script on several devices")
-        self._python = StrategyBox(theme, "pythonBox", "Python", "The Python that runs the script")
+        self._launch = StrategyBox(theme, "launchBox", "Launch", tr("How to start the script on several devices"))
+        self._python = StrategyBox(theme, "pythonBox", "Python", tr("The Python that runs the script"))
         self.more = LogPatternForm()
         self._expression = self.more.edit
         self._default_folder = ""
@@ -197,7 +198,11 @@ class ScriptForm(QWidget):
         self.restore(typed_of(spec))
 
     def _show_launches(self) -> None:
-        title = f"Automatic: {BRIEF.get(self._suggested, self._suggested)}" if self._suggested else AUTOMATIC
+        title = (
+            tr("Automatic: {brief}", brief=BRIEF.get(self._suggested, self._suggested))
+            if self._suggested
+            else AUTOMATIC
+        )
         rows = [StrategyRow(strategy="", title=title, summary=self._reason or HOW_AUTOMATIC, obstacle="")]
         rows += [
             StrategyRow(strategy=row.name, title=row.title, summary=row.summary, obstacle="") for row in LAUNCH_MODES
@@ -242,8 +247,8 @@ class ScriptForm(QWidget):
         field(
             self._environment,
             "environmentEdit",
-            "Environment variables",
-            "NAME=VALUE, one in each line; NAME alone is taken from the environment at each start",
+            tr("Environment variables"),
+            tr("NAME=VALUE, one in each line; NAME alone is taken from the environment at each start"),
         )
         self._environment.setFixedHeight(scaled(ENVIRONMENT_PX))
         self._environment.setPlaceholderText("NAME=VALUE")
@@ -256,16 +261,18 @@ class ScriptForm(QWidget):
 
     def _lay_out(self) -> None:
         rows = form(self)
-        open_script = browse_button("scriptButton", "Choose a script", "Choose a Python script", self._browse_script)
+        open_script = browse_button(
+            "scriptButton", tr("Choose a script"), tr("Choose a Python script"), self._browse_script
+        )
         open_folder = browse_button(
-            "workingDirButton", "Choose the working folder", "Choose a folder", self._browse_folder
+            "workingDirButton", tr("Choose the working folder"), tr("Choose a folder"), self._browse_folder
         )
         open_python = browse_button(
-            "openPythonButton", "Choose another Python", "Choose a Python by its file", self._browse_python
+            "openPythonButton", tr("Choose another Python"), tr("Choose a Python by its file"), self._browse_python
         )
         rows.addRow(label("&Script", self._script, LABEL_PX), with_button(self._script, open_script))
         rows.addRow(label("&Arguments", self._arguments, LABEL_PX), self._arguments)
-        rows.addRow(label("W&orking folder", self._folder, LABEL_PX), with_button(self._folder, open_folder))
+        rows.addRow(label(tr("W&orking folder"), self._folder, LABEL_PX), with_button(self._folder, open_folder))
         rows.addRow(label("E&nvironment", self._environment, LABEL_PX), self._environment)
         rows.addRow(label("&Launch", self._launch, LABEL_PX), self._launch)
         rows.addRow(label("P&ython", self._python, LABEL_PX), with_button(self._python, open_python))
@@ -273,14 +280,14 @@ class ScriptForm(QWidget):
 
     def _browse_script(self) -> None:
         begin, choose = folder_of(self.script), self._script.setText
-        FileDialog(self, "Choose a script", choose, begin=begin, names=PYTHON_FILES).open()
+        FileDialog(self, tr("Choose a script"), choose, begin=begin, names=PYTHON_FILES).open()
 
     def _browse_python(self) -> None:
-        dialog = FileDialog(self, "Choose a Python", self.choose_python, begin=str(self.search_folder or ""))
+        dialog = FileDialog(self, tr("Choose a Python"), self.choose_python, begin=str(self.search_folder or ""))
         dialog.setOption(FileDialog.Option.DontResolveSymlinks)  # the Python of an environment is a link
         dialog.open()
 
     def _browse_folder(self) -> None:
-        dialog = FileDialog(self, "Choose the working folder", self._folder.setText, begin=self._folder.text())
+        dialog = FileDialog(self, tr("Choose the working folder"), self._folder.setText, begin=self._folder.text())
         dialog.ask_for_folder()
         dialog.open()

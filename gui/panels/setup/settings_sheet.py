@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
+from core.language import tr, tr_noop
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ COLUMN = 32
 GAP_PX = 24
 TITLE_FROM = 70
 """Width of the sheet from which on there is room for its title, in letters."""
-NONE = "No setting has these words. The search looks at names, groups and explanations."
+NONE = tr_noop("No setting has these words. The search looks at names, groups and explanations.")
 
 
 class SettingsSheet(QFrame):
@@ -34,18 +35,20 @@ class SettingsSheet(QFrame):
         super().__init__(parent)
         self.setObjectName("settingsSheet")
         self.setProperty("card", True)
-        self.setAccessibleName("All settings")
+        self.setAccessibleName(tr("All settings"))
         self._groups = tuple(groups)
         self._ground: QWidget | None = None
         self.search = QLineEdit()
         self.search.setObjectName("settingsSearch")
-        self.search.setAccessibleName("Search the settings")
-        self.search.setPlaceholderText("Search the settings")
+        self.search.setAccessibleName(tr("Search the settings"))
+        self.search.setPlaceholderText(tr("Search the settings"))
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(lambda _: self.show_matching())
-        self.defaults = _button("resetSettings", "Reset to defaults", "Give every setting of this sheet its default")
+        self.defaults = _button(
+            "resetSettings", tr("Reset to defaults"), tr("Give every setting of this sheet its default")
+        )
         self.defaults.clicked.connect(self._reset)
-        done = _button("closeSettings", "Done", "Close the settings (Escape)")
+        done = _button("closeSettings", "Done", tr("Close the settings (Escape)"))
         done.clicked.connect(self.close_sheet)
         self._none = PlainLabel(NONE)
         self._none.setProperty("role", "empty")
@@ -109,7 +112,7 @@ class SettingsSheet(QFrame):
                 group.reset()
 
     def _lay_out(self, done: QPushButton) -> None:
-        self._title = PlainLabel("All settings")
+        self._title = PlainLabel(tr("All settings"))
         self._title.setProperty("role", "title")
         top = QHBoxLayout()
         top.setSpacing(10)

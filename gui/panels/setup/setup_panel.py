@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from core.catalog import recipes
+from core.language import tr
 from core.schema.settings import CUDA_IDS
 from gui.panels.recipe.recipe_setup import RecipeSetup, plain
 from gui.style.theme import mark
@@ -50,7 +51,7 @@ class SetupPanel(QWidget):
         self._everywhere = (self.naming, self.release)
         self._groups = (*self._recipe.groups, self.script.more, *self._everywhere)
         self.sheet = SettingsSheet(self._groups, self)
-        self.all_settings = QPushButton("All settings…")
+        self.all_settings = QPushButton(tr("All settings…"))
         self._changes = ElidedLabel()
         self.presets = self._switch.presets
         self.status = StartStatus()
@@ -181,7 +182,11 @@ class SetupPanel(QWidget):
         own = (self.script.more,) if self.is_script else self._recipe.groups
         naming = (self.naming,) if self._has_gpus else ()
         changes = [change for group in (*own, *naming, self.release) for change in group.changes()]
-        text = f"Changed: {', '.join(changes)}" if changes else "Other settings have their defaults"
+        text = (
+            tr("Changed: {changes}", changes=", ".join(changes))
+            if changes
+            else tr("Other settings have their defaults")
+        )
         if text != self._changes.text():
             self._changes.setText(text)
             self._changes.setAccessibleName(text)
@@ -215,7 +220,7 @@ class SetupPanel(QWidget):
         self.all_settings.setObjectName("allSettingsButton")
         self.all_settings.setProperty("role", "link")
         self.all_settings.setProperty("compact", True)
-        self.all_settings.setToolTip("Open all settings over the plots, with a search")
+        self.all_settings.setToolTip(tr("Open all settings over the plots, with a search"))
         self._changes.setObjectName("changedSettings")
         self._changes.setProperty("role", "small")
         others = row_of(self._changes, self.all_settings, shares=(1, 0))

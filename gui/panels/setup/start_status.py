@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.announcement import announce
 from gui.widgets.plain_text import PlainLabel
@@ -38,7 +39,7 @@ class StartStatus(QWidget):
         text = "\n".join(obstacles) or (check.ready if warns else f"✓  {check.ready}")
         if text != self.sentences.text():
             self.sentences.setText(text)
-            self.sentences.setAccessibleName(f"Start: {text}")
+            self.sentences.setAccessibleName(tr("Start: {text}", text=text))
             announce(self.sentences, text)
             mark(self.sentences, tone="warn" if warns else "good")
 

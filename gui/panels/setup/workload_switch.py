@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
 
+from core.language import tr
 from gui.widgets.plain_text import verbatim
 
 from .presets_button import PresetsButton
@@ -18,9 +19,9 @@ class WorkloadSwitch(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.recipe = _segment(
-            "recipeModeButton", "A recipe", "Train a built-in workload or a recipe file with model()"
+            "recipeModeButton", "A recipe", tr("Train a built-in workload or a recipe file with model()")
         )
-        self.script = _segment("scriptModeButton", "Your own script", "Start a training program unchanged")
+        self.script = _segment("scriptModeButton", tr("Your own script"), tr("Start a training program unchanged"))
         self.presets = PresetsButton()
         self._group = QButtonGroup(self)
         for button in (self.recipe, self.script):

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 
+from core.language import tr_noop
+
 if TYPE_CHECKING:
     from gui.style.theme import Theme
 
     from .canvas import Canvas
 
-ENDED, PAUSED = "training ended", "training paused"
+ENDED, PAUSED = tr_noop("training ended"), tr_noop("training paused")
 HEIGHT_PX = 24
 """Height to keep free above the lines in plots with a label."""
 LOW_PX = 2 * HEIGHT_PX

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.language import tr_noop
 from gui.style.formatting import duration
 
 from .end_mark import EndMark
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from .canvas import Canvas
 
-TEXTS = {"paused": "paused {time}", "stopped": "stopped {time}"}
-DOWN = "down {time}"
+TEXTS = {"paused": tr_noop("paused {time}"), "stopped": tr_noop("stopped {time}")}
+DOWN = tr_noop("down {time}")
 """Said of a run that had failed or was lost."""
 DISTANCE_PX = 90
 """Marks nearer to the one before than this have no label."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from gui.style.formatting import DASH, memory, percent
 
 if TYPE_CHECKING:
@@ -57,19 +58,24 @@ class CpuSummary:
     @property
     def devices(self) -> str:
         """`2 devices · 12 %`."""
-        devices = "1 device" if self.count == 1 else f"{self.count} devices"
+        devices = "1 device" if self.count == 1 else tr("{count} devices", count=self.count)
         return f"{devices} · {percent(self.utilisation_percent)}"
 
     @property
     def host_memory(self) -> str:
         """`host memory 96.0 / 512 GB`."""
-        return f"host memory {memory(self.host_used_bytes, self.host_total_bytes)}"
+        return tr("host memory {memory}", memory=memory(self.host_used_bytes, self.host_total_bytes))
 
     @property
     def accessible_text(self) -> str:
         """The line as text for a screen reader."""
         busy = percent(self.utilisation_percent)
-        return f"CPU devices: {self.count}, utilisation {'unknown' if busy == DASH else busy}, {self.host_memory}"
+        return tr(
+            "CPU devices: {count}, utilisation {busy}, {host_memory}",
+            count=self.count,
+            busy="unknown" if busy == DASH else busy,
+            host_memory=self.host_memory,
+        )
 
 
 def cpu_summary(survey: Survey, available_bytes: int | None) -> CpuSummary:

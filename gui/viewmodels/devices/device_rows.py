@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from core.devices.device import HEAT
+from core.language import tr
 from gui.style.formatting import DASH, memory, percent
 
 if TYPE_CHECKING:
@@ -88,11 +89,17 @@ class DeviceRow:
     def status(self) -> str:
         """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · used by blender (anna)`, or the empty string."""
         if self.lost:
-            return f"lost: {self.lost}"
+            return tr("lost: {lost}", lost=self.lost)
         blocked = "blocked" if self.blocked else ""
-        old = f"{self.stale_age_s} s old" if self.stale_age_s is not None else ""
-        on_it = f"runs {self.used_by}" if self.used_by else f"used by {self.held_by}" if self.held_by else ""
-        kind = "shared memory" if self.shared_memory else "asleep" if self.asleep else ""
+        old = tr("{stale_age_s} s old", stale_age_s=self.stale_age_s) if self.stale_age_s is not None else ""
+        on_it = (
+            tr("runs {used_by}", used_by=self.used_by)
+            if self.used_by
+            else tr("used by {held_by}", held_by=self.held_by)
+            if self.held_by
+            else ""
+        )
+        kind = tr("shared memory") if self.shared_memory else "asleep" if self.asleep else ""
         return " · ".join(part for part in (blocked, old, on_it, kind) if part)
 
     @property
@@ -129,7 +136,11 @@ class DeviceRow:
         """`312 of 450 W`; without the limit if that is unknown."""
         if not self.power or not self.power_limit_watts:
             return self.power
-        return f"{self.power_watts:.0f} of {self.power_limit_watts:.0f} W"
+        return tr(
+            "{power_watts:.0f} of {power_limit_watts:.0f} W",
+            power_watts=self.power_watts,
+            power_limit_watts=self.power_limit_watts,
+        )
 
     @property
     def temperature_and_power(self) -> str:
@@ -139,7 +150,11 @@ class DeviceRow:
     @property
     def slowed(self) -> str:
         """`Slowed down: too hot`, or the empty string."""
-        return f"Slowed down: {', '.join(self.clock_reasons)}" if self.clock_reasons and self.current else ""
+        return (
+            tr("Slowed down: {clock_reasons}", clock_reasons=", ".join(self.clock_reasons))
+            if self.clock_reasons and self.current
+            else ""
+        )
 
     @property
     def hot(self) -> bool:
@@ -160,18 +175,32 @@ class DeviceRow:
     def _readings(self) -> tuple[str, ...]:
         if self.current:
             return (self.temperature_and_power,)
-        last = f"{percent(self.utilisation_percent)}, {memory(self.memory_used_bytes, self.memory_total_bytes)}"
-        return (f"Last read {self.stale_age_s} s ago: {last}",) if self.stale_age_s is not None else ()
+        last = tr(
+            "{utilisation_percent}, {memory}",
+            utilisation_percent=percent(self.utilisation_percent),
+            memory=memory(self.memory_used_bytes, self.memory_total_bytes),
+        )
+        return (
+            (tr("Last read {stale_age_s} s ago: {last}", stale_age_s=self.stale_age_s, last=last),)
+            if self.stale_age_s is not None
+            else ()
+        )
 
     @property
     def accessible_text(self) -> str:
         """The row as text for a screen reader."""
         if self.lost:
-            return f"{self.label}, {self.name}, {self.status}"
+            return tr("{label}, {name}, {status}", label=self.label, name=self.name, status=self.status)
         busy = "unknown" if self.utilisation == DASH else self.utilisation
-        readings = (f"utilisation {busy}", f"memory {self.memory}", self.temperature, self.power_of_limit, self.slowed)
+        readings = (
+            tr("utilisation {busy}", busy=busy),
+            tr("memory {memory}", memory=self.memory),
+            self.temperature,
+            self.power_of_limit,
+            self.slowed,
+        )
         free = "free" if self.free else ""
-        parts = (f"{self.label}, {self.name}", *readings, self.status, self.blocked, free)
+        parts = (tr("{label}, {name}", label=self.label, name=self.name), *readings, self.status, self.blocked, free)
         return ", ".join(part for part in parts if part)
 
     @property
@@ -286,5 +315,5 @@ def _mig_conflict(row: DeviceRow, chosen: Sequence[DeviceRow]) -> str:
     others = [each for each in chosen if each.id != row.id]
     if row in chosen or not others or not (row.is_mig or any(each.is_mig for each in others)):
         return ""
-    which = f"Untick {others[0].label}" if len(others) == 1 else "Untick the other devices"
-    return f"{which} first. A process can use only one MIG device, and no other device with it."
+    which = tr("Untick {label}", label=others[0].label) if len(others) == 1 else tr("Untick the other devices")
+    return tr("{which} first. A process can use only one MIG device, and no other device with it.", which=which)

@@ -6,18 +6,20 @@ from collections.abc import Collection, Mapping, Sequence  # noqa: TC003 (of a d
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
+
 if TYPE_CHECKING:
     from core.devices.device import Device, Sample, Survey
     from core.system.process_info import ProcessInfo
 
-PARTS = ("This run", "Other runs", "Others", "Unclaimed", "Free")
+PARTS = (tr_noop("This run"), tr_noop("Other runs"), "Others", "Unclaimed", "Free")
 THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))
 TIPS = (
-    "Used by the shown run",
-    "Used by your other runs",
-    "Used by other programs; for a CPU device, by everything else on this machine",
-    "In use but not attributed to a process: mostly the driver's own reserve",
-    "Not in use",
+    tr_noop("Used by the shown run"),
+    tr_noop("Used by your other runs"),
+    tr_noop("Used by other programs; for a CPU device, by everything else on this machine"),
+    tr_noop("In use but not attributed to a process: mostly the driver's own reserve"),
+    tr_noop("Not in use"),
 )
 
 Bytes = int | None
@@ -95,15 +97,18 @@ def _row(device: Device, sample: Sample | None, colour: str, known: MemoryKnowle
 def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -> str:
     """Return the text in place of the bar; the empty string if there is a bar."""
     if sample is None:
-        return "not read yet"
+        return tr("not read yet")
     unread = device.kind != "cpu" and sample.memory_used_bytes is None
     reasons = (
-        (sample.lost, "lost: the device no longer answers"),
-        (device.id in known.stale_age_s, f"last reading {known.stale_age_s.get(device.id)} s ago"),
-        (sample.asleep, "asleep: reading it would wake it"),
-        (device.shared_memory, "shared memory: its users are unknown"),
-        (unread, "its driver does not report the memory in use"),
-        (not device.memory_total_bytes, "memory size unknown"),
+        (sample.lost, tr("lost: the device no longer answers")),
+        (
+            device.id in known.stale_age_s,
+            tr("last reading {stale_age_s} s ago", stale_age_s=known.stale_age_s.get(device.id)),
+        ),
+        (sample.asleep, tr("asleep: reading it would wake it")),
+        (device.shared_memory, tr("shared memory: its users are unknown")),
+        (unread, tr("its driver does not report the memory in use")),
+        (not device.memory_total_bytes, tr("memory size unknown")),
     )
     return next((words for applies, words in reasons if applies), "")
 

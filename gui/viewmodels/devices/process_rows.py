@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.system.own_processes import is_part
 from core.text import first_names, join_names, one_line
 from gui.style.formatting import DASH, age, memory_size
@@ -95,13 +96,13 @@ def why_not_end(entry: ProcessEntry, runs: KnownRuns) -> str:
     """Return why a process cannot be ended here, or the empty string."""
     info = entry.info
     if info.name is None or info.created is None:
-        return f"Process {info.pid} is unknown here: it runs in a container or has already ended."
+        return tr("Process {pid} is unknown here: it runs in a container or has already ended.", pid=info.pid)
     if not info.ours:
-        return f"It belongs to {info.user or 'another user'}; only that user can end it."
+        return tr("It belongs to {user}; only that user can end it.", user=info.user or "another user")
     if info.pid == os.getpid() or is_part((info.command or "").split()):
-        return "It is part of Trainyard."
+        return tr("It is part of Trainyard.")
     if info.state == "Z":
-        return "It has already ended; its parent process has not noticed yet."
+        return tr("It has already ended; its parent process has not noticed yet.")
     return "" if entry.leftover is not None else _why_not_run(info, runs)
 
 
@@ -110,21 +111,23 @@ def _why_not_run(info: ProcessInfo, runs: KnownRuns) -> str:
         return ""
     name = runs.names.get(info.run_id, info.run_id)
     if info.run_id in runs.living:
-        return f"It belongs to the active run {name}: stop that run instead."
-    return f"It belongs to the run {name}, which may still be active."
+        return tr("It belongs to the active run {name}: stop that run instead.", name=name)
+    return tr("It belongs to the run {name}, which may still be active.", name=name)
 
 
 def confirmation(row: ProcessRow) -> tuple[str, str]:
     """Return the question before ending a process, and details about it."""
     info = row.info
-    question = f"End {info.name} (pid {info.pid})?"
-    why = row.entry.leftover.why if row.entry.leftover else "It does not belong to a run of Trainyard."
-    uses = f" and uses {memory_size(info.memory_used_bytes)}" if info.memory_used_bytes else ""
-    how = (
+    question = tr("End {info} (pid {pid})?", info=info.name, pid=info.pid)
+    why = row.entry.leftover.why if row.entry.leftover else tr("It does not belong to a run of Trainyard.")
+    uses = (
+        tr(" and uses {memory_size}", memory_size=memory_size(info.memory_used_bytes)) if info.memory_used_bytes else ""
+    )
+    how = tr(
         "It is asked to end (SIGTERM) and killed some seconds later if it has not (SIGKILL). Its unsaved data are lost."
     )
     command = one_line(info.command or info.name or "", COMMAND_LENGTH)
-    lines = (command, f"{why} It has been running for {age(info.age_s)}{uses}.", how)
+    lines = (command, tr("{why} It has been running for {age}{uses}.", why=why, age=age(info.age_s), uses=uses), how)
     return question, "\n\n".join(lines)
 
 
@@ -145,7 +148,7 @@ def _texts(entry: ProcessEntry, labels: Mapping[str, str], runs: KnownRuns) -> t
 def _command(info: ProcessInfo) -> str:
     if info.command:
         return one_line(info.command, MAX_COMMAND)
-    return DASH if info.name else "in a container, or already ended"
+    return DASH if info.name else tr("in a container, or already ended")
 
 
 def _run_words(entry: ProcessEntry, runs: KnownRuns) -> str:
@@ -153,7 +156,7 @@ def _run_words(entry: ProcessEntry, runs: KnownRuns) -> str:
     if run_id is None:
         return ""
     if run_id == runs.shown:
-        return "this run" if entry.leftover is None else "this run (leftover)"
+        return tr("this run") if entry.leftover is None else tr("this run (leftover)")
     name = runs.names.get(run_id, run_id)
     return name if entry.leftover is None else f"{name} (leftover)"
 
@@ -167,22 +170,47 @@ def leftovers_sentence(found: Sequence[OrphanedProcess], names: Mapping[str, str
     if not found:
         return ""
     runs = list(dict.fromkeys(each.run_id for each in found))
-    of = f"the ended run {names.get(runs[0], runs[0])}" if len(runs) == 1 else f"{len(runs)} ended runs"
-    what, verb, they = ("1 process", "is", "It") if len(found) == 1 else (f"{len(found)} processes", "are", "They")
-    processes = first_names([f"{each.name} (pid {each.process.pid})" for each in found], MAX_NAMES)
-    return f"{what} of {of} {verb} still running: {join_names(processes)}. {they} may use memory of a device."
+    of = (
+        tr("the ended run {names}", names=names.get(runs[0], runs[0]))
+        if len(runs) == 1
+        else tr("{count} ended runs", count=len(runs))
+    )
+    what, verb, they = (
+        ("1 process", "is", "It") if len(found) == 1 else (tr("{count} processes", count=len(found)), "are", "They")
+    )
+    processes = first_names(
+        [tr("{each} (pid {pid})", each=each.name, pid=each.process.pid) for each in found], MAX_NAMES
+    )
+    return tr(
+        "{what} of {of} {verb} still running: {processes}. {they} may use memory of a device.",
+        what=what,
+        of=of,
+        verb=verb,
+        processes=join_names(processes),
+        they=they,
+    )
 
 
 def leftovers_confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """Return the question before ending leftover processes, and a list of them."""
-    question = "End the leftover processes?" if len(found) > 1 else f"End {found[0].name} (pid {found[0].process.pid})?"
+    question = (
+        tr("End the leftover processes?")
+        if len(found) > 1
+        else tr("End {found} (pid {pid})?", found=found[0].name, pid=found[0].process.pid)
+    )
     lines = [
-        f"pid {each.process.pid}  {each.name}  ({age(each.age_s)} old): {one_line(each.command, SHORT_COMMAND)}"
+        tr(
+            "pid {pid}  {each}  ({age} old): {command}",
+            pid=each.process.pid,
+            each=each.name,
+            age=age(each.age_s),
+            command=one_line(each.command, SHORT_COMMAND),
+        )
         for each in found
     ]
-    reasons = first_names(list(dict.fromkeys(each.why for each in found)), MAX_REASONS, "more runs have ended too.")
-    they = "They are" if len(found) > 1 else "It is"
-    how = f"{they} asked to end (SIGTERM) and killed some seconds later (SIGKILL)."
+    reasons = first_names(list(dict.fromkeys(each.why for each in found)), MAX_REASONS, tr("more runs have ended too."))
+    they = tr("They are") if len(found) > 1 else tr("It is")
+    how = tr("{they} asked to end (SIGTERM) and killed some seconds later (SIGKILL).", they=they)
     return question, "\n".join([*first_names(lines, MAX_LINES), "", *reasons, how])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from core.language import tr_noop
 from core.runs.states import RunState, state_info
 
 if TYPE_CHECKING:
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 class Situation(Enum):
     """What is looked at, as far as it decides the sentence."""
 
-    MACHINE = "no run"
+    MACHINE = tr_noop("no run")
     STARTING = "starting"
     RUNNING = "running"
-    EARLY = "over before its first step"
+    EARLY = tr_noop("over before its first step")
     OVER = "over"
 
 
@@ -27,63 +28,64 @@ class Place(Enum):
     LOSS = "lossPlot"
     UTILISATION = "utilisationPlot"
     MEMORY = "memoryPlot"
-    OTHER_READINGS = "plots of other readings"
+    OTHER_READINGS = tr_noop("plots of other readings")
     EVENTS = "events"
     LOG = "log"
     SETTINGS = "settings"
 
 
-READING = "The run is being read."
+READING = tr_noop("The run is being read.")
 """What stands for the events of a long run until the first of them is read."""
 SCRIPT, CPU = "script", "cpu"
 """Kinds of runs with a sentence of their own: a script, and a run on CPU devices only."""
 
 _READINGS = {
-    Situation.MACHINE: "The first reading comes in a moment.",
-    Situation.STARTING: "The first reading comes in a moment.",
-    Situation.RUNNING: "The first reading comes in a moment.",
-    Situation.EARLY: "The run ended before its devices were read.",
-    Situation.OVER: "No readings were recorded in this run.",
+    Situation.MACHINE: tr_noop("The first reading comes in a moment."),
+    Situation.STARTING: tr_noop("The first reading comes in a moment."),
+    Situation.RUNNING: tr_noop("The first reading comes in a moment."),
+    Situation.EARLY: tr_noop("The run ended before its devices were read."),
+    Situation.OVER: tr_noop("No readings were recorded in this run."),
 }
 SENTENCES: dict[Place, dict[Situation, str]] = {
     Place.LOSS: {
-        Situation.MACHINE: "The loss of a run appears here. Start a run, or select one in the list.",
-        Situation.STARTING: "The curve begins with the first step.",
-        Situation.RUNNING: "The curve begins with the first step.",
-        Situation.EARLY: "The run ended before its first step.",
-        Situation.OVER: "No measurements were recorded in this run.",
+        Situation.MACHINE: tr_noop("The loss of a run appears here. Start a run, or select one in the list."),
+        Situation.STARTING: tr_noop("The curve begins with the first step."),
+        Situation.RUNNING: tr_noop("The curve begins with the first step."),
+        Situation.EARLY: tr_noop("The run ended before its first step."),
+        Situation.OVER: tr_noop("No measurements were recorded in this run."),
     },
     Place.UTILISATION: _READINGS,
     Place.MEMORY: _READINGS,
     Place.OTHER_READINGS: _READINGS,
     Place.EVENTS: {
-        Situation.MACHINE: "What happens in a run appears here.",
-        Situation.STARTING: "The run begins in a moment.",
-        Situation.RUNNING: "No events were recorded yet.",
-        Situation.EARLY: "The run recorded nothing.",
-        Situation.OVER: "The run recorded nothing.",
+        Situation.MACHINE: tr_noop("What happens in a run appears here."),
+        Situation.STARTING: tr_noop("The run begins in a moment."),
+        Situation.RUNNING: tr_noop("No events were recorded yet."),
+        Situation.EARLY: tr_noop("The run recorded nothing."),
+        Situation.OVER: tr_noop("The run recorded nothing."),
     },
     Place.LOG: {
-        Situation.MACHINE: "The output of a run appears here.",
-        Situation.STARTING: "No output yet.",
-        Situation.RUNNING: "No output yet.",
-        Situation.EARLY: "The run ended without any output.",
-        Situation.OVER: "The run printed no output.",
+        Situation.MACHINE: tr_noop("The output of a run appears here."),
+        Situation.STARTING: tr_noop("No output yet."),
+        Situation.RUNNING: tr_noop("No output yet."),
+        Situation.EARLY: tr_noop("The run ended without any output."),
+        Situation.OVER: tr_noop("The run printed no output."),
     },
     Place.SETTINGS: {
-        Situation.MACHINE: "The settings of a run appear here. Select one in the list.",
+        Situation.MACHINE: tr_noop("The settings of a run appear here. Select one in the list."),
         **dict.fromkeys(
             (Situation.STARTING, Situation.RUNNING, Situation.EARLY, Situation.OVER),
-            "The settings of this run cannot be read.",
+            tr_noop("The settings of this run cannot be read."),
         ),
     },
 }
 """The sentences of all kinds of runs."""
 OF_KIND: dict[tuple[Place, Situation, str], str] = {
-    (Place.LOSS, Situation.RUNNING, SCRIPT): "No measurement was found in the output of the script so far.",
-    (Place.LOSS, Situation.OVER, SCRIPT): "No measurement was found in the output or the files of the script. "
-    "A log pattern in the form can read them.",
-    (Place.MEMORY, Situation.MACHINE, CPU): "The memory of CPU devices is read while a run is on them.",
+    (Place.LOSS, Situation.RUNNING, SCRIPT): tr_noop("No measurement was found in the output of the script so far."),
+    (Place.LOSS, Situation.OVER, SCRIPT): tr_noop(
+        "No measurement was found in the output or the files of the script. A log pattern in the form can read them."
+    ),
+    (Place.MEMORY, Situation.MACHINE, CPU): tr_noop("The memory of CPU devices is read while a run is on them."),
 }
 """The sentences that differ by kind."""
 

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -39,7 +41,11 @@ class EventRow:
     @property
     def spoken(self) -> str:
         """The row for a screen reader."""
-        return self.text if self.is_day else f"{self.when}, {SPOKEN.get(self.tone, '')}{self.text}"
+        return (
+            self.text
+            if self.is_day
+            else tr("{when}, {spoken}{text}", when=self.when, spoken=SPOKEN.get(self.tone, ""), text=self.text)
+        )
 
 
 class EventRows:

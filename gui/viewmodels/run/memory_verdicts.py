@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.runs.facts import ALL_ENDED
 from core.runs.remedies import without_remedies
 from core.runs.states import RunState, state_info
@@ -26,15 +27,15 @@ TONES = {
 }
 """Colour names of the theme by verdict."""
 SHORT = {
-    Verdict.CANNOT_BE_JUDGED: "memory cannot be judged",
-    Verdict.HELD_BY_OTHERS: "memory used by others",
-    Verdict.UNEXPLAINED: "memory not released, cause unknown",
-    Verdict.HELD_BY_RUN: "memory not released",
+    Verdict.CANNOT_BE_JUDGED: tr_noop("memory cannot be judged"),
+    Verdict.HELD_BY_OTHERS: tr_noop("memory used by others"),
+    Verdict.UNEXPLAINED: tr_noop("memory not released, cause unknown"),
+    Verdict.HELD_BY_RUN: tr_noop("memory not released"),
 }
 """Short texts for a run that is over: the state at the end of the memory check."""
 REPORTED = (Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN)
 """Verdicts that the strip across the window shows."""
-WATCHING = "checking that the memory is released …"
+WATCHING = tr_noop("checking that the memory is released …")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ def released_words(facts: RunFacts) -> tuple[str, str]:
     if found is None or not state_info(facts.state).over:
         return "", ""
     if found.verdict is Verdict.RELEASED:
-        return f"memory released in {seconds(found.seconds)}", TONES[found.verdict]
+        return tr("memory released in {seconds}", seconds=seconds(found.seconds)), TONES[found.verdict]
     return SHORT[found.verdict], TONES[found.verdict]
 
 
@@ -70,7 +71,11 @@ def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
     if found is None:
         return "", ""
     if found.verdict is Verdict.RELEASED:
-        return f"✓ released in {seconds(found.seconds)}{_device_count_words(len(facts.releases))}", "good"
+        return tr(
+            "✓ released in {seconds}{device_count_words}",
+            seconds=seconds(found.seconds),
+            device_count_words=_device_count_words(len(facts.releases)),
+        ), "good"
     where = [
         labels.get(each.device_id, each.device_id)
         for each in facts.releases.values()
@@ -98,16 +103,21 @@ def _unexplained(found: Sequence[Release], facts: RunFacts) -> str:
     labels = [str(facts.devices.get(each.device_id, {}).get("label") or each.device_id) for each in found]
     extra = [(each.after_bytes or 0) - (each.before_bytes or 0) for each in found]
     least, most = (f"{fine_gigabytes(value)} GB" for value in (min(extra), max(extra)))
-    amount = f"{least} each" if least == most else f"{least} to {most} each"
-    return (
-        f"{join_names(first_names(labels))} use more memory than before the run ({amount}), and no program was found "
-        "that holds it."
+    amount = tr("{least} each", least=least) if least == most else tr("{least} to {most} each", least=least, most=most)
+    return tr(
+        "{labels} use more memory than before the run ({amount}), and no program was found that holds it.",
+        labels=join_names(first_names(labels)),
+        amount=amount,
     )
 
 
 def seen_words(facts: RunFacts, now: float) -> str:
     """Return `as of 18:04`, the time of the verdicts of a run that is over; the empty string before."""
-    return f"as of {moment(facts.ended, now)}" if state_info(facts.state).over and facts.ended is not None else ""
+    return (
+        tr("as of {moment}", moment=moment(facts.ended, now))
+        if state_info(facts.state).over and facts.ended is not None
+        else ""
+    )
 
 
 def verdict_rows(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[str, str]) -> list[VerdictRow]:
@@ -123,29 +133,40 @@ def verdict_rows(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[st
 def ended_words(facts: RunFacts) -> str:
     """Return a sentence on the processes that were terminated; the empty string if there were none."""
     ended = [
-        f"{each.name or 'a process'} (pid {each.pid}, {each.signal}, by the {each.by})"
+        tr(
+            "{each} (pid {pid}, {signal}, by the {by})",
+            each=each.name or "a process",
+            pid=each.pid,
+            signal=each.signal,
+            by=each.by,
+        )
         for each in facts.ended_processes
     ]
     if not ended:
         return ""
     verb = "was" if len(ended) == 1 else "were"
     all_of_them = f" {ALL_ENDED}" if len(ended) > MAX_NAMES else ""
-    return f"Processes left after training {verb} ended: {join_names(first_names(ended))}.{all_of_them}"
+    return tr(
+        "Processes left after training {verb} ended: {ended}.{all_of_them}",
+        verb=verb,
+        ended=join_names(first_names(ended)),
+        all_of_them=all_of_them,
+    )
 
 
 def no_verdict_words(facts: RunFacts, *, shown: bool) -> str:
     """Return why verdicts are missing; the empty string if they are complete."""
     if not shown:
-        return "No run is shown. The memory check of a run appears here."
+        return tr("No run is shown. The memory check of a run appears here.")
     if _is_being_checked(facts):
-        return facts.waiting or f"Training has ended: {WATCHING}"
+        return facts.waiting or tr("Training has ended: {watching}", watching=WATCHING)
     if facts.releases:
         return ""
     if facts.state is RunState.LOST:
-        return "Memory was not monitored for this run: its supervisor exited first."
+        return tr("Memory was not monitored for this run: its supervisor exited first.")
     if state_info(facts.state).over:
-        return "Memory was not monitored for this run."
-    return "After training, Trainyard checks that the memory is released. The result appears here."
+        return tr("Memory was not monitored for this run.")
+    return tr("After training, Trainyard checks that the memory is released. The result appears here.")
 
 
 def _is_being_checked(facts: RunFacts) -> bool:
@@ -156,7 +177,7 @@ def _is_being_checked(facts: RunFacts) -> bool:
 def _device_count_words(devices: int) -> str:
     if devices == 1:
         return ""
-    return " on both devices" if devices == 2 else f" on all {devices} devices"
+    return tr(" on both devices") if devices == 2 else tr(" on all {devices} devices", devices=devices)
 
 
 def _verdict_row(release: Release, label: str, colour: str) -> VerdictRow:

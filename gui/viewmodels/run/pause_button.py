@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.runs.states import state_info
 from gui.style.formatting import moment
 
@@ -23,8 +24,8 @@ class PauseButtonState:
     """True if pressing it resumes, False if it pauses."""
 
 
-NO_RUN = PauseButtonState(text="Pause", tip="There is no active run to pause")
-NOT_NOW = PauseButtonState(text="Pause", tip="This run cannot be paused now")
+NO_RUN = PauseButtonState(text=tr_noop("Pause"), tip=tr_noop("There is no active run to pause"))
+NOT_NOW = PauseButtonState(text=tr_noop("Pause"), tip=tr_noop("This run cannot be paused now"))
 
 
 def pause_button_state(
@@ -37,32 +38,40 @@ def pause_button_state(
     """
     state = state_info(facts.state)
     if refusal:
-        return PauseButtonState(text="Pause", tip=refusal) if state.can_pause or state.can_resume else NOT_NOW
+        return PauseButtonState(text=tr("Pause"), tip=refusal) if state.can_pause or state.can_resume else NOT_NOW
     if resuming:
-        return PauseButtonState(text="Resume", tip="The run is being resumed", resumes=True)
+        return PauseButtonState(text=tr("Resume"), tip=tr("The run is being resumed"), resumes=True)
     if state.can_resume:
         return _resume_state(facts, now, spec_problem)
     if not state.can_pause:
         return NOT_NOW
     if asked == "pause":
-        return PauseButtonState(text="Pausing…", tip="The run saves a checkpoint, exits and frees its devices")
+        return PauseButtonState(text=tr("Pausing…"), tip=tr("The run saves a checkpoint, exits and frees its devices"))
     return PauseButtonState(
-        text="Pause", enabled=True, tip="Pause this run: it saves a checkpoint, exits and frees its devices"
+        text=tr("Pause"), enabled=True, tip=tr("Pause this run: it saves a checkpoint, exits and frees its devices")
     )
 
 
 def _resume_state(facts: RunFacts, now: float, spec_problem: str | None) -> PauseButtonState:
     if spec_problem:
-        return PauseButtonState(text="Resume", tip=f"This run cannot be resumed: {spec_problem}", resumes=True)
-    return PauseButtonState(text="Resume", enabled=True, tip=_resume_tip(facts.checkpoint, now), resumes=True)
+        return PauseButtonState(
+            text=tr("Resume"),
+            tip=tr("This run cannot be resumed: {spec_problem}", spec_problem=spec_problem),
+            resumes=True,
+        )
+    return PauseButtonState(text=tr("Resume"), enabled=True, tip=_resume_tip(facts.checkpoint, now), resumes=True)
 
 
 def saved_words(checkpoint: Checkpoint | None, now: float) -> str:
     """Return `saved at step 230, 18:03`; the empty string without a checkpoint."""
-    return f"saved at step {checkpoint.step}, {moment(checkpoint.time, now)}" if checkpoint else ""
+    return (
+        tr("saved at step {step}, {moment}", step=checkpoint.step, moment=moment(checkpoint.time, now))
+        if checkpoint
+        else ""
+    )
 
 
 def _resume_tip(checkpoint: Checkpoint | None, now: float) -> str:
     if checkpoint is None:
-        return "Start this run over: it has no checkpoint"
-    return f"Resume from step {checkpoint.step} ({moment(checkpoint.time, now)})"
+        return tr("Start this run over: it has no checkpoint")
+    return tr("Resume from step {step} ({moment})", step=checkpoint.step, moment=moment(checkpoint.time, now))

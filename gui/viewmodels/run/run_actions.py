@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.runs.states import state_info
 
 if TYPE_CHECKING:
     from core.runs.index import RunSummary
 
-NO_RUN = "No run is shown. Select one in the list."
+NO_RUN = tr_noop("No run is shown. Select one in the list.")
 ACTIONS = ("folder", "path", "rename", "again", "edit", "copy", "keep", "csv", "model", "remove")
 
 
@@ -19,13 +20,15 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
     if summary is None:
         return dict.fromkeys(ACTIONS, NO_RUN)
     state = state_info(summary.state)
-    belongs = f"This run belongs to {summary.owner}" if summary.owner else ""
-    others = belongs and f"{belongs}, who alone can do this."
+    belongs = tr("This run belongs to {owner}", owner=summary.owner) if summary.owner else ""
+    others = belongs and tr("{belongs}, who alone can do this.", belongs=belongs)
     is_root = os.geteuid() == 0  # which may remove any run
-    remove = "" if state.over else f"This run is {state.label.lower()}. Press Stop first."
+    remove = "" if state.over else tr("This run is {label}. Press Stop first.", label=state.label.lower())
     return {
         **dict.fromkeys(ACTIONS, ""),
         "rename": others,
-        "model": "A script saves its model itself; look for it where the script writes." if summary.is_script else "",
+        "model": tr("A script saves its model itself; look for it where the script writes.")
+        if summary.is_script
+        else "",
         "remove": remove or ("" if is_root else others),
     }

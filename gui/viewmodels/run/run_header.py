@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from core.catalog import frameworks, strategies
+from core.language import tr, tr_noop
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.requests import unanswered
 from core.runs.start_phases import start_words
@@ -32,7 +33,7 @@ SECOND_THOUGHT_S = 0.8
 FRESH_S = 5.0
 """Seconds to show that a requested checkpoint was written."""
 STEP_NAMES = tuple(name for name, _, _ in escalation_steps(StopTimeouts()))
-STEP_WORDS = {"asked": "stopping politely", "SIGINT": "interrupt", "SIGTERM": "terminate", "SIGKILL": "kill"}
+STEP_WORDS = {"asked": tr_noop("stopping politely"), "SIGINT": "interrupt", "SIGTERM": "terminate", "SIGKILL": "kill"}
 """What the header calls the steps of a stop."""
 
 
@@ -49,15 +50,15 @@ class Forcing(Enum):
 class RunHeader:
     """Everything that the header shows; the defaults are for no run."""
 
-    label: str = "No run"
+    label: str = tr_noop("No run")
     tone: str = "muted"
     mark: str = ""
     """Name of the mark of the state; the empty string for no run."""
-    sentence: str = "No run is shown. Start one or select one in the list."
+    sentence: str = tr_noop("No run is shown. Start one or select one in the list.")
     name: str = ""
     owner: str = ""
     """The user to whom the run belongs if that is another one."""
-    what: str = "Tick devices, choose what to train, and press Start"
+    what: str = tr_noop("Tick devices, choose what to train, and press Start")
     epoch: str = ""
     """The current epoch or step and their total."""
     fraction: float | None = None
@@ -162,8 +163,8 @@ def _sentence(run: RunSnapshot) -> str:
     if not resumable or run.facts.state is RunState.PAUSED:
         return sentence
     if run.facts.checkpoint is None:
-        return f"{sentence} It has no checkpoint: Resume starts it over."
-    return f"{sentence} It can be resumed from its last checkpoint."
+        return tr("{sentence} It has no checkpoint: Resume starts it over.", sentence=sentence)
+    return tr("{sentence} It can be resumed from its last checkpoint.", sentence=sentence)
 
 
 def _forcing(facts: RunFacts, now: float, *, asked: bool) -> Forcing | None:
@@ -178,22 +179,22 @@ def _forcing(facts: RunFacts, now: float, *, asked: bool) -> Forcing | None:
 
 def _description(spec: RunSpec) -> str:
     """Return `PyTorch, data parallel (DDP) on 2 devices` or `Script, one process on 2 devices`."""
-    count = f" on {len(spec.devices)} device{'s' if len(spec.devices) != 1 else ''}"
+    count = tr(" on {count} device{value}", count=len(spec.devices), value="s" if len(spec.devices) != 1 else "")
     try:
         strategy = strategies.strategy_of(spec)
         what = "Script" if spec.script else frameworks.framework(spec.framework).title
     except ValueError:  # a run of another version
-        return f"{spec.framework}, {spec.strategy}{count}"
+        return tr("{framework}, {strategy}{count}", framework=spec.framework, strategy=spec.strategy, count=count)
     how = f"{strategy.title[0].lower()}{strategy.title[1:]}"
-    return f"{what}, {how}{'' if strategy.parallel == 'one' else count}"
+    return tr("{what}, {how}{count}", what=what, how=how, count="" if strategy.parallel == "one" else count)
 
 
 def _position(progress: ProgressView) -> str:
     """Return `epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, or `91 of 100 in this epoch`."""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
     if progress.unit == IN_EPOCH:
-        return f"{done} of {total} {IN_EPOCH}"
-    return f"{progress.unit.removesuffix('s')} {done} of {total}".lstrip()
+        return tr("{done} of {total} {in_epoch}", done=done, total=total, in_epoch=IN_EPOCH)
+    return tr("{unit} {done} of {total}", unit=progress.unit.removesuffix("s"), done=done, total=total).lstrip()
 
 
 def _is_resumed(facts: RunFacts) -> bool:
@@ -204,8 +205,8 @@ def _is_resumed(facts: RunFacts) -> bool:
 def _resumed_words(facts: RunFacts) -> str:
     """Return where it goes on, beside the state Resuming."""
     if facts.checkpoint is None:
-        return "from the beginning"
-    return f"from step {number(facts.checkpoint.step, 1)}"
+        return tr("from the beginning")
+    return tr("from step {step}", step=number(facts.checkpoint.step, 1))
 
 
 def _detail(run: RunSnapshot, now: float, starting: str) -> str:
@@ -228,8 +229,8 @@ def _end(run: RunSnapshot, now: float) -> str:
     watched = watched_s(run.facts, now)
     parts = (
         loss_words(run.loss),
-        "" if run.took_s is None else f"took {duration(run.took_s)}",
-        "" if watched is None else f"memory check {duration(watched)}",
+        "" if run.took_s is None else tr("took {took_s}", took_s=duration(run.took_s)),
+        "" if watched is None else tr("memory check {watched}", watched=duration(watched)),
     )
     return " · ".join(part for part in parts if part)
 
@@ -251,7 +252,7 @@ def _pace(facts: RunFacts, progress: ProgressView) -> str:
     elif progress.steps_per_s is not None:
         parts.append(step_rate(progress.steps_per_s))
     if facts.state is RunState.RUNNING:
-        left = f"{duration(progress.left_s) if progress.left_s is not None else DASH} left"
+        left = tr("{left_s} left", left_s=duration(progress.left_s) if progress.left_s is not None else DASH)
         parts.append(f"{left} {IN_EPOCH}" if progress.unit == IN_EPOCH else left)
     return " · ".join(parts)
 
@@ -264,4 +265,4 @@ def stop_progress(facts: RunFacts, now: float) -> str:
     if last.grace_s is None or not following:
         return " · ".join(taken)
     wait_s = max(0, round(last.time + last.grace_s - now))
-    return " · ".join([*taken, f"{STEP_WORDS[following[0]]} in {wait_s} s"])
+    return " · ".join([*taken, tr("{step_words} in {wait_s} s", step_words=STEP_WORDS[following[0]], wait_s=wait_s)])

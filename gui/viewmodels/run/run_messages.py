@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr_noop
 from core.runs.states import state_info
 
 from .memory_verdicts import seen_words, sentences
@@ -43,16 +44,19 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
 
 
 PAST = (
-    (" Training goes on.", ""),
-    ("Training goes on from", "Training went on from"),
-    ("Training goes on, and the next checkpoint is tried when it is due.", "Training went on."),
-    (" The next checkpoint is tried when it is due.", ""),
-    ("The script continues, and its log is complete.", "The script went on, and its log is complete."),
-    ("so the curves are no longer updated.", "so the curves end there."),
-    ("are being terminated:", "were terminated:"),
+    (tr_noop(" Training goes on."), ""),
+    (tr_noop("Training goes on from"), tr_noop("Training went on from")),
+    (tr_noop("Training goes on, and the next checkpoint is tried when it is due."), tr_noop("Training went on.")),
+    (tr_noop(" The next checkpoint is tried when it is due."), ""),
     (
-        "If they wait for each other, stop the run, and start it again with",
-        "If they waited for each other, start it with",
+        tr_noop("The script continues, and its log is complete."),
+        tr_noop("The script went on, and its log is complete."),
+    ),
+    (tr_noop("so the curves are no longer updated."), tr_noop("so the curves end there.")),
+    (tr_noop("are being terminated:"), tr_noop("were terminated:")),
+    (
+        tr_noop("If they wait for each other, stop the run, and start it again with"),
+        tr_noop("If they waited for each other, start it with"),
     ),
 )
 """Parts of notices that hold only while a run goes on, and what they are once it is over; also of earlier versions."""

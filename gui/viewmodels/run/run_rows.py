@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.runs.failures import short_cause
 from core.runs.states import RunState, state_info
 from gui.style.formatting import moment
@@ -72,7 +73,7 @@ def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
 
 
 def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
-    belongs = f"It belongs to {summary.owner}." if summary.owner else ""
+    belongs = tr("It belongs to {owner}.", owner=summary.owner) if summary.owner else ""
     return summary.dir.name, belongs, _sentence(summary), summary.error, _losses(summary), _loss_problem(summary)
 
 
@@ -80,9 +81,9 @@ def _losses(summary: RunSummary) -> str:
     """Return all losses of a run that are known; the empty string without any."""
     best, mean, last = summary.best_validation, summary.mean_loss, summary.last_loss
     sentences = (
-        "" if best is None else f"Best validation loss: {best[1]:.4g}, at step {best[0]}.",
-        "" if mean is None else f"Loss, smoothed: {mean:.4g}.",
-        "" if last is None else f"Loss of the last step: {last:.4g}.",
+        "" if best is None else tr("Best validation loss: {best:.4g}, at step {best_2}.", best=best[1], best_2=best[0]),
+        "" if mean is None else tr("Loss, smoothed: {mean:.4g}.", mean=mean),
+        "" if last is None else tr("Loss of the last step: {last:.4g}.", last=last),
     )
     return "\n".join(text for text in sentences if text)
 
@@ -109,7 +110,7 @@ def mark(summary: RunSummary) -> str:
 def _loss_problem(summary: RunSummary) -> str:
     """Return why a finished run did not succeed, or the empty string."""
     is_nan = summary.last_loss is not None and not math.isfinite(summary.last_loss)
-    return "Its last loss is not a number." if is_nan and summary.state is RunState.FINISHED else ""
+    return tr("Its last loss is not a number.") if is_nan and summary.state is RunState.FINISHED else ""
 
 
 def outcome(summary: RunSummary) -> str:
@@ -121,7 +122,7 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FAILED | RunState.LOST:
             detail = short_cause(summary.error or "") or short_reason(summary.error or "")
         case RunState.STOPPED | RunState.PAUSED:
-            detail = _epoch(summary) or _step(summary) or "before its first step"
+            detail = _epoch(summary) or _step(summary) or tr("before its first step")
         case RunState.RUNNING | RunState.STOPPING:
             detail = _epoch(summary) or _step(summary)
         case _:
@@ -144,20 +145,24 @@ def _epoch(summary: RunSummary) -> str:
     """Return the epoch as the header counts it; the empty string if the total is unknown."""
     if summary.plan is None:
         return ""
-    return f"epoch {epoch_of(summary.plan, summary.step, over=state_info(summary.state).over)} of {summary.plan.epochs}"
+    return tr(
+        "epoch {epoch_of} of {epochs}",
+        epoch_of=epoch_of(summary.plan, summary.step, over=state_info(summary.state).over),
+        epochs=summary.plan.epochs,
+    )
 
 
 def _step(summary: RunSummary) -> str:
     """Return the step of a script without epochs; the empty string before its first step."""
-    return f"step {summary.step}" if summary.step else ""
+    return tr("step {step}", step=summary.step) if summary.step else ""
 
 
 SCRIPT_SENTENCES = {
-    RunState.STARTING: "The script is starting.",
-    RunState.RUNNING: "The script is running.",
-    RunState.FINISHED: "The script has finished.",
-    RunState.STOPPED: "The script was stopped on request.",
-    RunState.FAILED: "The script ended with an error.",
+    RunState.STARTING: tr_noop("The script is starting."),
+    RunState.RUNNING: tr_noop("The script is running."),
+    RunState.FINISHED: tr_noop("The script has finished."),
+    RunState.STOPPED: tr_noop("The script was stopped on request."),
+    RunState.FAILED: tr_noop("The script ended with an error."),
 }
 """Sentences that differ for a script."""
 

@@ -13,6 +13,7 @@ from core.catalog.strategies import strategy_of
 from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names
 from core.config.shell_command import repeat_line
+from core.language import tr, tr_noop
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.text import join_names
 
@@ -26,17 +27,27 @@ if TYPE_CHECKING:
 
 HIDDEN = "hidden"
 """In the place of a value that looks like a secret."""
-FROM_RECIPE, OFF = "from the recipe", "off"
+FROM_RECIPE, OFF = tr_noop("from the recipe"), tr_noop("off")
 TRAINING = {
-    "epochs": "Epochs", "batch_size": "Global batch", "learning_rate": "Learning rate", "schedule": "Schedule",
-    "warmup_steps": "Warm-up steps", "weight_decay": "Weight decay", "gradient_clip": "Gradient clipping",
-    "patience": "Stop early after", "stop_on_nan": "Stop on NaN", "precision": "Precision",
-    "accumulation": "Accumulation", "micro_batches": "Micro-batches", "loader_workers": "Data-loader workers",
-    "seed": "Seed", "compile": "Compile",
+    "epochs": tr_noop("Epochs"), "batch_size": tr_noop("Global batch"), "learning_rate": tr_noop("Learning rate"),
+    "schedule": tr_noop("Schedule"), "warmup_steps": tr_noop("Warm-up steps"), "weight_decay": tr_noop("Weight decay"),
+    "gradient_clip": tr_noop("Gradient clipping"), "patience": tr_noop("Stop early after"),
+    "stop_on_nan": tr_noop("Stop on NaN"), "precision": tr_noop("Precision"),
+    "accumulation": tr_noop("Accumulation"), "micro_batches": tr_noop("Micro-batches"),
+    "loader_workers": tr_noop("Data-loader workers"), "seed": tr_noop("Seed"), "compile": tr_noop("Compile"),
 }  # fmt: skip
-CHECKPOINTS = {"unit": "Save", "every": "Every", "keep": "Keep latest", "best": "Keep best"}
-RELEASE = {"tolerance_mb": "Memory tolerance in MB", "wait_s": "Memory wait in s"}
-STOPPING = {"ask_s": "Stop request in s", "interrupt_s": "SIGINT in s", "terminate_s": "SIGTERM in s"}
+CHECKPOINTS = {
+    "unit": tr_noop("Save"),
+    "every": tr_noop("Every"),
+    "keep": tr_noop("Keep latest"),
+    "best": tr_noop("Keep best"),
+}
+RELEASE = {"tolerance_mb": tr_noop("Memory tolerance in MB"), "wait_s": tr_noop("Memory wait in s")}
+STOPPING = {
+    "ask_s": tr_noop("Stop request in s"),
+    "interrupt_s": tr_noop("SIGINT in s"),
+    "terminate_s": tr_noop("SIGTERM in s"),
+}
 NONE = {"learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF}
 """What None means, by field."""
 SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", "transformers", "accelerate")
@@ -85,21 +96,21 @@ def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_
     """Return what a run was trained with. `labels`: names of devices by id."""
     named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
     named += [
-        ("After training", [*_rows(spec.release, ReleaseWatch(), RELEASE), *_stop_rows(spec)]),
+        (tr("After training"), [*_rows(spec.release, ReleaseWatch(), RELEASE), *_stop_rows(spec)]),
     ]
     changed = [row for _, rows in named for row in rows if row.usual]
     groups = [
-        SettingGroup(title="Changed from the defaults", rows=tuple(changed)),
-        SettingGroup(title="Where", rows=tuple(_where(spec, labels))),
-        SettingGroup(title="Software", rows=tuple(_software(facts))),
+        SettingGroup(title=tr("Changed from the defaults"), rows=tuple(changed)),
+        SettingGroup(title=tr("Where"), rows=tuple(_where(spec, labels))),
+        SettingGroup(title=tr("Software"), rows=tuple(_software(facts))),
         *(SettingGroup(title=title, rows=tuple(row for row in rows if not row.usual)) for title, rows in named),
-        SettingGroup(title="Folders", rows=tuple(_folders(spec, run_dir)), is_wide=True),
+        SettingGroup(title=tr("Folders"), rows=tuple(_folders(spec, run_dir)), is_wide=True),
     ]
     return RunSettings(groups=tuple(group for group in groups if group.rows), command=repeat_line(spec))
 
 
 def _default(row: SettingRow) -> str:
-    return f" (default: {row.usual})" if row.usual else ""
+    return tr(" (default: {usual})", usual=row.usual) if row.usual else ""
 
 
 def _rows(values: object, usual: object, labels: Mapping[str, str]) -> list[SettingRow]:
@@ -124,7 +135,7 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if name == "patience":
-        return f"{value} epochs" if value != 1 else "1 epoch"
+        return tr("{value} epochs", value=value) if value != 1 else "1 epoch"
     return str(value) or "(empty)"
 
 
@@ -168,16 +179,16 @@ def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     script = spec.script
     assert script is not None
     arguments = shlex.join(script.arguments)
-    rows = [SettingRow(label="Arguments", value=arguments or "none")]
+    rows = [SettingRow(label=tr("Arguments"), value=arguments or "none")]
     if script.expression:
-        rows.append(SettingRow(label="Log pattern", value=script.expression))
+        rows.append(SettingRow(label=tr("Log pattern"), value=script.expression))
     yield "Script", rows
     secret = set(secret_names(spec))
     variables = [
         SettingRow(label=name, value=HIDDEN if name in secret else value or "(empty)")
         for name, value in script.environment.items()
     ]
-    variables += [SettingRow(label=name, value="from the environment at the start") for name in script.inherited]
+    variables += [SettingRow(label=name, value=tr("from the environment at the start")) for name in script.inherited]
     yield "Variables", variables
 
 
@@ -193,40 +204,40 @@ def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
     except ValueError:  # of a newer version
         strategy, title = spec.strategy, spec.framework
     if title:
-        yield SettingRow(label="Framework", value=title)
-    yield SettingRow(label="Strategy", value=strategy)
-    yield SettingRow(label="Devices", value=join_names(labels.get(each, each) for each in spec.devices))
+        yield SettingRow(label=tr("Framework"), value=title)
+    yield SettingRow(label=tr("Strategy"), value=strategy)
+    yield SettingRow(label=tr("Devices"), value=join_names(labels.get(each, each) for each in spec.devices))
     if any(not each.startswith("cpu:") for each in spec.devices):
-        yield SettingRow(label="GPU names", value="by UUID" if spec.cuda_ids == "uuid" else "by number")
+        yield SettingRow(label=tr("GPU names"), value=tr("by UUID") if spec.cuda_ids == "uuid" else tr("by number"))
     if spec.allow_open_ports:
-        yield SettingRow(label="Open ports", value="allowed")
+        yield SettingRow(label=tr("Open ports"), value="allowed")
 
 
 def _software(facts: RunFacts) -> Iterator[SettingRow]:
     software = facts.software
     if software is not None:
-        yield SettingRow(label="Python", value=software.version)
+        yield SettingRow(label=tr("Python"), value=software.version)
         installed = {name.lower().replace("_", "-"): version for name, version in software.packages.items()}
         for name in SCRIPT_PACKAGES:
             if name in installed:
                 yield SettingRow(label=name, value=installed[name])
         if software.trainyard:
             yield SettingRow(label="Trainyard", value=software.trainyard)
-        yield SettingRow(label="Packages", value=f"{len(software.packages)} installed")
+        yield SettingRow(label=tr("Packages"), value=tr("{count} installed", count=len(software.packages)))
     if facts.source is not None:
-        yield SettingRow(label="Git commit", value=_commit(facts.source))
+        yield SettingRow(label=tr("Git commit"), value=_commit(facts.source))
 
 
 def _commit(source: Source) -> str:
-    parts = [source.commit[:12] or "no commit yet"]
-    parts += [f"branch {source.branch}"] if source.branch else []
-    parts += ["with uncommitted changes"] if source.changed else ["nothing uncommitted"]
+    parts = [source.commit[:12] or tr("no commit yet")]
+    parts += [tr("branch {branch}", branch=source.branch)] if source.branch else []
+    parts += [tr("with uncommitted changes")] if source.changed else [tr("nothing uncommitted")]
     return ", ".join(parts)
 
 
 def _folders(spec: RunSpec, run_dir: str) -> Iterator[SettingRow]:
     workload = spec.own_recipe.path if spec.script is None else spec.script.path or f"python -m {spec.script.module}"
     yield SettingRow(label="Recipe" if spec.script is None else "Script", value=workload)
-    yield SettingRow(label="Python", value=spec.python)
-    yield SettingRow(label="Working folder", value=spec.working_dir)
-    yield SettingRow(label="Run folder", value=run_dir)
+    yield SettingRow(label=tr("Python"), value=spec.python)
+    yield SettingRow(label=tr("Working folder"), value=spec.working_dir)
+    yield SettingRow(label=tr("Run folder"), value=run_dir)

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.text import join_names
 from gui.viewmodels.run.run_rows import run_title
 
@@ -57,9 +58,12 @@ def shared_device_question(
     runs = {each.dir: run_title(each, now) for those in on_it.values() for each in those}
     who, alone = join_names(list(runs.values())), len(runs) == 1
     return SharedDeviceQuestion(
-        question=f"{verb} {spec.name} and share {where} with {who}?",
-        words=f"Sharing a device slows down {'both' if alone else 'all'} runs, "
-        f"and {'either' if alone else 'any'} may run out of memory.",
-        yes=f"{verb} anyway",
+        question=tr("{verb} {spec} and share {where} with {who}?", verb=verb, spec=spec.name, where=where, who=who),
+        words=tr(
+            "Sharing a device slows down {value} runs, and {value_2} may run out of memory.",
+            value="both" if alone else "all",
+            value_2="either" if alone else "any",
+        ),
+        yes=tr("{verb} anyway", verb=verb),
         neighbours=neighbours,
     )

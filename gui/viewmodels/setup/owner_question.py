@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.runs.ownership import execution_warning
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def owner_question(verb: str, what: str, owner: str | None, spec: RunSpec | None
     if owner is None:
         return None
     return OwnerQuestion(
-        question=f"{verb} {what}, which belongs to {owner}?",
+        question=tr("{verb} {what}, which belongs to {owner}?", verb=verb, what=what, owner=owner),
         words=execution_warning(owner, spec),
-        yes=f"{verb} anyway",
+        yes=tr("{verb} anyway", verb=verb),
     )

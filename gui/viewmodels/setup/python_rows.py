@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
+
 from .strategy_rows import StrategyRow
 
 if TYPE_CHECKING:
@@ -13,8 +15,8 @@ if TYPE_CHECKING:
     from core.pythons.python_info import Package, PythonInfo
     from core.pythons.search import FoundPython
 
-ASKED = "Reading its version and packages …"
-AUTOMATIC = "The Python of the active environment or next to the script; otherwise Trainyard's own"
+ASKED = tr_noop("Reading its version and packages …")
+AUTOMATIC = tr_noop("The Python of the active environment or next to the script; otherwise Trainyard's own")
 
 
 def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list[StrategyRow]:
@@ -40,11 +42,13 @@ def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list
 def usual_row(entries: Sequence[FoundPython], usual: str) -> StrategyRow:
     """Return the row for no choice, with the Python that is then used, once it is known."""
     if not usual:
-        return StrategyRow(strategy="", title="Automatic", summary=AUTOMATIC, obstacle="")
+        return StrategyRow(strategy="", title=tr("Automatic"), summary=AUTOMATIC, obstacle="")
     entry = next((each for each in entries if each.found.path == usual), None)
     own = entry is not None and entry.found.place == "own"
-    has = f"{AUTOMATIC}.\nNow: {_summary(entry) if entry else short(usual)}"
-    return StrategyRow(strategy="", title=f"Automatic: {_title(usual, None, own=own)}", summary=has, obstacle="")
+    has = tr("{automatic}.\nNow: {summary}", automatic=AUTOMATIC, summary=_summary(entry) if entry else short(usual))
+    return StrategyRow(
+        strategy="", title=tr("Automatic: {title}", title=_title(usual, None, own=own)), summary=has, obstacle=""
+    )
 
 
 def short(path: str) -> str:
@@ -70,5 +74,5 @@ def _summary(entry: FoundPython) -> str:
 
 
 def _package(name: str, package: Package) -> str:
-    cuda = "" if package.cuda is None else " (CUDA)" if package.cuda else " (CPU only)"
+    cuda = "" if package.cuda is None else " (CUDA)" if package.cuda else tr(" (CPU only)")
     return f"{name} {package.version or '?'}{cuda}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.config.choices import ScriptChoices
+from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,9 +54,9 @@ class TypedScript:
     def choices(self) -> ScriptChoices:
         """Return the choices. Raises `ValueError` with a sentence for a text that cannot be parsed."""
         if not self.script:
-            raise ValueError("No script is chosen. Choose a Python program, or drop one on the window.")
+            raise ValueError(tr("No script is chosen. Choose a Python program, or drop one on the window."))
         if not self.working_dir:
-            raise ValueError("No working folder is given. Choose the folder in which the script should run.")
+            raise ValueError(tr("No working folder is given. Choose the folder in which the script should run."))
         given = variables(self.environment)
         return ScriptChoices(
             script=self.path,
@@ -86,8 +87,8 @@ def split(line: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(line))
     except ValueError as error:
-        what = "ends with a backslash" if "escaped" in str(error) else "has a quotation mark that is not closed"
-        raise ValueError(f"The line of arguments {what}. Quote them as for a shell.") from None
+        what = tr("ends with a backslash") if "escaped" in str(error) else tr("has a quotation mark that is not closed")
+        raise ValueError(tr("The line of arguments {what}. Quote them as for a shell.", what=what)) from None
 
 
 def variables(text: str) -> dict[str, str | None]:
@@ -100,9 +101,11 @@ def variables(text: str) -> dict[str, str | None]:
         name, equals, value = line.partition("=")
         name = name.strip()
         if not name or any(letter.isspace() for letter in name):
-            raise ValueError(f"{line.strip()!r} is not an environment variable. Give NAME=VALUE, one per line.")
+            raise ValueError(
+                tr("{line!r} is not an environment variable. Give NAME=VALUE, one per line.", line=line.strip())
+            )
         if name in found:
-            raise ValueError(f"The variable {name} is given twice. Give it once.")
+            raise ValueError(tr("The variable {name} is given twice. Give it once.", name=name))
         found[name] = value if equals else None
     return found
 

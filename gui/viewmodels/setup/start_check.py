@@ -12,6 +12,7 @@ from core.config import validation
 from core.config.build_spec import compose
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
+from core.language import tr, tr_noop
 from core.launchers.loopback import ALLOW
 from core.runs.device_use import use_sentences
 from core.text import first_names, join_names
@@ -37,10 +38,10 @@ MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
 """Share of a GPU's memory, and per cent of its time: above them, other processes are mentioned before a start."""
 MAX_TAKEN = 3
 """Largest number of devices that are mentioned one by one."""
-TOO_MANY_TICKED = (
+TOO_MANY_TICKED = tr_noop(
     "This strategy needs one device, but {labels} are ticked. Untick all but one, or choose another strategy."
 )
-NOTHING_TICKED = "No device is ticked. Tick one or more in the list of devices."
+NOTHING_TICKED = tr_noop("No device is ticked. Tick one or more in the list of devices.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def checking(choices: Choices) -> StartCheck:
     """Return what to show while the check of these choices is under way."""
     text = choices.script if isinstance(choices, TypedScript) else choices.recipe
     name = text if text.startswith(MODULE) else PurePath(text).name
-    return StartCheck(problems=(f"Checking {name} …",), pending=True)
+    return StartCheck(problems=(tr("Checking {name} …", name=name),), pending=True)
 
 
 def check_start(choices: Choices, now: StartConditions) -> StartCheck:
@@ -133,7 +134,7 @@ def verify(check: StartCheck, choices: Choices, now: StartConditions) -> StartCh
     """
     if check.spec is None or check.changed != _changed(check.spec):
         return check_start(choices, now)
-    problems = spec_problems(check.spec, now.survey, "Untick it.")
+    problems = spec_problems(check.spec, now.survey, tr("Untick it."))
     found = [now.folder_problem, *problems] if now.folder_problem else problems
     return replace(check, problems=tuple(found), folder_problem=now.folder_problem)
 
@@ -165,11 +166,11 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
         *([now.folder_problem] if now.folder_problem else []),
         *problems,
         *_sentences(own, chosen),
-        *lost(chosen, survey, "Untick it."),
+        *lost(chosen, survey, tr("Untick it.")),
     )
     doubts = _doubts(chosen, survey, now.stale_age_s, now.held_by)
     busy = tuple(_used(chosen, now.used_by))
-    ready = "" if found or busy else f"Ready, but {doubts}." if doubts else _ready(chosen, survey)
+    ready = "" if found or busy else tr("Ready, but {doubts}.", doubts=doubts) if doubts else _ready(chosen, survey)
     return StartCheck(
         spec=spec,
         problems=found,
@@ -197,11 +198,16 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
     """Return `One process. It uses torch.nn.DataParallel.`; if the user chose another mode than the source, say so."""
     per_device = strategy_of(spec).processes == "per_device"
     count = len(spec.devices)
-    how = f"{count} processes, one per device" if per_device and count > 1 else "One process"
+    how = tr("{count} processes, one per device", count=count) if per_device and count > 1 else tr("One process")
     if guessed or spec.strategy == result.proposed:
         return f"{how}. {result.why}"
     proposed = find_launch_mode(result.proposed).title.lower()
-    return f"{how}, as you chose. The source of the script suggests {proposed}. {result.why}"
+    return tr(
+        "{how}, as you chose. The source of the script suggests {proposed}. {why}",
+        how=how,
+        proposed=proposed,
+        why=result.why,
+    )
 
 
 def _sentences(problems: Sequence[Problem], chosen: Sequence[Device]) -> list[str]:
@@ -214,12 +220,19 @@ def _sentences(problems: Sequence[Problem], chosen: Sequence[Device]) -> list[st
 def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
     """Return a sentence for each of these devices that no longer answers."""
     gone = {sample.device_id for sample in survey.samples if sample.lost}
-    return [f"{device.label} is lost: it no longer answers. {remedy}" for device in chosen if device.id in gone]
+    return [
+        tr("{label} is lost: it no longer answers. {remedy}", label=device.label, remedy=remedy)
+        for device in chosen
+        if device.id in gone
+    ]
 
 
 def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a sentence for each set of runs that use these devices."""
-    return [f"{sentence}. Start asks for confirmation first." for sentence in use_sentences(chosen, used_by).values()]
+    return [
+        tr("{sentence}. Start asks for confirmation first.", sentence=sentence)
+        for sentence in use_sentences(chosen, used_by).values()
+    ]
 
 
 def readings_state(survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy, ticked: Collection[str]) -> object:
@@ -243,8 +256,8 @@ def _doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, 
     if old:
         which = join_names(first_names([device.label for device in old], 3))
         age_s = max(stale_age_s[device.id] for device in old)
-        last = "the last reading of {} is" if len(old) == 1 else "the last readings of {} are up to"
-        return f"{last.format(which)} {age_s} s old"
+        last = tr("the last reading of {} is") if len(old) == 1 else tr("the last readings of {} are up to")
+        return tr("{last} {age_s} s old", last=last.format(which), age_s=age_s)
     return "; ".join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
 
 
@@ -263,7 +276,14 @@ def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[st
         busy = sample.utilisation_percent or 0.0
         who = held_by.get(device.id)
         if share >= MUCH_SHARE or (who and busy >= BUSY_PERCENT):
-            taken.append(f"{device.label} is {f'held by {who}' if who else 'taken'}: {_use(device, sample)}")
+            taken.append(
+                tr(
+                    "{label} is {value}: {use}",
+                    label=device.label,
+                    value=f"held by {who}" if who else "taken",
+                    use=_use(device, sample),
+                )
+            )
     return taken
 
 
@@ -271,19 +291,32 @@ def _use(device: Device, sample: Sample) -> str:
     """Return how full and how busy a device is; in tens of per cent, so that the sentence seldom changes."""
     busy = sample.utilisation_percent
     full = "" if sample.memory_used_bytes is None else memory(sample.memory_used_bytes, device.memory_total_bytes)
-    parts = (full and f"{full} in use", "" if busy is None else f"about {percent(round(busy, -1))} busy")
+    parts = (
+        full and tr("{full} in use", full=full),
+        "" if busy is None else tr("about {busy} busy", busy=percent(round(busy, -1))),
+    )
     return ", ".join(part for part in parts if part)
 
 
 def _ready(chosen: Sequence[Device], survey: Survey) -> str:
     """Return the sentence that a spec can start, with the free memory if it is known."""
-    names = join_names([device.label for device in chosen]) if len(chosen) <= 3 else f"{len(chosen)} devices"
+    names = (
+        join_names([device.label for device in chosen])
+        if len(chosen) <= 3
+        else tr("{count} devices", count=len(chosen))
+    )
     alone = len(chosen) == 1
     free = _min_free_bytes(chosen, survey)
     room = "" if free is None else f"{gigabytes(free)} GB{'' if alone else ' or more each'}"
     if _are_unused(chosen, survey):
-        return f"Ready: {names} {'is' if alone else 'are'} free{room and f', {room}'}."
-    return f"Ready: {names} {'has' if alone else 'have'} {room} free." if room else f"Ready: {names}."
+        return tr(
+            "Ready: {names} {value} free{room}.", names=names, value="is" if alone else "are", room=room and f", {room}"
+        )
+    return (
+        tr("Ready: {names} {value} {room} free.", names=names, value="has" if alone else "have", room=room)
+        if room
+        else tr("Ready: {names}.", names=names)
+    )
 
 
 def _are_unused(chosen: Sequence[Device], survey: Survey) -> bool:
@@ -310,7 +343,11 @@ def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey)
     gone = [_label(device, facts) for device in spec.devices if device not in present]
     if gone:
         return [
-            f"{label} is no longer on this machine. {spec.name} can only be resumed on the devices it was trained on."
+            tr(
+                "{label} is no longer on this machine. {spec} can only be resumed on the devices it was trained on.",
+                label=label,
+                spec=spec.name,
+            )
             for label in gone
         ]
     chosen = [device for device in survey.devices if device.id in spec.devices]
@@ -318,8 +355,12 @@ def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey)
     needs_ports = any(each.kind is ProblemKind.OPEN_PORTS for each in problems)
     return [
         *map(str, problems),
-        *([f"To resume this run with open ports: trainyard resume {run_id} {ALLOW}"] if needs_ports else []),
-        *lost(chosen, survey, "This run cannot be resumed without it."),
+        *(
+            [tr("To resume this run with open ports: trainyard resume {run_id} {allow}", run_id=run_id, allow=ALLOW)]
+            if needs_ports
+            else []
+        ),
+        *lost(chosen, survey, tr("This run cannot be resumed without it.")),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QWidget
 
+from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
 
@@ -114,7 +115,7 @@ class FieldGroup(QWidget):
             differs = self._differs(name)
             if differs is not (text.property("tone") == "accent"):
                 text.setText(f"{CHANGED} {self._titles[name]}" if differs else self._titles[name])
-                text.setAccessibleDescription("Changed from the default" if differs else "")
+                text.setAccessibleDescription(tr("Changed from the default") if differs else "")
                 mark(text, tone="accent" if differs else "")
 
     def _differs(self, name: str) -> bool:

@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox
 
+from core.language import tr, tr_noop
 from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.plain_text import verbatim
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
     from gui.viewmodels.setup.strategy_rows import StrategyRow
 
-TIP = "How to spread the training over the devices"
+TIP = tr_noop("How to spread the training over the devices")
 
 
 class StrategyBox(ChoiceBox):
@@ -79,7 +80,11 @@ class StrategyBox(ChoiceBox):
         index = self.count() - 1
         self.setItemData(index, row.obstacle or row.summary, SECOND_LINE)
         self.setItemData(index, verbatim(row.obstacle or row.summary), Qt.ItemDataRole.ToolTipRole)
-        spoken = f"{row.title}, not available: {row.obstacle}" if row.obstacle else f"{row.title}: {row.summary}"
+        spoken = (
+            tr("{title}, not available: {obstacle}", title=row.title, obstacle=row.obstacle)
+            if row.obstacle
+            else f"{row.title}: {row.summary}"
+        )
         self.setItemData(index, spoken, Qt.ItemDataRole.AccessibleTextRole)
         model = self.model()
         assert isinstance(model, QStandardItemModel)
