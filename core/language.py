@@ -4,8 +4,8 @@ Every sentence that users read goes through `tr` or `tr_plural`; one that is wri
 in a table, through `tr_noop` and later `tr`. The catalogues are in `resources/translations`; CONTRIBUTING.md says how
 to add one.
 
-Nothing is translated until `use` chooses a language. Supervisors and training processes never do, so what they write
-into a run's directory is English, whoever reads it; readers translate it with `tr_stored`.
+Nothing is translated until `use` chooses a language. Supervisors and training processes never choose one, so they
+write English into a run's directory. Window and command line translate it with `tr_stored` when they show it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def from_environment(environment: Mapping[str, str]) -> str:
         code = each.split(".")[0].split("@")[0]
         if code.split("_")[0] in {ENGLISH, "C", "POSIX"}:
             return ENGLISH
-        # `zh` and `zh_SG` are read by people who read `zh_CN`; `zh_TW` and `zh_HK` are another script.
+        # `zh` and `zh_SG` have the script of `zh_CN`; `zh_TW` and `zh_HK` have another one.
         same_script = [name for name in known if name.split("_")[0] == code.split("_")[0]]
         if code in known:
             return code

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, strategies_of
+from core.config.choices import INTERRUPT_S
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs import index
-from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, Training
+from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.text import join_names
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     _add_script(parser)
     _add_training(parser)
     _add_checkpoints(parser)
+    _add_stop(parser)
     _add_release(parser)
     add_detach(parser)
 
@@ -142,82 +145,96 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
-    add, usual = parser.add_argument_group("training").add_argument, Training()
-    titles: dict[str, list[str]] = {}
-    for row in FRAMEWORKS:
-        titles.setdefault(row.compiler, []).append(row.title)
-    compilers = ", ".join(
-        tr("{compiler} for {names}", compiler=compiler, names=join_names(names)) for compiler, names in titles.items()
-    )
-    add("--epochs", type=int, metavar="N", help=tr("number of epochs; default: {epochs}", epochs=usual.epochs))
-    add(
-        "--batch-size",
-        type=int,
-        metavar="N",
-        help=tr("global batch size, over all devices; default: {batch_size}", batch_size=usual.batch_size),
-    )
-    add("--learning-rate", type=float, metavar="X", help=tr("default: the recipe's"))
+    group = parser.add_argument_group(tr("training"))
+    _add_learning(group)
+    _add_computation(group)
+
+
+def _add_learning(group: argparse._ArgumentGroup) -> None:
+    """Add the options that change what is learned."""
+    add, usual = group.add_argument, Training()
+    whole, number = partial(add, type=int, metavar="N"), partial(add, type=float, metavar="X")
+    schedules = _one_of(SCHEDULES)
+    whole("--epochs", help=tr("number of epochs; default: {epochs}", epochs=usual.epochs))
+    whole("--batch-size", help=tr("global batch size, over all devices; default: {size}", size=usual.batch_size))
+    number("--learning-rate", help=tr("default: the recipe's"))
     add(
         "--schedule",
-        help=tr(
-            "learning rate schedule: {schedules}; default: {schedule}",
-            schedules=_one_of(SCHEDULES),
-            schedule=usual.schedule,
-        ),
+        help=tr("learning rate schedule: {known}; default: {usual}", known=schedules, usual=usual.schedule),
     )
-    add(
-        "--warmup-steps",
-        type=int,
-        metavar="N",
-        help=tr("learning rate warm-up steps; default: {warmup_steps}", warmup_steps=usual.warmup_steps),
-    )
-    add(
-        "--weight-decay",
-        type=float,
-        metavar="X",
-        help=tr("weight decay as in AdamW (decoupled); default: the optimizer's"),
-    )
-    add("--gradient-clip", type=float, metavar="X", help=tr("maximum norm of the whole gradient; default: no limit"))
-    add("--patience", type=int, metavar="N", help=tr("stop early after N epochs without a better loss; default: never"))
-    add("--seed", type=int, metavar="N", help=tr("random seed; default: {seed}", seed=usual.seed))
-    add(
-        "--accumulation",
-        type=int,
-        metavar="N",
-        help=tr("gradient accumulation steps; default: {accumulation}", accumulation=usual.accumulation),
-    )
-    add(
-        "--micro-batches", type=int, metavar="N",
-        help=tr("for strategy pipeline: micro-batches per pass; default: {micro_batches}",
-                micro_batches=usual.micro_batches),
-    )  # fmt: skip
-    add(
-        "--precision",
-        help=tr(
-            "number format of the computation: {precisions}; default: {precision}",
-            precisions=_one_of(PRECISIONS),
-            precision=usual.precision,
-        ),
-    )
-    add(
-        "--loader-workers", type=int, metavar="N",
-        help=tr("data-loader processes per rank, PyTorch only; default: {loader_workers}",
-                loader_workers=usual.loader_workers),
-    )  # fmt: skip
-    add("--compile", action="store_true", default=None, help=tr("compile the model: {compilers}", compilers=compilers))
+    whole("--warmup-steps", help=tr("learning rate warm-up steps; default: {steps}", steps=usual.warmup_steps))
+    number("--weight-decay", help=tr("weight decay as in AdamW (decoupled); default: the optimizer's"))
+    number("--gradient-clip", help=tr("maximum norm of the whole gradient; default: no limit"))
+    whole("--patience", help=tr("stop early after N epochs without a better loss; default: never"))
+    whole("--seed", help=tr("random seed; default: {seed}", seed=usual.seed))
     add("--stop-on-nan", action="store_true", default=None, help=tr("fail if the loss is NaN or infinite"))
 
 
+def _add_computation(group: argparse._ArgumentGroup) -> None:
+    """Add the options that change how a step is computed."""
+    add, usual = group.add_argument, Training()
+    whole = partial(add, type=int, metavar="N")
+    precisions = _one_of(PRECISIONS)
+    whole("--accumulation", help=tr("gradient accumulation steps; default: {steps}", steps=usual.accumulation))
+    whole(
+        "--micro-batches",
+        help=tr("for strategy pipeline: micro-batches per pass; default: {count}", count=usual.micro_batches),
+    )
+    add(
+        "--precision",
+        help=tr("number format of the computation: {known}; default: {usual}", known=precisions, usual=usual.precision),
+    )
+    whole(
+        "--loader-workers",
+        help=tr("data-loader processes per rank, PyTorch only; default: {count}", count=usual.loader_workers),
+    )
+    compile_help = tr("compile the model: {compilers}", compilers=_compilers())
+    add("--compile", action="store_true", default=None, help=compile_help)
+
+
+def _compilers() -> str:
+    """Return `torch.compile for PyTorch, XLA for TensorFlow and Keras`."""
+    titles: dict[str, list[str]] = {}
+    for row in FRAMEWORKS:
+        titles.setdefault(row.compiler, []).append(row.title)
+    rows = titles.items()
+    return ", ".join(tr("{compiler} for {names}", compiler=each, names=join_names(names)) for each, names in rows)
+
+
 def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("checkpoints").add_argument
+    add, usual = parser.add_argument_group(tr("checkpoints")).add_argument, Checkpoints()
     add(
         "--checkpoint-every", metavar="TEXT",
         help=tr("epoch, '5 epochs', '100 steps', '10 minutes', auto or never; default: auto, which costs little time"),
     )  # fmt: skip
     add(
         "--keep-checkpoints", type=int, metavar="N",
-        help=tr("keep the latest N checkpoints and the best one; default: {keep}", keep=Checkpoints().keep),
+        help=tr("number of latest checkpoints to keep; default: {keep}", keep=usual.keep),
     )  # fmt: skip
+    add(
+        "--keep-best", action=argparse.BooleanOptionalAction, default=None,
+        help=tr("also keep the checkpoint with the lowest val_loss (loss, without validation); default: yes"),
+    )  # fmt: skip
+
+
+def _add_stop(parser: argparse.ArgumentParser) -> None:
+    group, usual = parser.add_argument_group(tr("stop")), StopTimeouts()
+    seconds = partial(group.add_argument, type=float, metavar="SECONDS")
+    seconds(
+        "--ask-timeout",
+        help=tr("time from the request to stop until SIGINT, recipes only; default: {ask_s:g}", ask_s=usual.ask_s),
+    )
+    seconds(
+        "--interrupt-timeout",
+        help=tr(
+            "time from SIGINT until SIGTERM; default: {recipe_s:g}, for scripts {script_s:g}",
+            recipe_s=usual.interrupt_s, script_s=INTERRUPT_S,
+        ),
+    )  # fmt: skip
+    seconds(
+        "--terminate-timeout",
+        help=tr("time from SIGTERM until SIGKILL; default: {terminate_s:g}", terminate_s=usual.terminate_s),
+    )
 
 
 def _add_release(parser: argparse.ArgumentParser) -> None:

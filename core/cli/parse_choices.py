@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-RECIPE_ONLY = (*TRAINING, "framework", "strategy", "allow_open_ports", "set", "checkpoint_every", "keep_checkpoints")
+RECIPE_ONLY = (
+    *TRAINING, "framework", "strategy", "allow_open_ports", "set", "checkpoint_every", "keep_checkpoints", "keep_best",
+    "ask_timeout",
+)  # fmt: skip
+"""A script does not know Trainyard: it writes no checkpoints, and cannot be asked to stop before SIGINT."""
 SCRIPT_ONLY = ("cwd", "env", "launch", "expression", "arguments")
+STOP = ("ask_timeout", "interrupt_timeout", "terminate_timeout")
 RELEASE = ("release_wait", "release_tolerance")
 NOT_GIVEN: tuple[object, ...] = (None, "", [])
 """The values of options that were not given."""
@@ -51,7 +56,7 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
 
 
 def _preset_choice(options: argparse.Namespace) -> PresetChoice:
-    for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *RELEASE]
+    for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *STOP, *RELEASE]
     _refuse(options, for_others, tr("cannot be combined with --setup, which has its own value"))
     return PresetChoice(preset=options.setup, devices=_device_names(options), name=options.name)
 
@@ -70,6 +75,7 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
         expression=options.expression,
         devices=_device_names(options),
         name=options.name,
+        stop=_stop(options),
         release=_release(options),
         cuda_ids=options.cuda_ids,
     )
@@ -87,6 +93,7 @@ def _recipe_choices(options: argparse.Namespace) -> RecipeChoices:
         settings=dict(_pair("--set", text) for text in options.set),
         training={name: getattr(options, name) for name in TRAINING if getattr(options, name) is not None},
         checkpoints=_checkpoints(options),
+        stop=_stop(options),
         release=_release(options),
         cuda_ids=options.cuda_ids,
         allow_open_ports=options.allow_open_ports is True,
@@ -116,6 +123,8 @@ def _checkpoints(options: argparse.Namespace) -> dict[str, object]:
     chosen = {} if options.checkpoint_every is None else _interval(options.checkpoint_every)
     if options.keep_checkpoints is not None:
         chosen["keep"] = options.keep_checkpoints
+    if options.keep_best is not None:
+        chosen["best"] = options.keep_best
     return chosen
 
 
@@ -134,6 +143,11 @@ def _interval(text: str) -> dict[str, object]:
             )
         )
     return {"unit": unit, "every": int(found[1] or 1)}
+
+
+def _stop(options: argparse.Namespace) -> dict[str, object]:
+    given = {name.replace("_timeout", "_s"): getattr(options, name) for name in STOP}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _release(options: argparse.Namespace) -> dict[str, object]:

@@ -11,7 +11,7 @@ from core.catalog.interpreters import interpreter
 from core.config import presets
 from core.language import tr
 from core.pythons.discovery import locate_python
-from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, Training
+from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
         recipe=recipe.with_settings(choices.settings),
         devices=tuple(resolve(choices.devices, devices)),
         training=Training(**training),  # type: ignore[arg-type]  # Training checks each field itself
-        checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so does this
-        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # and this
+        checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so do these
+        ladder=StopTimeouts(**choices.stop),  # type: ignore[arg-type]
+        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]
         cuda_ids=choices.cuda_ids,
         allow_open_ports=choices.allow_open_ports,
         python=locate_python(choices.python) if choices.python else interpreter(row),

@@ -27,6 +27,8 @@ class RecipeChoices:
     """Fields of `Training` that differ from their defaults."""
     checkpoints: Mapping[str, object] = field(default_factory=dict)
     """Fields of `Checkpoints` that differ from their defaults."""
+    stop: Mapping[str, object] = field(default_factory=dict)
+    """Fields of `StopTimeouts` that differ from their defaults."""
     release: Mapping[str, object] = field(default_factory=dict)
     """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"
@@ -73,6 +75,8 @@ class ScriptChoices:
     """A regular expression that reads metrics from the log."""
     devices: tuple[str, ...]
     name: str | None = None
+    stop: Mapping[str, object] = field(default_factory=dict)
+    """Fields of `StopTimeouts` that differ from their defaults; that of `interrupt_s` is `INTERRUPT_S`."""
     release: Mapping[str, object] = field(default_factory=dict)
     """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"

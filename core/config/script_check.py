@@ -104,7 +104,6 @@ def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
             strategy=find_launch_mode(request.launch or look.launch).name,
             script=script,
             devices=(),
-            ladder=StopTimeouts(interrupt_s=INTERRUPT_S),
             python=python,
             working_dir=str(folder),
         )
@@ -131,6 +130,7 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
         ),
         devices=tuple(resolve(choices.devices, devices)),
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
+        ladder=StopTimeouts(**{"interrupt_s": INTERRUPT_S, **choices.stop}),  # type: ignore[arg-type]  # so does this
         cuda_ids=choices.cuda_ids,
     )
 

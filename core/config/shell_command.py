@@ -7,10 +7,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
+from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names, without_values
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.launchers.loopback import ALLOW
-from core.schema.settings import CUDA_IDS, Checkpoints, ReleaseWatch, Training
+from core.schema.settings import CUDA_IDS, Checkpoints, ReleaseWatch, StopTimeouts, Training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,12 +42,12 @@ def _own_script_words(spec: RunSpec) -> list[str]:
     script = without_values(spec, secret_names(spec)).script
     assert script is not None
     words = ["trainyard", "run", *(["--module", script.module] if script.module else ["--script", script.path])]
-    words += ["--devices", ",".join(spec.devices), "--name", spec.name, "--launch", spec.strategy]
+    words += ["--devices", ",".join(spec.devices), *_name_words(spec), "--launch", spec.strategy]
     words += ["--python", spec.python]
     for variable in (*(f"{name}={value}" for name, value in script.environment.items()), *script.inherited):
         words += ["--env", variable]
     words += ["--expression", script.expression] if script.expression else []
-    words += [*_release_words(spec.release), *_cuda_words(spec)]
+    words += [*_stop_words(spec), *_release_words(spec.release), *_cuda_words(spec)]
     return [*words, "--", *script.arguments] if script.arguments else words
 
 
@@ -68,7 +69,7 @@ def _script_words(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> list[str
 def _recipe_words(spec: RunSpec) -> list[str]:
     recipe = spec.own_recipe
     words = ["trainyard", "run", recipe.path, "--framework", spec.framework, "--strategy", spec.strategy]
-    words += ["--devices", ",".join(spec.devices), "--name", spec.name]
+    words += ["--devices", ",".join(spec.devices), *_name_words(spec)]
     for name, value in recipe.settings.items():
         words += ["--set", f"{name}={value}"]
     usual = Training()
@@ -78,7 +79,13 @@ def _recipe_words(spec: RunSpec) -> list[str]:
             option = f"--{item.name.replace('_', '-')}"
             words += [option] if value is True else [option, str(value)]
     words += [ALLOW] if spec.allow_open_ports else []
-    return [*words, *_checkpoint_words(spec.checkpoints), *_release_words(spec.release), *_cuda_words(spec)]
+    words += [*_checkpoint_words(spec.checkpoints), *_stop_words(spec)]
+    return [*words, *_release_words(spec.release), *_cuda_words(spec)]
+
+
+def _name_words(spec: RunSpec) -> list[str]:
+    """Return the option for the name. A run that was renamed may have a slash in its name; a new run may not."""
+    return ["--name", spec.name.replace("/", "-")]
 
 
 def _checkpoint_words(chosen: Checkpoints) -> list[str]:
@@ -87,15 +94,32 @@ def _checkpoint_words(chosen: Checkpoints) -> list[str]:
     if (chosen.unit, chosen.every) != (usual.unit, usual.every):
         counted = chosen.unit in {"epochs", "steps", "minutes"}
         words += ["--checkpoint-every", f"{chosen.every} {chosen.unit}" if counted else chosen.unit]
-    return [*words, "--keep-checkpoints", str(chosen.keep)] if chosen.keep != usual.keep else words
+    words += ["--keep-checkpoints", str(chosen.keep)] if chosen.keep != usual.keep else []
+    return words if chosen.best else [*words, "--no-keep-best"]
+
+
+def _stop_words(spec: RunSpec) -> list[str]:
+    usual = StopTimeouts() if spec.script is None else StopTimeouts(interrupt_s=INTERRUPT_S)
+    words = []
+    for item in fields(StopTimeouts):
+        seconds = getattr(spec.ladder, item.name)
+        if seconds != getattr(usual, item.name) and not (spec.script and item.name == "ask_s"):  # which scripts lack
+            words += [f"--{item.name.removesuffix('_s')}-timeout", _number(seconds)]
+    return words
 
 
 def _release_words(chosen: ReleaseWatch) -> list[str]:
     usual = ReleaseWatch()
-    words = ["--release-wait", f"{chosen.wait_s:g}"] if chosen.wait_s != usual.wait_s else []
+    words = ["--release-wait", _number(chosen.wait_s)] if chosen.wait_s != usual.wait_s else []
     if chosen.tolerance_mb != usual.tolerance_mb:
         words += ["--release-tolerance", str(chosen.tolerance_mb)]
     return words
+
+
+def _number(value: float) -> str:
+    """Return the shortest text that is read back as this number: `5`, not `5.0`."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 def _cuda_words(spec: RunSpec) -> list[str]:

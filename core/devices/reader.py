@@ -109,7 +109,7 @@ class Options:
     wake: frozenset[str] = frozenset()
     """Ids of devices that a run is about to use: if one of them is not awake, sleeping devices are woken up."""
     report_alive: Callable[[], None] = field(default=lambda: None, compare=False)
-    """Called after each call of a driver, so that a slow driver is told from one that hangs."""
+    """Called after each call of a driver, to distinguish a slow driver from one that hangs."""
 
     def wants(self, device_id: str) -> bool:
         """Return whether a device is to be listed and read."""

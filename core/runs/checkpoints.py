@@ -62,14 +62,10 @@ def whole(run_dir: Path, name: str | None = None) -> Path:
     try:
         checkpoint.read(folder)
     except BrokenCheckpointError as fault:
-        raise ValueError(
-            tr(
-                "Checkpoint {name} is damaged: {fault}. Choose from: {names}.",
-                name=folder.name,
-                fault=fault,
-                names=_names(every),
-            )
-        ) from fault
+        damaged = tr(
+            "Checkpoint {name} is damaged: {fault}. {choice}", name=folder.name, fault=fault, choice=_choice(every)
+        )
+        raise ValueError(damaged) from fault
     return folder
 
 
@@ -79,25 +75,18 @@ def _chosen(run_dir: Path, every: list[Path], name: str | None) -> Path:
     if name == BEST:
         best = checkpoint.best_of(every)
         if best is None:
-            raise ValueError(
-                tr(
-                    "Run {run} has no best checkpoint: none was written at the end of an epoch.",
-                    run=run_dir.name,
-                )
+            sentence = tr(
+                "Run {run} has no best checkpoint: none was written at the end of an epoch.", run=run_dir.name
             )
+            raise ValueError(sentence)
         return best
     for folder in every:
         if folder.name == name:
             return folder
     raise ValueError(
-        tr(
-            "Run {run} has no checkpoint {name!r}. Choose from: {names}.",
-            run=run_dir.name,
-            name=name,
-            names=_names(every),
-        )
+        tr("Run {run} has no checkpoint {name!r}. {choice}", run=run_dir.name, name=name, choice=_choice(every))
     )
 
 
-def _names(every: list[Path]) -> str:
-    return ", ".join(path.name for path in every)
+def _choice(every: list[Path]) -> str:
+    return tr("Choose from: {names}.", names=", ".join(path.name for path in every))

@@ -63,7 +63,7 @@ def _executed(spec: RunSpec) -> list[str]:
 
 
 def _other_user(*paths: Path) -> str | None:
-    """Return the first other user who owns one of these paths, a link among them, or the file that a link names."""
+    """Return the first other user who owns one of these paths or, for a link, the file that it names."""
     for path in paths:
         for look in (os.lstat, os.stat):
             try:

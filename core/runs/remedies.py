@@ -58,7 +58,7 @@ RESET = Remedy(
     step=tr_noop("Reset {label}. No program may use it meanwhile."), command="sudo nvidia-smi --gpu-reset -i {bus}"
 )
 RELOAD = Remedy(
-    step=tr_noop("Load the driver anew. No program may use any GPU meanwhile, the desktop included."),
+    step=tr_noop("Reload the driver. No program may use a GPU meanwhile, the desktop included."),
     command="sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia_uvm",
 )
 REBOOT = Remedy(step=tr_noop("Restart the machine."), command="sudo systemctl reboot")

@@ -38,11 +38,11 @@ def rename(run_dir: Path, name: str) -> str:
     if problem := why_no_name(name):
         raise ValueError(problem)
     if owner := owner_of_run(run_dir):
-        raise ValueError(tr("Run {id} belongs to {owner}, who alone can rename it.", id=run_dir.name, owner=owner))
+        raise ValueError(tr("Run {id} belongs to {owner}. Only its owner can rename it.", id=run_dir.name, owner=owner))
     path = run_dir / NAME_FILE
     try:
         write_whole(path, json.dumps({"name": name}, ensure_ascii=False) + "\n")
-        path.chmod(stat.S_IMODE((run_dir / SPEC_FILE).stat().st_mode))  # whoever can read the run reads its name
+        path.chmod(stat.S_IMODE((run_dir / SPEC_FILE).stat().st_mode))  # readable by the same users
     except OSError as error:
         remedy = tr("Check the permissions of its folder.")
         raise RunError(not_written(path, error, if_full=tr("Free some space."), otherwise=remedy)) from error

@@ -23,7 +23,8 @@ WEIGHT = 0.6
 RECENT = 100
 """Values of which the mean is taken: what earlier ones add cannot be seen in a float64."""
 CHUNK_BYTES = 512 * 1024
-_WANTED = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', b'"anew"')
+DECISIVE = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', b'"anew"')
+"""What a line has that can change the best validation; the others are not parsed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ class ValidationReader:
         return True
 
     def _take_in(self, chunk: bytes) -> None:
-        for line in _lines_with(chunk, _WANTED):
+        for line in _lines_with(chunk, DECISIVE):
             event = parse(line)
             if event is None:
                 continue
@@ -108,9 +109,9 @@ class ValidationReader:
                         self._best.append((step, float(value)))
 
 
-def _lines_with(chunk: bytes, wanted: Sequence[bytes]) -> Iterator[bytes]:
+def _lines_with(chunk: bytes, parts: Sequence[bytes]) -> Iterator[bytes]:
     """Yield each line that has one of these parts, in order."""
-    places = sorted(place for part in wanted for place in _places(chunk, part))
+    places = sorted(place for part in parts for place in _places(chunk, part))
     end = 0
     for place in places:
         if place >= end:

@@ -26,7 +26,7 @@ SENTENCES = {
 }
 """By phase; see `core.worker.context.Context.enter_phase`. The first three are known from the supervisor."""
 SHOWN_AFTER_S = 1.0
-"""Seconds from which on they are shown."""
+"""A phase that has lasted fewer seconds is shown without a number."""
 
 
 def start_words(facts: RunFacts, framework: str, now: float) -> str:

@@ -32,7 +32,7 @@ MAX_TEXT = 4_000
 MAX_PHASES = 100
 """Phases of one start that are kept."""
 SLOW_S = 1.0
-"""Seconds from which on the parts of a start are told that are mostly short."""
+"""A phase that took fewer seconds is left out, unless it is one of `ALWAYS_SHOWN`."""
 PARTS = {
     "framework": tr_noop("{what} loaded in {seconds}"),
     "download": tr_noop("downloads in {seconds}"),
@@ -43,7 +43,7 @@ PARTS = {
     "checkpoint": tr_noop("checkpoint loaded in {seconds}"),
 }
 """The phases of a start once they are over."""
-ALWAYS_TOLD = ("framework", "data")
+ALWAYS_SHOWN = ("framework", "data")
 ENDINGS = {RunState.FINISHED: tr_noop("Finished."), RunState.STOPPED: tr_noop("Stopped.")}
 LOST = tr_noop("The run was lost: its supervisor exited unexpectedly.")
 REQUESTS = {"pause": tr_noop("A pause was requested."), "save": tr_noop("A checkpoint was requested.")}
@@ -219,7 +219,7 @@ class Timeline:
         return [
             tr(PARTS[name], what=what, seconds=_seconds(seconds))
             for name, seconds in took.items()
-            if name in PARTS and not math.isnan(seconds) and (name in ALWAYS_TOLD or seconds >= SLOW_S)
+            if name in PARTS and not math.isnan(seconds) and (name in ALWAYS_SHOWN or seconds >= SLOW_S)
         ]
 
     # -- training ----------------------------------------------------------------------------------

@@ -182,7 +182,8 @@ class StopTimeouts:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            check_positive(tr("stop timeout {name}", name=item.name), getattr(self, item.name))
+            option = f"--{item.name.removesuffix('_s')}-timeout"
+            check_positive(tr("stop timeout ({option})", option=option), getattr(self, item.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,36 +155,26 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
     """Return a sentence on the missing packages, and one on modules of another Python's standard library."""
     own = [each for each in missing if each in sys.stdlib_module_names or each in REMOVED]
     packages = [each for each in missing if each not in own and each not in near]
+    about = {"name": name, "title": python.title, "python": python.path}
     found = []
     if packages:
-        found.append(
-            tr_plural(
-                "{name} needs the package {packages}, which {title} at {python} does not have. "
-                "Install it ({install}), or choose another Python.",
-                "{name} needs the packages {packages}, which {title} at {python} does not have. "
-                "Install them ({install}), or choose another Python.",
-                len(packages),
-                name=name,
-                packages=join_names(packages),
-                title=python.title,
-                python=python.path,
-                install=_install(packages, python),
-            )
-        )
+        needs = tr_plural(
+            "{name} needs the package {packages}, which {title} at {python} does not have. "
+            "Install it ({install}), or choose another Python.",
+            "{name} needs the packages {packages}, which {title} at {python} does not have. "
+            "Install them ({install}), or choose another Python.",
+            len(packages), packages=join_names(packages), install=_install(packages, python), **about,
+        )  # fmt: skip
+        found.append(needs)
     if own:
-        found.append(
-            tr_plural(
-                "{name} needs the module {modules} of another Python's standard library, which {title} at {python} "
-                "does not have. Choose an earlier or a later Python.",
-                "{name} needs the modules {modules} of another Python's standard library, which {title} at {python} "
-                "does not have. Choose an earlier or a later Python.",
-                len(own),
-                name=name,
-                modules=join_names(own),
-                title=python.title,
-                python=python.path,
-            )
-        )
+        lacks = tr_plural(
+            "{name} needs the module {modules} of another Python's standard library, which {title} at {python} "
+            "does not have. Choose an earlier or a later Python.",
+            "{name} needs the modules {modules} of another Python's standard library, which {title} at {python} "
+            "does not have. Choose an earlier or a later Python.",
+            len(own), modules=join_names(own), **about,
+        )  # fmt: skip
+        found.append(lacks)
     return found
 
 

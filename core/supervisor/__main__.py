@@ -72,7 +72,7 @@ def main() -> int:
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         if guard is not None:
-            guard.dismiss()  # nothing was started, and who started this process waits for its end
+            guard.dismiss()  # nothing was started, and the process that started this one waits for its end
         return 2
     shutdown.pass_to(supervisor.stop)
     supervisor.run()

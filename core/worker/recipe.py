@@ -73,6 +73,14 @@ class LoadedRecipe:
         return metrics
 
 
+def wrong_return(function: str, recipe: LoadedRecipe, value: object, remedy: str) -> TypeError:
+    """Return the error for a function of a recipe that returned something else. `remedy`: what it must return."""
+    sentence = tr(
+        "{function}() of {recipe} returned {kind}.", function=function, recipe=recipe.name, kind=type(value).__name__
+    )
+    return TypeError(f"{sentence} {remedy}")
+
+
 def cannot_place(recipe: str, devices: int, reason: str) -> ValueError:
     """Return the error for a model that cannot be divided over several devices in one process."""
     return ValueError(

@@ -184,7 +184,7 @@ class LossControls(QWidget):
 
 
 def _former_weight(window: object) -> float | None:
-    """Return the weight with the mean age of a mean of `window` steps; None for what nobody chose."""
+    """Return the weight of the mean that lags as far behind as a mean of `window` steps; None if it was the default."""
     if not isinstance(window, int) or isinstance(window, bool) or window < 0 or window == FORMER_WINDOW:
         return None
     return min(round((window - 1) / (window + 1), 2), MAX_WEIGHT) if window else 0.0

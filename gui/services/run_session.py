@@ -43,7 +43,9 @@ AT_ONCE_BYTES = 512 * 1024
 """A run with more bytes of events is read in slices while a sketch of it is shown."""
 TURN_S = 0.006
 """Seconds to read in one turn of the event loop."""
-GONE = tr_noop("The folder of this run was removed or renamed: {folder}. What was read of it before is still shown.")
+GONE = tr_noop(
+    "The folder of this run was removed or renamed: {folder}. The values that were read before are still shown."
+)
 ALMOST = 0.99
 """The largest share that is reported before the run is all there."""
 TOLD_S = 0.05

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 GB = 2**30
 GPU = {"GPU-aa": {"label": "GPU 5", "memory_total_bytes": 24 * GB}, "GPU-bb": {"label": "GPU 6"}}
 TRACE = """Traceback (most recent call last):
-  File "/home/u/work/train.py", line 31, in <module>
+  File "/home/u/project/train.py", line 31, in <module>
     main()
-  File "/home/u/work/train.py", line 12, in loss
+  File "/home/u/project/train.py", line 12, in loss
     return crossentropy(output)
            ^^^^^^^^^^^^^^^^^^^^
   File "/usr/lib/python3/site-packages/torch/nn.py", line 400, in forward
@@ -36,8 +36,8 @@ ValueError: shapes do not fit
 
 def script() -> RunSpec:
     return RunSpec(
-        name="train", framework="script", strategy="as-is", script=Script(path="/home/u/work/train.py"),
-        devices=("GPU-aa",), python="/usr/bin/python3", working_dir="/home/u/work",
+        name="train", framework="script", strategy="as-is", script=Script(path="/home/u/project/train.py"),
+        devices=("GPU-aa",), python="/usr/bin/python3", working_dir="/home/u/project",
     )  # fmt: skip
 
 

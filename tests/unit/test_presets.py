@@ -19,7 +19,7 @@ from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.shell_command import repeat_line, shell_line
 from core.devices.cpu import cpu_devices
-from core.schema.settings import ReleaseWatch
+from core.schema.settings import ReleaseWatch, StopTimeouts
 from tests.support.running import make_spec, script_spec
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def test_invalid_preset_file_is_reported_and_the_others_are_listed(script: Path,
 def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) -> None:
     spec = make_spec(
         "digits_cnn", devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, seed=4, learning_rate=0.01,
-        schedule="cosine", stop_on_nan=True, weight_decay=0.5, checkpoints={"unit": "steps", "every": 7, "keep": 3},
+        schedule="cosine", stop_on_nan=True, weight_decay=0.5,
+        checkpoints={"unit": "steps", "every": 7, "keep": 3, "best": False},
+        ladder=StopTimeouts(ask_s=2.5, interrupt_s=30, terminate_s=0.123456789),
     )  # fmt: skip
     spec = replace(spec, release=ReleaseWatch(wait_s=5.0, tolerance_mb=8), cuda_ids="integer", name="a name")
     spec = replace(spec, allow_open_ports=True)
@@ -116,6 +118,7 @@ def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path)
     script = script_spec(
         tmp_path / "train.py", "--data", "a b", cwd=tmp_path, environment={"LEVEL": "7 8"}, inherited=("HOME",),
         expression="(?P<loss>\\S+)", release={"wait_s": 5.0}, name="it's",
+        stop={"interrupt_s": 5.0, "terminate_s": 60.0},
     )  # fmt: skip
     for spec in (recipe, script):
         cd, line = repeat_line(spec).split(" && ")
@@ -131,6 +134,12 @@ def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path)
         else:
             assert isinstance(choices, RecipeChoices)
             assert compose(choices, cpu_devices()) == spec
+
+
+def test_command_of_a_run_that_was_renamed_has_a_name_that_is_accepted() -> None:
+    spec = replace(make_spec("digits_cnn"), name="a/b c")
+    words = shlex.split(repeat_line(spec))
+    assert words[words.index("--name") + 1] == "a-b c"
 
 
 def test_shell_command_with_several_ranks_uses_torchrun(script: Path) -> None:
@@ -156,6 +165,11 @@ def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.Capt
         "Both a recipe and --script are given. A run trains one of them: leave the other out."
     )  # fmt: skip
     assert error_of(capsys, "run", "--script", path, "--epochs", "0") == "--epochs is for recipes only. Leave it out."
+    for words in (("--ask-timeout", "3"), ("--keep-best",)):
+        assert error_of(capsys, "run", "--script", path, *words) == f"{words[0]} is for recipes only. Leave it out."
+    assert error_of(capsys, "run", "digits_cnn", "--devices", "cpu:0", "--interrupt-timeout", "0") == (
+        "The stop timeout (--interrupt-timeout) is 0.0. Give a number greater than 0."
+    )
     assert error_of(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
     assert error_of(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."
     assert error_of(capsys, "run", "digits_cnn", "--", "x") == "An argument after -- is for scripts only. Leave it out."

@@ -93,7 +93,7 @@ def test_run_whose_folder_vanishes_stays_shown_and_says_so(session, long_run, qt
         shutil.rmtree(long_run)
         session.poll()
     assert session.facts.notices == (
-        f"The folder of this run was removed or renamed: {long_run}. What was read of it before is still shown.",
+        f"The folder of this run was removed or renamed: {long_run}. The values that were read before are still shown.",
     )
     assert session.run_series.metrics["loss"].count == 60_000
     with qtbot.assertNotEmitted(session.changed):

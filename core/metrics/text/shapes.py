@@ -204,7 +204,7 @@ def _template_of(statements: Sequence[Statement], lines: Sequence[Sequence[float
     Raises `AmbiguousError` if the statements differ in more than numbers, or if the origin of a number is unclear.
     """
     if len({_without_numbers(each) for each in statements}) > 1:
-        raise AmbiguousError(tr("the lines say different things"))
+        raise AmbiguousError(tr("the lines differ in more than numbers"))
     readings = [each.reading for each in statements if each.reading is not None]
     names = tuple(readings[0].values) if readings else ()
     wanted = [[getattr(reading, name) for reading in readings] for name in READING_NUMBERS]
@@ -236,7 +236,7 @@ class _LineNumbers:
         self.derived: list[Derivation] = []
         changing = [column for column in self._columns if any(column)]
         if len(set(changing)) < len(changing) or any(len(set(column)) == 1 for column in changing):
-            raise AmbiguousError(tr("equal numbers cannot be told apart"))
+            raise AmbiguousError(tr("two numbers are equal, so that it is not clear which of them is read"))
 
     def index_of(self, wanted: Sequence[float | None]) -> int:
         """Return the index of the number that has these values: among a line's numbers, the derived ones, and None.

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from ...language import tr
+from ..recipe import wrong_return
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,13 +62,7 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
     """
     model = recipe.call("model")
     if not isinstance(model, keras.Model):
-        raise TypeError(
-            tr(
-                "model() of {recipe} returned {kind}. Return a keras.Model.",
-                recipe=recipe.name,
-                kind=type(model).__name__,
-            )
-        )
+        raise wrong_return("model", recipe, model, tr("Return a keras.Model."))
     if not model.built:
         _build(model, recipe)
     fill(model, checkpoint)

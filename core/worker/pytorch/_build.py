@@ -12,6 +12,7 @@ from torch import nn
 
 from ...language import tr, tr_plural
 from ...schema.settings import DEFAULT_LEARNING_RATE
+from ..recipe import wrong_return
 from ._data import Batches, as_dataset, share_socket_folder
 from ._loop import Task
 
@@ -70,14 +71,7 @@ def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: obje
     seed_everything(seed)
     model = recipe.call(function, *arguments)
     if not isinstance(model, nn.Module):
-        raise TypeError(
-            tr(
-                "{function}() of {recipe} returned {kind}. Return a torch.nn.Module.",
-                function=function,
-                recipe=recipe.name,
-                kind=type(model).__name__,
-            )
-        )
+        raise wrong_return(function, recipe, model, tr("Return a torch.nn.Module."))
     return model
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ...language import tr
+from ..recipe import wrong_return
 from ._saver import MODEL, does_not_fit, read
 
 if TYPE_CHECKING:
@@ -48,13 +49,7 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
     weights = state_dict(checkpoint)
     model = recipe.call("model")
     if not isinstance(model, nn.Module):
-        raise TypeError(
-            tr(
-                "model() of {recipe} returned {kind}. Return a torch.nn.Module.",
-                recipe=recipe.name,
-                kind=type(model).__name__,
-            )
-        )
+        raise wrong_return("model", recipe, model, tr("Return a torch.nn.Module."))
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:

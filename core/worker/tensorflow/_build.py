@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
+from ..recipe import wrong_return
 from ._data import Batches
 
 if TYPE_CHECKING:
@@ -104,14 +105,7 @@ def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches |
 def checked_model(model: object, recipe: LoadedRecipe, function: str) -> keras.Model:
     """Return the model. Raises `TypeError` if this function of the recipe returned something else."""
     if not isinstance(model, keras.Model):
-        raise TypeError(
-            tr(
-                "{function}() of {recipe} returned {kind}. Return a keras.Model.",
-                function=function,
-                recipe=recipe.name,
-                kind=type(model).__name__,
-            )
-        )
+        raise wrong_return(function, recipe, model, tr("Return a keras.Model."))
     return model
 
 
@@ -129,13 +123,7 @@ def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optim
     rate = training.learning_rate
     optimizer = recipe.call("optimizer") if recipe.has("optimizer") else keras.optimizers.Adam(DEFAULT_LEARNING_RATE)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise TypeError(
-            tr(
-                "optimizer() of {recipe} returned {kind}. Return a Keras optimizer.",
-                recipe=recipe.name,
-                kind=type(optimizer).__name__,
-            )
-        )
+        raise wrong_return("optimizer", recipe, optimizer, tr("Return a Keras optimizer."))
     if rate is not None and not recipe.takes("optimizer", "learning_rate"):
         _needs_plain_rate(recipe, optimizer)
         optimizer.learning_rate = rate
@@ -161,13 +149,8 @@ def _loss(recipe: LoadedRecipe) -> Measure:
     """Return the recipe's loss, or cross entropy on logits."""
     loss = recipe.call("loss") if recipe.has("loss") else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if not callable(loss):
-        raise TypeError(
-            tr(
-                "loss() of {recipe} returned {kind}. Return a keras.losses.Loss or a function of (y_true, y_pred).",
-                recipe=recipe.name,
-                kind=type(loss).__name__,
-            )
-        )
+        remedy = tr("Return a keras.losses.Loss or a function of (y_true, y_pred).")
+        raise wrong_return("loss", recipe, loss, remedy)
     if getattr(loss, "reduction", None) == "sum":
         raise ValueError(
             tr(

@@ -78,6 +78,7 @@ class RecipeSetup(QWidget):
             settings=self._settings.settings(),
             training=self._training.values(),
             checkpoints=self._checkpoints.values(),
+            stop={},
             release=release,
             cuda_ids=cuda_ids,
             allow_open_ports=self._allows_ports,
