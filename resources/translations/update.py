@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from babel.messages.catalog import Catalog
 from babel.messages.extract import extract_from_dir
-from babel.messages.mofile import write_mo
+from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def collect() -> Catalog:
             source.add(message, locations=[(f"{folder}/{file}", line)], auto_comments=comments)
     for path, line, summary in _commands():
         source.add(summary, locations=[(path, line)])
-    for path in sorted(RECIPES.glob("[!_]*/*.py")):
+    for path in sorted(RECIPES.glob("[!_]*/[!_]*.py")):
         if summary := (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]:
             source.add(summary, locations=[(path.relative_to(ROOT).as_posix(), 1)])
     return source
@@ -73,15 +73,20 @@ def collect() -> Catalog:
 def _commands() -> Iterator[tuple[str, int, str]]:
     for path in [*sorted(COMMANDS.glob("*.py")), COMMANDS.parent / "__main__.py"]:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            is_command = isinstance(node, ast.FunctionDef) and [each.arg for each in node.args.args] == ["options"]
-            if is_command and isinstance(node, ast.FunctionDef) and (summary := ast.get_docstring(node)):
+            if isinstance(node, ast.FunctionDef) and _is_command(node) and (summary := ast.get_docstring(node)):
                 yield path.relative_to(ROOT).as_posix(), node.lineno, summary.strip()
+
+
+def _is_command(node: ast.FunctionDef) -> bool:
+    """Return whether a function takes the options of the command line and returns the exit code."""
+    takes_options = [each.arg for each in node.args.args] == ["options"]
+    return takes_options and isinstance(node.returns, ast.Name) and node.returns.id == "int"
 
 
 def update(path: Path, source: Catalog) -> None:
     """Merge the sentences of the source into one language, and compile it."""
     catalogue = _read(path)
-    catalogue.update(source, no_fuzzy_matching=False)
+    catalogue.update(source, no_fuzzy_matching=False, update_creation_date=False)
     catalogue.obsolete.clear()
     with path.open("wb") as file:
         # Without line numbers, a change elsewhere in a file changes no translation.
@@ -119,13 +124,28 @@ def check(path: Path, source: Catalog) -> list[str]:
         ):
             problems.append(f"{name}: other fields than in English: {identifiers[0]!r}")
     binary = path.with_suffix(".mo")
-    if not binary.is_file() or binary.read_bytes() != compiled(path):
+    if not binary.is_file() or _translations(_read_binary(binary)) != _translations(catalogue):
         problems.append(f"{name}: {binary.name} is out of date")
     return problems
 
 
 def _fields(*texts: str) -> set[str]:
     return {field for text in texts for field in FIELD.findall(text.replace("{{", "").replace("}}", ""))}
+
+
+def _translations(catalogue: Catalog) -> dict[str, str]:
+    """Return what is compiled, without the header, in which each version of Babel names itself."""
+    found = {}
+    for message in catalogue:
+        texts = [message.string] if isinstance(message.string, str) else list(message.string)
+        if message.id and all(texts) and not message.fuzzy:
+            found["\0".join([message.id] if isinstance(message.id, str) else message.id)] = "\0".join(texts)
+    return found
+
+
+def _read_binary(path: Path) -> Catalog:
+    with path.open("rb") as file:
+        return read_mo(file)
 
 
 def _read(path: Path) -> Catalog:
