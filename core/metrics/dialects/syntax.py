@@ -9,14 +9,19 @@ NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
 """A number in a line. Compile it with IGNORECASE."""
 
 PLACE = re.compile(
-    r"(?<![\w.@/\\-])(?:(?P<epoch>epochs?|ep)|(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|it)|"
-    r"num_updates)|(?P<batch>batch(?:es)?|minibatch))(?:\s*\((?P<phase>\w+)\))?(?P<sep>\s*[:=#]\s*|\s+|(?=\[))\[?\s*"
+    r"(?<![\w.@/\\-])(?:(?P<epoch>epochs?|ep|(?P<named>train(?:ing)?)(?=\s*:?\s*(?:\d+|\[\d+(?:/\d+)?\])\s*\[\s*\d+/\d))"
+    r"|(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|it)|num_updates|"
+    r"(?:episode|update|timestep|round|generation|rollout)s?)"
+    r"|(?P<batch>batch(?:es)?|minibatch))(?:\s*\((?P<phase>\w+)\))?(?P<sep>\s*[:=#]\s*|\s+|(?=\[))\[?\s*"
     r"(?P<n>\d+(?:\.\d+)?)(?P<closed>\s*\])?(?![\w%]|\.\d|-\w)(?:\s*(?:/|of)\s*(?P<total>\d+)(?![\w.]))?\s*\]?"
-    r"(?:\s*\[\s*(?P<inner>\d+)\s*/\s*(?P<of>\d+)(?P<percent>\s*\(\s*\d+(?:\.\d*)?\s*%\s*\))?\s*\])?",
+    r"(?:\s*[\[(]\s*(?P<inner>\d+)\s*/\s*(?P<of>\d+)(?P<percent>\s*\(\s*\d+(?:\.\d*)?\s*%\s*\))?\s*[\])])?",
     re.IGNORECASE,
 )
 """`epoch 3`, `Epoch: 3/10`, `Epoch [3/10]`, `iter 10`, `step=10`, `Batch 3 of 10`. Brackets after it hold the progress
-within the epoch: `Epoch: [3][ 10/391]`; with a percentage it counts samples: `Train Epoch: 1 [640/60000 (1%)]`."""
+within the epoch: `Epoch: [3][ 10/391]`; with a percentage it counts samples: `Train Epoch: 1 [640/60000 (1%)]`.
+timm and Swin write `Train: 0 [ 10/391 (3%)]` and `Train: [0/300][10/391]`, which count batches."""
+NESTED = re.compile(r"^\W*?\[\s*(\d+)\s*/\s*(\d+)\s*\]\s*[\[(]\s*(\d+)\s*/\s*(\d+)\s*[\])]")
+"""DCGAN: `[0/25][10/1583]` is batch 10 of epoch 0."""
 TUTORIAL = re.compile(r"^\W*\[\s*(\d+)\s*,\s*(\d+)\s*\]\s*loss")
 """PyTorch's tutorial: `[1,  2000] loss: 2.173` is epoch 1, batch 2000 of the epoch."""
 BRACKETS = re.compile(r"\[\s*(\d+)\s*/\s*(\d+)\s*\]")
@@ -44,15 +49,28 @@ def step_position(line: str) -> StepPosition:
     if tutorial := TUTORIAL.match(line):
         found.epoch = float(tutorial[1])
         return found
-    for match in PLACE.finditer(line):
+    if nested := NESTED.match(line):
+        found.epoch, found.epochs, found.done, found.total = map(float, nested.groups())
+        found.unit = "steps"
+        return found
+    places = list(PLACE.finditer(line))
+    for match in places:
         _add(found, match)
     if found.done is None and (counted := COUNTED.search(line)):
         found.done, found.total, found.unit = float(counted[1]), float(counted[2]), "steps"
-    if found.done is None and found.step is None and (brackets := BRACKETS.search(line)):
+    if found.done is None and found.step is None and (brackets := _brackets(line, places)):
         found.done, found.total = float(brackets[1]), float(brackets[2])
     if found.done is None and found.epoch is not None and found.epochs is not None:
         found.done, found.total, found.unit = found.epoch, found.epochs, "epochs"
     return found
+
+
+def _brackets(line: str, places: list[re.Match[str]]) -> re.Match[str] | None:
+    """Return the first brackets with a count that are no part of a place: `Epoch [1/4]` counts epochs only."""
+    return next(
+        (each for each in BRACKETS.finditer(line) if all(not at.start() <= each.start() < at.end() for at in places)),
+        None,
+    )
 
 
 def _add(found: StepPosition, match: re.Match[str]) -> None:
@@ -62,7 +80,7 @@ def _add(found: StepPosition, match: re.Match[str]) -> None:
         found.epoch, found.epochs = n, total
         if match["inner"]:
             found.done, found.total = float(match["inner"]), float(match["of"])
-            found.unit = "" if match["percent"] else "steps"
+            found.unit = "" if match["percent"] and not match["named"] else "steps"
     elif match["step"] and n.is_integer() and found.step is None:
         _add_step(found, int(n), total)
     elif match["batch"] and total is not None:

@@ -46,8 +46,11 @@ class PositionTracker:
     _begin: int | None = None  # the step before the first of this epoch
     _reached: int = 0  # the last step returned
     _count: float = 0  # that step within its epoch or pass
+    _first: float | None = None  # the first count of this epoch
+    _from_zero: bool = False  # the lines count the steps of an epoch from 0
     _length: float | None = None  # steps of an epoch
     _over_all_epochs: bool = False  # "step 400/1875" counts over all epochs
+    _beyond_epochs: bool = False  # "step 100/94" does, too, but its total is an epoch's
     _steps: ContinuousSteps = field(default_factory=ContinuousSteps)
 
     def announce(self, reading: Reading, epochs: float | None, *, over: bool) -> Reading:
@@ -85,8 +88,23 @@ class PositionTracker:
             done = (reading.done or 0) + 1 - self.first_epoch
             return replace(reading, done=min(done, reading.total or done))
         if reading.total is not None and (reading.step is None or self.epoch is not None):
-            return self.within(replace(reading, step=None), epochs)
+            return self._of_line(replace(reading, step=None), epochs)
         return self.stepped(reading)
+
+    def _of_line(self, reading: Reading, epochs: float | None) -> Reading:
+        """Complete a line's reading whose `done` and `total` count within its epoch."""
+        if reading.unit != "steps" or reading.done is None or not reading.values:
+            return self.within(reading, epochs)
+        self._from_zero |= reading.done == 0
+        first = self._first
+        if reading.epoch == self.epoch is not None and first is not None and reading.done <= first < self._count:
+            self._enter(self.epoch, epochs)  # the same epoch once more: a second training
+        placed = self.within(reading, epochs)
+        if self._first is None:
+            self._first = reading.done
+        if not self._from_zero or placed.done is None or placed.total is None:
+            return placed
+        return replace(placed, done=min(placed.done + 1, placed.total))
 
     def stepped(self, reading: Reading) -> Reading:
         """Complete a reading that has the program's own step, or no step."""
@@ -105,12 +123,16 @@ class PositionTracker:
             return reading
         if reading.unit == "steps":
             reading = self._counted(reading, reading.done, reading.total)
-        if self.epoch is None or self._over_all_epochs:
+        if self.epoch is None or reading.done is None or reading.total is None:
+            return reading if self.epoch is None else replace(reading, unit=IN_EPOCH)
+        done, passed = reading.done, (self.epoch - self.first_epoch) * reading.total
+        if self._over_all_epochs and not self._beyond_epochs:
             return reading
-        if self.epochs is None or reading.total is None or reading.done is None:
-            return replace(reading, unit=IN_EPOCH)  # its share of the training is unknown
-        done = (self.epoch - self.first_epoch) * reading.total + reading.done
-        return replace(reading, done=done, total=self.epochs * reading.total)
+        if self._over_all_epochs:  # "100/94" in the second epoch
+            done -= passed
+        if self.epochs is None:
+            return replace(reading, done=done, unit=IN_EPOCH)  # its share of the training is unknown
+        return replace(reading, done=passed + done, total=self.epochs * reading.total)
 
     def _enter(self, epoch: float, epochs: float | None) -> None:
         if epoch == 0:
@@ -118,7 +140,7 @@ class PositionTracker:
         if self.epoch is not None and epoch <= self.epoch:  # the count restarts: a second fit
             self._offset, self.epochs = self._reached, None
         self.epochs = epochs or self.epochs
-        self.epoch, self._begin, self.closed = epoch, None, False
+        self.epoch, self._begin, self._first, self.closed = epoch, None, None, False
 
     def _counted(self, reading: Reading, count: float, length: float | None) -> Reading:
         """Return the reading with its step, and remember its count."""
@@ -142,6 +164,8 @@ class PositionTracker:
             ended = self._length is not None and self._count >= self._length
             self._over_all_epochs |= length == self._length and count > self._count > 0 and not ended
             self._begin = self._reached
+        if length is not None and count > length:
+            self._over_all_epochs = self._beyond_epochs = True
         if self._over_all_epochs:
             return self._offset
         return self._begin if length is None else self._offset + index * int(length)
