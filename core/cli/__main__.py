@@ -11,7 +11,20 @@ import sys
 from typing import TYPE_CHECKING
 
 from core import language
-from core.cli.commands import catalog, control, desktop, devices, export, presets, pythons, remove, runs, start, sweep
+from core.cli.commands import (
+    catalog,
+    control,
+    curves,
+    desktop,
+    devices,
+    export,
+    presets,
+    pythons,
+    remove,
+    runs,
+    start,
+    sweep,
+)
 from core.cli.options import WRONG_USE, Parser, add_detach, add_open_ports, add_run_options, add_yes, common
 from core.cli.output import say, warn
 from core.errors import RunError
@@ -118,7 +131,8 @@ def _parser() -> Parser:
     add("resume", start.resume, add_detach, add_yes, add_open_ports, of_run=True)
     add("again", start.again, add_detach, add_yes, add_open_ports, of_run=True)
     add("save", control.save, of_run=True)
-    add("try", runs.try_expression, runs.add_expression, of_run=True)
+    add("try", curves.try_expression, curves.add_expression, of_run=True)
+    add("reread", curves.reread, of_run=True)
     add("command", presets.command, of_run=True)
     add("keep", presets.keep, presets.add_options, add_yes, of_run=True)
     add("setups", presets.list_presets)

@@ -7,6 +7,7 @@ does not load numpy.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ from core.catalog import strategies
 from core.metrics.event_writer import MetricEventWriter
 from core.metrics.file_owners import FileOwners
 from core.metrics.files.finder import MetricFileFinder
+from core.metrics.log_times import LOG_READ, METRIC_FILE
 from core.metrics.rank_reader import RankReader
 from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
@@ -30,6 +32,8 @@ INTERVAL_S = 0.25
 """Seconds between two reads."""
 PROGRESS_S = 0.5
 """Minimum seconds between two progress events."""
+LOG_READ_S = 5.0
+"""Minimum seconds between two notes on how far the logs have been read: see `core.metrics.log_times`."""
 NICENESS = 5
 """Lower priority than the training."""
 
@@ -81,6 +85,9 @@ class MetricsCollector:
         self._ranks = [RankReader(run_dir, spec, rank, None if rank else finder) for rank in range(ranks)]
         self._writers = [MetricEventWriter(rank, self._events) for rank in range(ranks)]
         self._last_read = time.time()
+        self._files_noted = 0
+        self._log_bytes = [0] * ranks
+        self._log_due = 0.0
         self._noticed: set[str] = set()
         self._progress: tuple[float, float, str] | None = None
         self._progress_due = 0.0
@@ -96,6 +103,23 @@ class MetricsCollector:
                     self._events.write("notice", text=text)
         self._last_read = now
         self._write_progress(last=last)
+        self._note_sources(now, last=last)
+
+    def _note_sources(self, now: float, *, last: bool) -> None:
+        """Record which files are read, and when each part of the logs was there: `reread` needs both."""
+        files = self._ranks[0].files
+        for path, begin in files[self._files_noted :]:
+            self._events.write(METRIC_FILE, path=str(path), begin=begin)
+        self._files_noted = len(files)
+        if time.monotonic() < self._log_due and not last:
+            return
+        self._log_due = time.monotonic() + LOG_READ_S
+        for rank, reader in enumerate(self._ranks):
+            if reader.log_bytes != self._log_bytes[rank] or last:
+                self._log_bytes[rank] = reader.log_bytes
+                self._events.write_json(
+                    json.dumps({"t": now, "kind": LOG_READ, "rank": rank, "bytes": reader.log_bytes})
+                )
 
     def close(self) -> None:
         """Close the event file."""

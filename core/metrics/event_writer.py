@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from core.schema.events import EPOCH, metrics_line
 
@@ -11,16 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.metrics.common.merge import MergedReading
-    from core.schema.events import Writer
 
 MAX_STEPS = 4096
 """Steps in one line."""
+UNEVEN_S = 0.5
+"""Seconds by which a step may be off the even spacing of the steps before it on its line."""
+
+
+class EventSink(Protocol):
+    """What takes the lines of events."""
+
+    def write_json(self, line: str) -> None:
+        """Take one ready JSON object."""
 
 
 class MetricEventWriter:
     """Writes one rank's metrics. A name ends with the rank, `loss@1`, except for rank 0."""
 
-    def __init__(self, rank: int, events: Writer) -> None:
+    def __init__(self, rank: int, events: EventSink) -> None:
         self._suffix, self._events = f"@{rank}" if rank else "", events
         self._names: tuple[str, ...] = ()
         self._unit = ""
@@ -45,11 +53,19 @@ class MetricEventWriter:
             restarted = [name + self._suffix for name in sorted(reading.restarts)]
             self._events.write_json(json.dumps({"t": time, "kind": "anew", "metrics": restarted}))
         is_next = (names, unit, reading.step) == (self._names, self._unit, self._first + len(self._rows))
-        if not is_next or len(self._rows) == MAX_STEPS:
+        if not is_next or len(self._rows) == MAX_STEPS or not self._is_evenly_spaced(time):
             self._flush()
             self._names, self._unit, self._first = names, unit, reading.step
         self._times.append(time)
         self._rows.append(tuple(reading.values.values()))
+
+    def _is_evenly_spaced(self, time: float) -> bool:
+        """Return whether a step continues the spacing of its line: only the first and last time are written."""
+        count = len(self._times)
+        if count < 2:
+            return True
+        first, last = self._times[0], self._times[-1]
+        return abs(time - (first + (last - first) * count / (count - 1))) <= UNEVEN_S
 
     def _flush(self) -> None:
         if self._rows and self._names:

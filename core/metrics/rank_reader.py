@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, MetricMerger
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import TABLES, MetricFileFinder
-from core.metrics.files.growing_file import GrowingFile
+from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
 from core.metrics.files.record_logs import CsvFile, JsonLines
 from core.metrics.files.tensorboard import EventFile
 from core.metrics.text.expression import compile_expression
@@ -16,11 +16,12 @@ from core.metrics.text.log import LogReader
 from core.schema.paths import log_of_rank, metrics_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from core.metrics.common.merge import MergedReading
     from core.metrics.common.reading import Reading
+    from core.metrics.log_times import LogTimes
     from core.schema.spec import RunSpec
 
 MAX_READ_S = 1.0
@@ -45,23 +46,42 @@ class MetricSource(Protocol):
 class RankReader:
     """Reads one rank's log, its `TRAINYARD_METRICS` file and the files that `finder` finds."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, rank: int, finder: MetricFileFinder | None) -> None:
+    def __init__(
+        self, run_dir: Path, spec: RunSpec, rank: int, finder: MetricFileFinder | None, times: LogTimes | None = None
+    ) -> None:
+        """`times`: when the log was written, if it is not being written now."""
         assert spec.script is not None
-        self._log = _Log(log_of_rank(run_dir, rank), spec.script.expression)
+        self._log = _Log(log_of_rank(run_dir, rank), spec.script.expression, times)
         self._sources: dict[str, MetricSource] = {OWN: JsonLines(metrics_file(run_dir, rank))}
         self._merger = MetricMerger()
         self._finder = finder
+        self.files: list[tuple[Path, int]] = []
+        """The files that were found, and how many bytes of each were there before the run."""
         self.progress: tuple[float, float, str] | None = None
         """The last progress: done, total, and the unit that they count."""
 
     def read(self, *, last: bool = False) -> list[MergedReading]:
         """Return the new readings to record. With `last`, the program has exited, and everything left is read."""
+        return [each for merged in self.read_sources(last=last) for each in merged]
+
+    def read_sources(self, *, last: bool) -> Iterator[list[MergedReading]]:
+        """Yield the new readings of each source: the log, then the files."""
         until = time.monotonic() + MAX_READ_S
-        merged = self._take(self._log.kind, self._log, last=last, until=until)
+        yield self._take(self._log.kind, self._log, last=last, until=until)
         self._find(last=last)
         for name, source in self._sources.items():
-            merged += self._take(name, source, last=last, until=until)
-        return merged
+            yield self._take(name, source, last=last, until=until)
+
+    def add_file(self, path: Path, begin: int) -> None:
+        """Read this file, too. `begin`: how many bytes of it were there before the run."""
+        kind, opens = _reader_of(path)
+        self._sources[f"{kind}:{path}"] = opens(path, begin)
+        self.files.append((path, begin))
+
+    @property
+    def log_bytes(self) -> int:
+        """How many bytes of the log have been read."""
+        return self._log.bytes_read
 
     def troubles(self) -> list[str]:
         """Return a sentence for each thing that could not be read or parsed, also those returned before."""
@@ -88,8 +108,7 @@ class RankReader:
         if self._finder is None:
             return
         for path in self._finder.search_all(MAX_READ_S) if last else self._finder.search():
-            kind, opens = _reader_of(path)
-            self._sources[f"{kind}:{path}"] = opens(path, self._finder.offset(path))
+            self.add_file(path, self._finder.offset(path))
 
 
 def _reader_of(path: Path) -> tuple[str, type[EventFile | CsvFile | JsonLines]]:
@@ -101,9 +120,9 @@ def _reader_of(path: Path) -> tuple[str, type[EventFile | CsvFile | JsonLines]]:
 class _Log:
     """The text that a rank prints, as a source."""
 
-    def __init__(self, path: Path, expression: str) -> None:
+    def __init__(self, path: Path, expression: str, times: LogTimes | None) -> None:
         self.kind = EXPRESSION if expression else TEXT
-        self._file = GrowingFile(path)
+        self._file, self._times = GrowingFile(path), times
         self._reader = LogReader(compile_expression(expression) if expression else None)
 
     @property
@@ -111,13 +130,18 @@ class _Log:
         return self._file.more
 
     @property
+    def bytes_read(self) -> int:
+        return self._file.offset
+
+    @property
     def trouble(self) -> str:
         return self._file.trouble or self._reader.problem or ""
 
     def poll(self, *, ended: bool = False) -> list[Reading]:
-        data = self._file.read()
+        begin = self._file.offset
+        data = self._file.read(self._times.bytes_from(begin) if self._times else BLOCK_BYTES)
         self._file.advance(data, len(data))
         readings = self._reader.take(data) if data else []
         if ended and not self._file.more:
             readings += self._reader.end()
-        return readings
+        return self._times.timed(readings, begin, self._file.offset) if self._times else readings

@@ -3,7 +3,8 @@
 - `devices`, `catalog`, `pythons`: what this machine has to train on, and with
 - `start`: `run`, `again`, `resume` and `attach`
 - `control`: `stop`, `pause` and `save` a run
-- `runs`: list runs, show or rename one, try an expression on its log
+- `runs`: list runs, show or rename one
+- `curves`: `try` an expression on the log of a run, `reread` its curves
 - `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`
 - `export`, `remove`, `sweep`, `desktop`: a command each
 - `common`: find the run that a command names, read the devices

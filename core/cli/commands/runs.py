@@ -12,7 +12,6 @@ from core.catalog.strategies import strategy_of
 from core.cli.commands.common import find
 from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
 from core.language import tr, tr_plural, tr_stored
-from core.metrics import expression_trial
 from core.runs import index, rename
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
@@ -175,26 +174,3 @@ def _training(spec: RunSpec) -> str:
         command=command,
         folder=spec.working_dir,
     )
-
-
-def add_expression(parser: ArgumentParser) -> None:
-    """Add the argument of `try`."""
-    parser.add_argument(
-        "expression",
-        metavar="REGEX",
-        help=tr("a regular expression with a named group for each metric: (?P<loss>\\S+)"),
-    )
-
-
-def try_expression(options: Namespace) -> int:
-    """Show what an expression for `run --expression` would read from the end of a run's log."""
-    run = find(options)
-    result = expression_trial.try_expression(options.expression, run.dir)
-    if options.json:
-        say_json({
-            "run": run.id, "lines": result.lines, "matched": result.matched, "problem": result.problem,
-            "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in result.readings],
-        })  # fmt: skip
-    else:
-        say(expression_trial.describe_result(result), lines=True)
-    return 0

@@ -1,0 +1,425 @@
+"""Read the measurements of a script's run anew, from its log and its files, with the readers of today.
+
+The event file of the measurements is replaced as a whole, once the new one is complete. Everything else that is known
+of the run stays as it is.
+
+Times. A log has no times, so a value that was recorded before keeps its time; a value from a file has the file's; for
+the others the run's notes say when its log grew. What is left lies between its neighbours.
+
+Files. Newer runs have noted which files they read. For others, the files in the folder of the run are read, and those
+of the working folder that were written while the run went on and hold values that the run had recorded. A curve of
+a file that is gone stays as it was recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+import stat
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.catalog.strategies import strategy_of
+from core.errors import RunError
+from core.language import tr
+from core.metrics.common.merge import NO_NAMES, MergedReading
+from core.metrics.event_writer import MetricEventWriter
+from core.metrics.files.finder import MetricFileFinder
+from core.metrics.log_times import LOG_READ, LogTimes, log_notes, metric_files
+from core.metrics.rank_reader import RankReader
+from core.runs import lock
+from core.runs.run import Run
+from core.runs.states import state_info
+from core.schema.events import Tail
+from core.schema.files import not_written, open_to_read, write_whole
+from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, log_of_rank, metrics_file
+from core.series.run_series import RunSeries
+from core.text import first_names, join_names
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from core.schema.events import Event
+    from core.schema.spec import RunSpec
+    from core.series.series import Series
+
+REREAD = "reread"
+"""The kind of the event that says how the times of a run's values are known."""
+REPLACED = frozenset({"metrics", "anew", "progress", "notice", REREAD})
+"""The kinds of events that reading anew replaces."""
+SEARCH_S = 5.0
+"""Seconds to search for the files of a run that has not noted them."""
+SLACK_S = 2.0
+"""Seconds after the end of a run at which a file may still count as written by it."""
+SAMPLE = 200
+"""Values of a curve that are looked for elsewhere, to find out where they came from."""
+MOSTLY = 0.8
+"""The share of these values that must be found."""
+RANKED = re.compile(r"@\d+$")
+"""The end of the name of a metric of a rank above 0."""
+TIME = '{"t":'
+NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What reading a run anew has changed."""
+
+    before: Mapping[str, int]
+    """The number of values by metric, as recorded before."""
+    after: Mapping[str, int]
+    kept: tuple[str, ...]
+    """Metrics that stay as they were recorded, because the file they come from cannot be read any more."""
+    times: Times
+    troubles: tuple[str, ...]
+    """Sentences on what could not be read."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Times:
+    """How many values have which kind of time."""
+
+    recorded: int = 0
+    """The time that was recorded before, for this value or another of its step."""
+    sources: int = 0
+    """The time in the file, or when the log grew."""
+    interpolated: int = 0
+    """Between the times of the values before and after it."""
+    spread: int = 0
+    """Nothing is known: spread evenly over the time of the run."""
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts by name."""
+        return {name: getattr(self, name) for name in ("recorded", "sources", "interpolated", "spread")}
+
+
+def reread(run_dir: Path) -> Result:
+    """Read the measurements of a script's run anew and replace the recorded ones.
+
+    Raises `ValueError` with a sentence if that is not possible for this run, `RunError` if the new measurements cannot
+    be written; the recorded ones are unchanged then.
+    """
+    run = Run.attach(run_dir)
+    spec = run.spec()
+    _check(run, spec)
+    with lock.held(run_dir):
+        run.catch_up()
+        old = Recording.read(run_dir)
+        began, ended = _training_time(run)
+        reader = _Rereader(run_dir, spec, old, began, ended)
+        lines = reader.lines()
+        path = run_dir / EVENTS / COLLECTOR_EVENTS
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+            write_whole(path, "".join(f"{line}\n" for line in lines))
+            if mode is not None:
+                path.chmod(mode)
+        except OSError as error:
+            raise RunError(
+                not_written(
+                    path, error, if_full=tr("Free some space. The recorded curves are unchanged."),
+                    otherwise=tr("Check the permissions of its folder. The recorded curves are unchanged."),
+                )
+            ) from error  # fmt: skip
+    new = Recording.read(run_dir)
+    return Result(
+        before=old.counts, after=new.counts, kept=reader.kept, times=reader.times, troubles=tuple(reader.troubles)
+    )
+
+
+def _check(run: Run, spec: RunSpec) -> None:
+    """Raise `ValueError` if the run cannot be read anew."""
+    if spec.script is None:
+        raise ValueError(
+            tr(
+                "Run {id} trains a recipe, which reports its measurements itself: there is nothing to read anew.",
+                id=run.id,
+            )
+        )
+    if run.owner:
+        raise ValueError(tr("Run {id} belongs to {owner}, who alone can read it anew.", id=run.id, owner=run.owner))
+    run.catch_up()
+    if not state_info(run.facts.state).over:
+        raise ValueError(tr("Run {id} is not over. Its curves can be read anew when it has ended.", id=run.id))
+    if not log_of_rank(run.dir, 0).exists():
+        raise ValueError(tr("Run {id} has no log, so its curves cannot be read anew.", id=run.id))
+
+
+def _training_time(run: Run) -> tuple[float, float]:
+    """Return when the script of a run that is over began and ended, in unix seconds."""
+    times = {state.value: time for time, state in run.facts.history}
+    first = run.facts.history[0][0] if run.facts.history else 0.0
+    began = times.get("running", first)
+    ended = times.get("releasing", run.facts.ended or run.facts.latest or began)
+    return began, max(began, ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The measurements of a run as they are recorded."""
+
+    events: Sequence[Event]
+    metrics: Mapping[str, Series]
+    by_epoch: Collection[str]
+
+    @classmethod
+    def read(cls, run_dir: Path) -> Recording:
+        """Read them."""
+        events = Tail(run_dir / EVENTS / COLLECTOR_EVENTS).read()
+        series = RunSeries()
+        series.fold(events)
+        return cls(events, series.metrics, series.by_epoch)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of values by metric."""
+        return {name: len(series) for name, series in sorted(self.metrics.items()) if len(series)}
+
+
+class _Rereader:
+    """Reads one run anew."""
+
+    def __init__(self, run_dir: Path, spec: RunSpec, old: Recording, began: float, ended: float) -> None:
+        self.kept: tuple[str, ...] = ()
+        self.times = Times()
+        self.troubles: list[str] = []
+        self._run_dir, self._spec, self._old = run_dir, spec, old
+        self._began, self._ended = began, ended
+        self._knows_files = any(event["kind"] == LOG_READ for event in old.events)
+        self._files_complete = self._knows_files
+
+    def lines(self) -> list[str]:
+        """Return the new lines of the event file."""
+        ranks = len(self._spec.devices) if strategy_of(self._spec).processes == "per_device" else 1
+        readers = [self._reader(rank) for rank in range(ranks)]
+        new = [list(self._measured(rank, reader)) for rank, reader in enumerate(readers)]
+        self.troubles += dict.fromkeys(sentence for reader in readers for sentence in reader.troubles())
+        self.kept = tuple(self._lost_curves(new))
+        lines = _Lines()
+        for event in self._old.events:
+            if event["kind"] not in REPLACED:
+                lines.add(event)
+        for rank, readings in enumerate(new):
+            suffix = f"@{rank}" if rank else ""
+            without = [_without(reading, self.kept, suffix) for reading in readings]
+            MetricEventWriter(rank, lines).write(
+                [reading for reading in without if reading.values], since=self._began, until=self._ended
+            )
+        for name in self.kept:
+            kept = _readings(name, self._old.metrics[name], counts_epochs=name in self._old.by_epoch)
+            MetricEventWriter(0, lines).write(kept, since=self._began, until=self._ended)
+        end = max(self._ended, lines.latest)
+        if readers[0].progress is not None:
+            done, total, unit = readers[0].progress
+            lines.add({"t": end, "kind": "progress", "done": done, "total": total, "unit": unit})
+        for text in self.troubles:
+            lines.add({"t": end, "kind": "notice", "text": text})
+        lines.add({"t": end, "kind": REREAD, "times": self.times.to_json(), "kept": list(self.kept)})
+        return lines.lines
+
+    # -- read ------------------------------------------------------------------------------------
+
+    def _reader(self, rank: int) -> RankReader:
+        notes = log_notes(self._old.events, rank)
+        reader = RankReader(self._run_dir, self._spec, rank, None, LogTimes(notes, self._began))
+        if rank == 0:
+            for path, begin in self._files():
+                reader.add_file(path, begin)
+        return reader
+
+    def _files(self) -> Iterator[tuple[Path, int]]:
+        """Yield the files that the run wrote, and where they begin."""
+        if not self._knows_files:
+            yield from self._found_files()
+            return
+        for name, begin in metric_files(self._old.events):
+            path = Path(name)
+            try:
+                found = path.stat()
+            except OSError:
+                found = None
+            if found is None or found.st_size < begin or found.st_mtime > self._ended + SLACK_S:
+                self._files_complete = False
+                self._note_file(path, gone=found is None)
+            else:
+                yield path, begin
+
+    def _note_file(self, path: Path, *, gone: bool) -> None:
+        self.troubles.append(
+            tr("{path} is gone, so its curves stay as they were recorded.", path=path)
+            if gone
+            else tr("{path} was changed after the run, so its curves stay as they were recorded.", path=path)
+        )
+
+    def _found_files(self) -> Iterator[tuple[Path, int]]:
+        """Yield the files that a run without notes probably wrote."""
+        finder = MetricFileFinder(
+            [self._run_dir, Path(self._spec.working_dir)],
+            since=self._began,
+            without=[self._run_dir / EVENTS, self._run_dir / CONTROL, metrics_file(self._run_dir, 0)],
+            is_ours=lambda _, state: state.st_mtime <= self._ended + SLACK_S,
+        )
+        values = {f"{value:.7g}" for series in self._old.metrics.values() for value in series.values.tolist()}
+        unknown: list[str] = []
+        for path in finder.search_all(SEARCH_S):
+            if path.is_relative_to(self._run_dir) or self._holds(path, values):
+                yield path, 0
+            else:
+                unknown.append(str(path))
+        if unknown:
+            names = join_names(first_names(unknown))
+            self.troubles.append(
+                tr("Not read, since it is not known whether this run wrote them: {names}.", names=names)
+            )
+
+    def _holds(self, path: Path, values: set[str]) -> bool:
+        """Return whether the first and most other values in a file are among those that the run recorded."""
+        trial = RankReader(self._run_dir, self._spec, 1 << 20, None)  # a rank without a log
+        trial.add_file(path, 0)
+        found = [f"{value:.7g}" for each in trial.read(last=True) for value in each.values.values()][:SAMPLE]
+        return bool(found) and found[0] in values and sum(value in values for value in found) >= MOSTLY * len(found)
+
+    # -- times -----------------------------------------------------------------------------------
+
+    def _measured(self, rank: int, reader: RankReader) -> Iterator[MergedReading]:
+        """Yield the readings of a rank with their times, without those that others have replaced."""
+        suffix = f"@{rank}" if rank else ""
+        known = {
+            name.removesuffix(suffix): _points(series)
+            for name, series in self._old.metrics.items()
+            if name.endswith(suffix) and (rank or not RANKED.search(name))
+        }
+        steps = {step: time for points in known.values() for step, (_, time) in points.items()}
+        taken: list[MergedReading] = []
+        for merged in reader.read_sources(last=True):
+            taken += merged
+        yield from self._with_all_times([(each, self._time(each, known, steps)) for each in _current(taken)])
+
+    def _time(
+        self, reading: MergedReading, known: Mapping[str, Mapping[int, tuple[float, float]]], steps: Mapping[int, float]
+    ) -> float | None:
+        assert reading.step is not None
+        for name, value in reading.values.items():
+            found = known.get(name, {}).get(reading.step)
+            if found is not None and _same(found[0], value):
+                self.times.recorded += 1
+                return found[1]
+        if reading.time is not None:
+            self.times.sources += 1
+            return reading.time
+        time = steps.get(reading.step)
+        self.times.recorded += time is not None
+        return time
+
+    def _with_all_times(self, timed: Sequence[tuple[MergedReading, float | None]]) -> Iterator[MergedReading]:
+        """Yield the readings; those without a time get one between their neighbours."""
+        at, count = 0, len(timed)
+        before: float | None = None
+        while at < count:
+            reading, time = timed[at]
+            if time is not None:
+                yield replace(reading, time=time)
+                before, at = time, at + 1
+                continue
+            end = next((index for index in range(at, count) if timed[index][1] is not None), count)
+            after = timed[end][1] if end < count else None
+            first = self._began if before is None else before
+            last = max(first, self._ended if after is None else after)
+            if before is None and after is None:
+                self.times.spread += end - at
+            else:
+                self.times.interpolated += end - at
+            for number, (each, _) in enumerate(timed[at:end], start=1):
+                yield replace(each, time=first + (last - first) * number / (end - at + 1))
+            before, at = last if after is not None else before, end
+
+    # -- curves of files that are gone -----------------------------------------------------------
+
+    def _lost_curves(self, new: Sequence[Sequence[MergedReading]]) -> Iterator[str]:
+        """Yield the metrics whose recorded values are neither read now nor printed in a log: their file is gone."""
+        if self._files_complete:
+            return
+        values = {f"{value:.7g}" for readings in new for each in readings for value in each.values.values()}
+        missing: dict[str, set[str]] = {}
+        for name, series in self._old.metrics.items():
+            sample = {f"{value:.7g}" for value in series.values[:: max(1, len(series) // SAMPLE)].tolist()}
+            if sample and sum(value in values for value in sample) < MOSTLY * len(sample):
+                missing[name] = sample
+        printed = self._printed({value for sample in missing.values() for value in sample}) if missing else set()
+        for name, sample in sorted(missing.items()):
+            if sum(value in printed for value in sample) < MOSTLY * len(sample):
+                yield name
+
+    def _printed(self, wanted: set[str]) -> set[str]:
+        """Return which of these numbers occur in the logs, also as percentages."""
+        found: set[str] = set()
+        for rank in range(len(self._spec.devices)):
+            with contextlib.suppress(OSError), open_to_read(log_of_rank(self._run_dir, rank)) as file:
+                for match in (match for line in file for match in NUMBER.findall(line)):
+                    number = float(match)
+                    found |= wanted & {f"{number:.7g}", f"{number / 100:.7g}", f"{-number:.7g}"}
+        return found
+
+
+class _Lines:
+    """The lines of the new event file."""
+
+    def __init__(self) -> None:
+        self._timed: list[tuple[float, str]] = []
+
+    def add(self, event: Event) -> None:
+        """Add an event."""
+        self.write_json(json.dumps(event))
+
+    def write_json(self, line: str) -> None:
+        """Add a line, which begins with the time as all lines of `MetricEventWriter` do."""
+        self._timed.append((float(line[len(TIME) : line.index(",")]), line))
+
+    @property
+    def latest(self) -> float:
+        """The latest time of a line, in unix seconds; 0 if there is none."""
+        return max((time for time, _ in self._timed), default=0.0)
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines, ordered by time."""
+        return [line for _, line in sorted(self._timed, key=itemgetter(0))]
+
+
+def _points(series: Series) -> dict[int, tuple[float, float]]:
+    """Return value and time by step."""
+    columns = (series.steps.tolist(), series.values.tolist(), series.times.tolist())
+    return {int(step): (value, time) for step, value, time in zip(*columns, strict=True)}
+
+
+def _same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-7) or (math.isnan(one) and math.isnan(other))
+
+
+def _current(readings: Sequence[MergedReading]) -> list[MergedReading]:
+    """Return the readings without the values that a restart of their curve has made void."""
+    current: list[MergedReading] = []
+    void: frozenset[str] = NO_NAMES
+    for each in reversed(readings):
+        values = {name: value for name, value in each.values.items() if name not in void}
+        void |= each.restarts
+        if values:
+            current.append(replace(each, values=values, restarts=NO_NAMES))
+    return current[::-1]
+
+
+def _without(reading: MergedReading, names: Collection[str], suffix: str) -> MergedReading:
+    values = {name: value for name, value in reading.values.items() if name + suffix not in names}
+    return reading if len(values) == len(reading.values) else replace(reading, values=values)
+
+
+def _readings(name: str, series: Series, *, counts_epochs: bool) -> list[MergedReading]:
+    """Return a recorded curve as readings."""
+    return [
+        MergedReading(values={name: value}, step=step, time=time, counts_epochs=counts_epochs)
+        for step, (value, time) in _points(series).items()
+    ]
