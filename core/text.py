@@ -37,10 +37,12 @@ MAX_NAMES = 5
 """Names that a sentence lists; it counts the rest. A run can leave a thousand processes behind."""
 
 
-def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = "more") -> list[str]:
-    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`."""
+def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = "") -> list[str]:
+    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`. `more`: another word for it."""
     left = len(names) - limit
-    return [*names[:limit], f"{left} {more}"] if left > 0 else [*names]
+    if left <= 0:
+        return [*names]
+    return [*names[:limit], f"{left} {more}" if more else tr("{count} more", count=left)]
 
 
 def one_line(text: str, limit: int) -> str:

@@ -141,7 +141,9 @@ class _Progress:
             self.say(tr_stored(text))
         self._notices = len(facts.notices)
         not_released = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
-        for sentence in (facts.stopped_processes, facts.stalled, *facts.slowed.values(), facts.waiting, *not_released):
+        unticked = [use.sentence for use in facts.unticked_device_uses]
+        momentary = [facts.stopped_processes, facts.stalled, *facts.slowed.values(), facts.waiting]
+        for sentence in (*unticked, *momentary, *not_released):
             if sentence and sentence not in self._shown:
                 self._shown.add(sentence)
                 self.say(tr_stored(sentence))
@@ -189,7 +191,13 @@ class _Progress:
 
 def _progress_words(progress: RunProgress) -> str:
     """Return `step 340/1000`, without the unit if that is not known."""
-    if progress.unit == IN_EPOCH:
-        return f"{progress.done:g}/{progress.total:g} {IN_EPOCH}"
-    unit = progress.unit.removesuffix("s")
-    return f"{unit} {progress.done:g}/{progress.total:g}".strip()
+    sentence = PROGRESS.get(progress.unit, tr_noop("{done:g}/{total:g}"))
+    return tr(sentence, done=progress.done, total=progress.total)
+
+
+PROGRESS = {
+    "steps": tr_noop("step {done:g}/{total:g}"),
+    "epochs": tr_noop("epoch {done:g}/{total:g}"),
+    IN_EPOCH: tr_noop("{done:g}/{total:g} in this epoch"),
+}
+"""The progress of a script, by its unit."""

@@ -115,8 +115,11 @@ def outcome(run: Run, loss: float | None) -> str:
 def log_of(run: Run) -> str | None:
     """Return where the log of a failed run is, in a sentence; None if nothing was printed."""
     logs = ", ".join(str(path) for path in printed_logs(run.dir))
-    what = tr("The traceback and all output of the run are") if run.facts.traceback else tr("All output of the run is")
-    return tr("{what} in {logs}.", what=what, logs=logs) if logs else None
+    if not logs:
+        return None
+    if run.facts.traceback:
+        return tr("The traceback and all output of the run are in {logs}.", logs=logs)
+    return tr("All output of the run is in {logs}.", logs=logs)
 
 
 def lost_remedy(run: Run) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.config.validation import batch_divisor
+from core.language import tr
 
 if TYPE_CHECKING:
     from core.schema.spec import RunSpec
@@ -26,7 +27,7 @@ def smaller_batch(spec: RunSpec) -> tuple[RunSpec, str] | None:
         half = spec.training.batch_size // 2 // divisor * divisor
         if not half:
             return None
-        return replace(spec, training=replace(spec.training, batch_size=half)), f"batch {half}"
+        return replace(spec, training=replace(spec.training, batch_size=half)), tr("batch {size}", size=half)
     arguments = list(spec.script.arguments)
     for number, argument in enumerate(arguments):
         option = OPTION.fullmatch(argument)

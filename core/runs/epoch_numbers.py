@@ -102,11 +102,12 @@ class EpochNumbers:
             lines += self.finish()  # the next epoch has begun
             end = -(-at // per_epoch) * per_epoch
             part = losses[used : used + end - at + 1]
-            self._sum += _sum(part)
-            self._count += len(part)
+            total, count = _sum(part)
+            self._sum += total
+            self._count += count
             used, at = used + len(part), at + len(part)
             if at > end:
-                whole = self._count == per_epoch  # else some were measured before the run was resumed
+                whole = self._count == per_epoch  # else some are missing, or were measured before a resume
                 mean = self._sum / per_epoch if whole else None
                 self._open = EpochLine(_time_of(event, used, len(losses)), end // per_epoch, end, mean)
                 self._sum, self._count = 0.0, 0
@@ -125,11 +126,13 @@ class EpochNumbers:
         return [*self.finish(), EpochLine(event["t"], epoch, step, values=last)]
 
 
-def _sum(losses: Sequence[float | None]) -> float:
+def _sum(losses: Sequence[float | None]) -> tuple[float, int]:
+    """Return the sum and the number of the losses that are known."""
     try:
-        return sum(losses)  # type: ignore[arg-type]  # mostly all are numbers
+        return sum(losses), len(losses)  # type: ignore[arg-type]  # almost always all are numbers
     except TypeError:
-        return sum(loss for loss in losses if loss is not None)
+        known = [loss for loss in losses if loss is not None]
+        return sum(known), len(known)
 
 
 def _time_of(event: Event, used: int, count: int) -> float:

@@ -250,6 +250,11 @@ def _state(facts: RunFacts, event: Event) -> RunFacts:
     )  # fmt: skip
 
 
+def without_present(facts: RunFacts) -> RunFacts:
+    """Return the facts of a run that is over without those that hold only while it is supervised."""
+    return replace(facts, phase=None, asked="", waiting=None, stalled=None, slowed={}, stopped_processes=None)
+
+
 def _supervisor(facts: RunFacts, event: Event) -> RunFacts:
     if facts.supervisor is not None or state_info(facts.state).over:
         facts = _resumed(facts)
@@ -264,9 +269,9 @@ def _resumed(facts: RunFacts) -> RunFacts:
     if not state_info(facts.state).over:
         history = (*history, (facts.latest, RunState.LOST))
     return replace(
-        facts, state=history[-1][1], history=history, workers={}, plan=None, phase=None,
-        earlier_plan=facts.plan or facts.earlier_plan, slowed={}, stop_steps=(), error=None, traceback=None,
-        notices=_ended_sentence(facts.ended_before_resume), unticked_device_uses=(), asked="", waiting=None,
+        without_present(facts), state=history[-1][1], history=history, workers={}, plan=None,
+        earlier_plan=facts.plan or facts.earlier_plan, stop_steps=(), error=None, traceback=None,
+        notices=_ended_sentence(facts.ended_before_resume), unticked_device_uses=(),
         releases={}, ended_processes=facts.ended_before_resume, ended_before_resume=(),
     )  # fmt: skip
 

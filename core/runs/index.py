@@ -15,7 +15,7 @@ from core.language import tr
 from core.runs.facts import Plan, RunFacts, fold
 from core.runs.ownership import owner_of_run
 from core.runs.run import Run, mark
-from core.runs.run_loss import RECENT, ValidationReader, recent_mean, run_loss
+from core.runs.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
 from core.runs.states import RunState, state_info
 from core.schema.events import parse
 from core.schema.files import is_regular, open_to_read, read_json
@@ -258,11 +258,13 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     found: list[float | None] = []
     most, last = sys.maxsize, None
     for line in reversed(lines):
-        event = parse(line) if b'"loss":[' in line or b'"rewind"' in line else None
+        event = parse(line) if any(part in line for part in (b'"loss":[', b'"rewind"', b'"anew"')) else None
+        if event is not None and event["kind"] == "anew" and LOSS in event["metrics"]:
+            break  # a better source was found, and gave the losses from the start
         if event is not None and event["kind"] == "rewind":
             most = min(most, event["step"])  # what was measured after it is void
-        elif event is not None and event["kind"] == "metrics" and "loss" in event["values"] and event["first"] <= most:
-            losses = event["values"]["loss"][: most - event["first"] + 1]
+        elif event is not None and event["kind"] == "metrics" and LOSS in event["values"] and event["first"] <= most:
+            losses = event["values"][LOSS][: most - event["first"] + 1]
             found[:0] = losses
             last = event["first"] + len(losses) - 1 if last is None else last
             most = min(most, event["first"] - 1)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
 from core.runs import directory, lock, stopped
-from core.runs.facts import RunFacts, fold
+from core.runs.facts import RunFacts, fold, without_present
 from core.runs.ownership import owner_of_run
 from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
@@ -291,7 +291,7 @@ class Run:
     def _lost(self) -> RunFacts:
         ended = self.facts.latest or time.time()
         return replace(
-            self.facts, state=RunState.LOST, error=self._how_lost(),
+            without_present(self.facts), state=RunState.LOST, error=self._how_lost(),
             history=(*self.facts.history, (ended, RunState.LOST)),
         )  # fmt: skip
 

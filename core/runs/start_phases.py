@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 SENTENCES = {
     "devices": tr_noop("checking the devices {seconds}"),
     "processes": tr_noop("starting {count} processes {seconds}"),
-    "process": tr_noop("starting Python {seconds}"),
     "framework": tr_noop("loading {framework} {seconds}"),
     "download": tr_noop("waiting for downloads {seconds}"),
     "recipe": tr_noop("loading the recipe {seconds}"),
@@ -24,7 +23,12 @@ SENTENCES = {
     "compile": tr_noop("compiling {seconds}"),
     "step": tr_noop("first step {seconds}"),
 }
-"""By phase; see `core.worker.context.Context.enter_phase`. The first three are known from the supervisor."""
+"""By phase; see `core.worker.context.Context.enter_phase`. The first two are known from the supervisor."""
+ALONE = {
+    "processes": tr_noop("starting Python {seconds}"),
+    "join": tr_noop("waiting for the other processes {seconds}"),
+}
+"""Those of a run with one process, or with one that is known so far."""
 SHOWN_AFTER_S = 1.0
 """A phase that has lasted fewer seconds is shown without a number."""
 
@@ -40,7 +44,8 @@ def start_words(facts: RunFacts, framework: str, now: float) -> str:
     name, since = found
     seconds = tr("{seconds} s", seconds=int(now - since)) if now - since >= SHOWN_AFTER_S else ""
     count = sum(worker.role != "fetch" for worker in facts.workers.values())
-    return tr(SENTENCES[name], framework=framework, count=count, seconds=seconds).rstrip()
+    sentence = ALONE.get(name, SENTENCES[name]) if count <= 1 else SENTENCES[name]
+    return tr(sentence, framework=framework, count=count, seconds=seconds).rstrip()
 
 
 def _phase(facts: RunFacts) -> tuple[str, float] | None:
@@ -54,4 +59,4 @@ def _phase(facts: RunFacts) -> tuple[str, float] | None:
     since = facts.history[-1][0]
     if not facts.workers:
         return "devices", since
-    return "process" if len(facts.workers) == 1 else "processes", since
+    return "processes", since

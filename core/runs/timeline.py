@@ -283,7 +283,9 @@ class Timeline:
         else:
             device = str(event["device"])
             label, lasted = self._labels.get(device, device), _seconds(float(event["seconds"]))
-            over = tr("{device} is not slowed down any more. It was for {seconds}.", device=label, seconds=lasted)
+            over = tr(
+                "{device} is no longer slowed down. It was slowed down for {seconds}.", device=label, seconds=lasted
+            )
             self._add(event["t"], over)
 
     def _request(self, event: Event) -> None:
@@ -299,7 +301,7 @@ class Timeline:
         self._add(event["t"], " ".join([done, *grace]))
 
     def _ended(self, event: Event) -> None:
-        names = [f"{each.get('name') or 'a process'} (pid {int(each['pid'])})" for each in event["processes"]]
+        names = [_process(each.get("name"), int(each["pid"])) for each in event["processes"]]
         processes = join_names(first_names(names))
         self._add(event["t"], tr("Left over and ended: {processes}.", processes=processes), "warn")
 
@@ -380,6 +382,10 @@ def _devices(labels: Sequence[str]) -> str:
     if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
         return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()
     return join_names(first_names(labels, limit=2 * MAX_NAMES)) or tr("no device")
+
+
+def _process(name: object, pid: int) -> str:
+    return tr("{name} (pid {pid})", name=name, pid=pid) if name else f"pid {pid}"
 
 
 def _seconds(value_s: float) -> str:

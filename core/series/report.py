@@ -73,6 +73,7 @@ def document(run: Run) -> Json:
         "slowed": dict(facts.slowed),
         "stopped_processes": facts.stopped_processes,
         "notices": list(facts.notices),
+        "unticked_device_uses": [use.to_event() for use in facts.unticked_device_uses],
         "software": asdict(facts.software) if facts.software else None,
         "source": asdict(facts.source) if facts.source else None,
     }
@@ -163,7 +164,8 @@ def write_csv(run_series: RunSeries, file: TextIO) -> None:
 
 
 RUN_COLUMNS = (
-    "run", "name", "state", "owner", "started", "seconds", "step", "loss", "framework", "strategy", "workload",
+    "run", "name", "state", "owner", "started", "seconds", "step", "loss", "mean_loss",
+    "best_validation_loss", "framework", "strategy", "workload",
     "devices", "epochs", "batch_size", "learning_rate", "error",
 )  # fmt: skip
 
@@ -184,7 +186,8 @@ def _run_row(summary: RunSummary) -> Json:
         "run": summary.dir.name, "name": summary.name, "state": summary.state.value, "owner": summary.owner,
         "started": datetime.fromtimestamp(started, UTC).astimezone().isoformat(timespec="seconds") if started else None,
         "seconds": round(summary.ended - started, 1) if started and summary.ended else None,
-        "step": summary.step, "loss": summary.last_loss, "error": summary.error,
+        "step": summary.step, "loss": summary.last_loss, "mean_loss": summary.mean_loss, "error": summary.error,
+        "best_validation_loss": summary.best_validation[1] if summary.best_validation else None,
     }  # fmt: skip
     try:
         spec = read_spec(summary.dir)

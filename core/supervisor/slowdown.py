@@ -63,6 +63,8 @@ class SlowdownWatch:
         return [each for each in found if each is not None]
 
     def _follow(self, device: Device, sample: Sample, now: float) -> Slowdown | None:
+        if sample.lost:
+            return None  # it is not known whether the slowdown goes on
         episode = self._episodes.get(device.id)
         if sample.slowdowns:
             if episode is None:

@@ -37,7 +37,7 @@ def test_install_and_remove_say_what_they_do_and_can_be_repeated(data, capsys):
     assert __main__.main(["desktop", "install"]) == 0
     entry = data / "applications" / "trainyard.desktop"
     icon = data / "icons" / "hicolor" / "scalable" / "apps" / "trainyard.svg"
-    assert capsys.readouterr().out == f"Wrote {entry}\nWrote {icon}\nTrainyard is in the menu of programs.\n"
+    assert capsys.readouterr().out == f"Wrote {icon}\nWrote {entry}\nTrainyard is in the menu of programs.\n"
     assert started(entry.read_text()) == list(own_command())
     assert icon.read_bytes() == desktop.ICON.read_bytes()
     assert __main__.main(["desktop", "install"]) == 0

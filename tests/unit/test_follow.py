@@ -9,7 +9,7 @@ import pytest
 
 from core.cli import follow as following
 from core.cli.follow import LINE_EVERY_S, follow
-from core.runs.facts import RunFacts
+from core.runs.facts import RunFacts, RunProgress, UntickedDeviceUse
 from core.runs.states import RunState
 from tests.support.running import make_spec
 
@@ -102,3 +102,17 @@ def test_piped_output_gets_one_line_per_interval(monkeypatch: pytest.MonkeyPatch
 
 def test_last_loss_is_returned_without_output() -> None:
     assert follow(Training(1), None) == 1.0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("unit", "line"),
+    [("steps", "step 3/8"), ("epochs", "epoch 3/8"), ("in this epoch", "3/8 in this epoch"), ("", "3/8")],
+)
+def test_use_of_an_unticked_device_and_the_progress_of_a_script_are_shown(unit: str, line: str) -> None:
+    out, run = io.StringIO(), Training(3)
+    use = UntickedDeviceUse(device_id="GPU-1", pids=(7,), sentence="Process 7 of this run is on GPU 1.")
+    progress = RunProgress(done=3.0, total=8.0, unit=unit)
+    run.facts = RunFacts(state=RunState.RUNNING, unticked_device_uses=(use,), progress=progress)
+    follow(run, out)  # type: ignore[arg-type]
+    assert out.getvalue().splitlines().count(use.sentence) == 1
+    assert f"running · {line} · loss 1" in out.getvalue().splitlines()

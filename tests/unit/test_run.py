@@ -87,6 +87,21 @@ def test_lost_run_names_its_remaining_processes(lost_run: Path, monkeypatch: pyt
     assert str(read(lost_run).facts.error) == str(run.facts.error)
 
 
+def test_lost_run_no_longer_stalls_and_no_device_of_it_is_slowed_down(lost_run: Path) -> None:
+    for event in (
+        {"t": 2.0, "kind": "state", "state": "starting"},
+        {"t": 3.0, "kind": "device", "id": "GPU-1", "label": "GPU 1"},
+        {"t": 4.0, "kind": "state", "state": "running"},
+        {"t": 5.0, "kind": "stall", "text": "No step has been reported, but all processes are running."},
+        {"t": 6.0, "kind": "slowed", "device": "GPU-1", "text": "GPU 1 is slowed down: 90 °C."},
+        {"t": 7.0, "kind": "request", "asked": "pause"},
+    ):
+        write(lost_run, event)
+    facts = read(lost_run).facts
+    assert facts.state is RunState.LOST
+    assert (facts.stalled, facts.slowed, facts.asked, facts.phase) == (None, {}, "", None)
+
+
 def test_listing_runs_does_not_search_for_processes(lost_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(_: str) -> list[ProcessId]:
         raise AssertionError

@@ -89,6 +89,15 @@ def test_what_a_resume_made_void_does_not_count(tmp_path: Path) -> None:
     assert listed == drawn == RunLoss(value=0.4, is_validation=True, step=20)
 
 
+def test_losses_before_a_better_source_was_found_do_not_count(tmp_path: Path) -> None:
+    restart: dict[str, object] = {"t": 3.0, "kind": "anew", "metrics": ["loss"]}
+    events = [metrics(2.0, 1, loss=[9.0] * 4), restart, metrics(4.0, 3, loss=[2.0, 2.0])]
+    listed, drawn = shown(written(tmp_path / "printed", *events))
+    assert listed == drawn == RunLoss(value=2.0, is_validation=False)
+    listed, drawn = shown(written(tmp_path / "none-yet", *events[:2]))
+    assert listed is drawn is None
+
+
 def test_reader_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK_BYTES", 2000)
     path, reader = tmp_path / "worker-0.jsonl", ValidationReader(foreign=False)

@@ -107,6 +107,16 @@ def test_several_epochs_in_one_report_have_a_line_each_at_their_time():
     assert epochs == [(9.0, "Epoch 1: loss 1"), (19.0, "Epoch 2: loss nan"), (29.0, "Epoch 3: loss nan")]
 
 
+def test_epoch_with_a_step_whose_loss_is_not_known_has_no_mean():
+    timeline = Timeline(None, "PyTorch")
+    timeline.fold([
+        {"t": 1.0, "kind": "plan", "epochs": 2, "steps_per_epoch": 4, "samples_per_epoch": 4},
+        {"t": 9.0, "kind": "metrics", "since": 2.0, "first": 1, "values": {"loss": [1.0, None, 1.0, 1.0] + [2.0] * 4}},
+        {"t": 10.0, "kind": "done", "rank": 0},
+    ])  # fmt: skip
+    assert [each.text for each in timeline.entries if each.is_epoch] == ["Epoch 1", "Epoch 2: loss 2"]
+
+
 def test_resumed_epoch_has_no_mean_of_steps_that_are_void():
     lost = [*start(), losses(1, *[1.0] * 8, at=9), *start(resumed=True), losses(6, *[0.5] * 5, at=9)]
     found = texts([*lost, validation(10, at=11, val_loss=0.4)])
@@ -136,7 +146,7 @@ def test_slow_device_has_its_beginning_and_its_end():
     hot = {"t": BEGAN + 9, "kind": "slowed", "device": "GPU-1", "text": "GPU 1 is slowed down: 91 °C."}
     over = {"t": BEGAN + 99, "kind": "slowed", "device": "GPU-1", "text": "", "seconds": 90.0}
     events = [*start(), hot, over]
-    assert texts(events)[-2:] == [hot["text"], "GPU 1 is not slowed down any more. It was for 90 s."]
+    assert texts(events)[-2:] == [hot["text"], "GPU 1 is no longer slowed down. It was slowed down for 90 s."]
     facts = fold(RunFacts(), events[:-1])
     assert facts.slowed == {"GPU-1": hot["text"]}
     assert fold(facts, [over]).slowed == {}
@@ -194,6 +204,7 @@ def test_start_words_name_the_phase_and_its_seconds():
 
     events = start()
     assert words(*events[:2], after=0.4) == "checking the devices"
+    assert words(*events[:5], after=3) == "starting Python 3 s"
     assert words(*events[:6], after=3) == "starting 2 processes 3 s"
     assert words(*events[:7], after=3.5) == "loading PyTorch 3 s"
     by_name = {

@@ -40,7 +40,8 @@ def desktop(options: Namespace) -> int:
             tr("This system has no desktop entries; Linux desktops have them. Start the window: trainyard")
         )
     folder = data_folder()
-    files = {entry_file(folder): entry(own_command()), icon_file(folder): ICON.read_text(encoding="utf-8")}
+    # The icon first: an entry that is there is whole.
+    files = {icon_file(folder): ICON.read_text(encoding="utf-8"), entry_file(folder): entry(own_command())}
     if options.what == "install":
         changed = [path for path, text in files.items() if _write(path, text)]
     else:

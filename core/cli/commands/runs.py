@@ -130,7 +130,7 @@ def show(options: Namespace) -> int:
         facts.stopped_processes,
         facts.stalled,
         *facts.slowed.values(),
-        *facts.notices,
+        *facts.warnings,
         log,
         lost_remedy(run),
     ):
