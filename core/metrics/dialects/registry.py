@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.metrics.dialects import at_step, bars, dictionary, pairs
+from core.metrics.dialects import at_step, bars, dictionary, key_values, pairs, tables
 from core.metrics.dialects.syntax import step_position
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
 
 
-BARS, PAIRS = "bars", "pairs"
+BARS, PAIRS, TABLES = "bars", "pairs", "tables"
 """The names of the dialects whose readings `text.log` places in the training in their own ways."""
 
 
@@ -65,6 +65,8 @@ class Statement(NamedTuple):
 
 
 NOTHING = Statement()
+TABLE = Statement(dialect=TABLES)
+"""What the header of a table says, or the first line of a block of keys and values."""
 
 
 def statement_of(text: str) -> Statement:
@@ -73,6 +75,8 @@ def statement_of(text: str) -> Statement:
     This must depend on the line's numbers only as described in `text.shapes`: lines of one shape say the
     same, except for the numbers.
     """
+    if _begins_table(text):
+        return TABLE
     found = read(text)
     if found is None:
         return Statement(heading=True) if pairs.announces_validation(text) else NOTHING
@@ -85,3 +89,9 @@ def statement_of(text: str) -> Statement:
         return Statement(reading=reading, dialect=dialect.name)
     epochs = step_position(text).epochs
     return Statement(reading=reading, dialect=PAIRS, epochs=epochs, over=OVER.search(text) is not None)
+
+
+def _begins_table(text: str) -> bool:
+    if text.startswith("|") and key_values.begins(text):
+        return True
+    return tables.columns_of(text) is not None

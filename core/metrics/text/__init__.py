@@ -3,6 +3,7 @@
 - `log`: from the bytes of a log to readings
 - `printed_lines`, `line_filter`: the lines that a terminal shows, and those that can contain a metric
 - `shapes`: parse lines that repeat with other numbers only once
+- `open_table`: the rows of a table, whose header or first line came before
 - `position`: where in the training a reading belongs
 - `progress_bars`: each value of a redrawn bar once
 - `expression`, `matching`: the user's own regular expression, matched in a process of its own

@@ -23,7 +23,7 @@ WORDS = (
     b"auc", b"auroc", b"f1", b"iou", b"bleu", b"rouge", b"reward", b"grad", b"lr:", b"lr=", b"lr ", b"lr_", b'lr"',
     b"lr'", b"lr-", b"learning", b"psnr", b"ssim", b"nll", b"elbo", b"dice", b"fid:", b"fid=", b"wer:", b"wer=",
     b"cer:", b"cer=", b"map5", b"map:", b"map=", b"map@", b"bpb", b"bpc", b"precision", b"recall", b"score",
-    b"entropy", b"iter", b"test", b"valid", b"eval",
+    b"entropy", b"iter", b"test", b"valid", b"eval", b"train", b"learn:", b"rollout/", b"time/ ", b"ndcg",
 )  # fmt: skip
 """A line without one of these contains nothing that the dialects read."""
 RARE_PARTS = {
@@ -82,13 +82,13 @@ def _lower(four: bytes) -> npt.NDArray[np.uint32]:
     return (np.frombuffer(four, np.uint8) | LOWER).view(np.uint32)
 
 
-def lines_with(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each line in `data` that contains one of the words. The end excludes the newline.
+def lines_with(data: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each line that contains one of the words, from `start`. The end excludes the newline.
 
     Lines end only at newlines: all redraws of a progress bar are one line.
     """
-    passed = 0
-    for places, keys in _places(data):
+    passed = start
+    for places, keys in _places(data, start):
         number = bisect_left(places, passed)
         while number < len(places):
             at, words = places[number], WORDS_BY_KEY[keys[number]]
@@ -96,7 +96,7 @@ def lines_with(data: bytes) -> Iterator[tuple[int, int]]:
             near = data[max(0, at - BEFORE) : at + AFTER]
             if not _holds(near, words):
                 continue
-            begin = data.rfind(b"\n", 0, at) + 1
+            begin = max(data.rfind(b"\n", 0, at) + 1, start)
             end = data.find(b"\n", at)
             end = len(data) if end < 0 else end
             if b"\n" in near and not _holds(data[max(begin, at - BEFORE) : min(end, at + AFTER)], words):
@@ -115,10 +115,10 @@ def _holds(line: bytes, words: tuple[bytes, ...]) -> bool:
     return any(map(line.lower().__contains__, words))
 
 
-def _places(data: bytes) -> Iterator[tuple[list[int], list[int]]]:
+def _places(data: bytes, start: int) -> Iterator[tuple[list[int], list[int]]]:
     """Yield, for each window, the possible positions of words, in order, and their keys."""
     table = _tables().keys
-    for window in range(0, len(data), WINDOW):
+    for window in range(start, len(data), WINDOW):
         codes = np.frombuffer(data, np.uint8, count=min(WINDOW + 3, len(data) - window), offset=window)
         keys = _keys(codes)
         places = np.flatnonzero(table.take(keys))

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from core.language import tr
 from core.metrics.dialects import pairs
-from core.metrics.dialects.registry import BARS, PAIRS
+from core.metrics.dialects.registry import BARS, PAIRS, TABLES
 from core.metrics.text.expression import Matcher
+from core.metrics.text.open_table import OpenTable
 from core.metrics.text.position import PositionTracker
 from core.metrics.text.printed_lines import PrintedLines
 from core.metrics.text.progress_bars import ProgressBars
 from core.metrics.text.shapes import ShapeCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from core.metrics.common.reading import Reading
     from core.metrics.dialects.registry import Statement
@@ -41,6 +42,7 @@ class LogReader:
         self._matcher = Matcher(expression) if expression else None
         self._position = PositionTracker()
         self._bars = ProgressBars(self._position)
+        self._table = OpenTable()
         self._seen = self._found = 0  # lines for the expression, and those in which it found a number
         self._ended = self._validation_next = False
         self._estimated: int | None = None  # the last step with a training and a validation loss in one line
@@ -68,17 +70,18 @@ class LogReader:
         self._ended = True
         if self._matcher:
             self._matcher.close()
-        return [*readings, *self._new(self._bars.end())]
+        return [*readings, *self._new([*self._bars.end(), *self._table.end()])]
 
-    def _read(self, lines: list[PrintedLine]) -> list[Reading]:
+    def _read(self, lines: Iterable[PrintedLine]) -> list[Reading]:
         if self._matcher and not self._matcher.problem:
             return list(self._matched(self._matcher, lines))
         return [reading for line in lines for reading in self._new(self._line(line))]
 
-    def _matched(self, matcher: Matcher, lines: list[PrintedLine]) -> Iterator[Reading]:
+    def _matched(self, matcher: Matcher, lines: Iterable[PrintedLine]) -> Iterator[Reading]:
         """Yield what the user's expression finds; steps that restart with each epoch are made continuous."""
-        self._seen += len(lines)
-        for groups in matcher.match([line.text for line in lines]):
+        texts = [line.text for line in lines]
+        self._seen += len(texts)
+        for groups in matcher.match(texts):
             reading = matcher.expression.reading(groups) if groups else None
             if reading is not None:
                 self._found += 1
@@ -98,9 +101,23 @@ class LogReader:
         return reading.done is None and reading.epoch not in {None, self._place[3]}
 
     def _line(self, line: PrintedLine) -> list[Reading]:
+        if not self._table.is_open:
+            return self._untabled(line)
+        taken = self._table.take(line)
+        readings = [*self._bars.release(), *map(self._position.stepped, taken.readings)] if taken.readings else []
+        if not taken.is_row:
+            readings += self._untabled(line)
+        self._lines.all_of_them = self._table.is_open
+        return readings
+
+    def _untabled(self, line: PrintedLine) -> list[Reading]:
+        """Return what a line says that is no row of a table."""
         after_heading = self._validation_next
         statement = self._parse(line.text)
         self._validation_next = statement.heading
+        if statement.dialect == TABLES:
+            self._table.begin(line.text)
+            self._lines.all_of_them = self._table.is_open
         if statement.reading is None:
             return []
         if statement.dialect == BARS:

@@ -40,41 +40,50 @@ class PrintedLines:
 
     def __init__(self, *, all_of_them: bool = False) -> None:
         """`all_of_them`: also return the lines that cannot contain a metric, which are filtered out otherwise."""
-        self._all, self._rest = all_of_them, b""
+        self.all_of_them = all_of_them
+        """May be changed while lines are taken: it applies to the lines after the last one returned."""
+        self._rest = b""
 
-    def take(self, data: bytes) -> list[PrintedLine]:
-        """Return the lines completed by these bytes."""
+    def take(self, data: bytes) -> Iterator[PrintedLine]:
+        """Yield the lines completed by these bytes. Exhaust it before the next call."""
         data = self._rest + data
         # The last bytes may be the first half of "\r\n", or of a run of backspaces.
         decided = len(data.rstrip(b"\r\x08"))
         end = 1 + max(data.rfind(b"\n", 0, decided), data.rfind(b"\r", 0, decided), _run_end(data, decided))
         self._rest = _bounded(data[end:])
-        return list(self._lines(data[:end]))
+        return self._lines(data[:end])
 
-    def end(self) -> list[PrintedLine]:
-        """Return the incomplete last line, after all bytes have come."""
+    def end(self) -> Iterator[PrintedLine]:
+        """Yield the incomplete last line, after all bytes have come."""
         data, self._rest = self._rest, b""
-        return list(self._lines(data))
+        return self._lines(data)
 
     def _lines(self, data: bytes) -> Iterator[PrintedLine]:
-        for begin, end in _every_line(data) if self._all else lines_with(data):
-            line = data[begin:end]
-            if b"\r" in line or b"\x08" in line:
-                yield from self._drawn(line, ended=data[end : end + 1] == b"\n")
-            elif text := _text(line[:LIMIT]):
-                yield PrintedLine(text)
+        begin, size = 0, len(data)
+        while begin < size:
+            every = self.all_of_them
+            for at, end in _every_line(data, begin) if every else lines_with(data, begin):
+                line = data[at:end]
+                if b"\r" in line or b"\x08" in line:
+                    yield from self._drawn(line, ended=data[end : end + 1] == b"\n")
+                elif text := _text(line[:LIMIT]):
+                    yield PrintedLine(text)
+                if self.all_of_them != every:
+                    begin = end + 1
+                    break
+            else:
+                return
 
     def _drawn(self, line: bytes, *, ended: bool) -> Iterator[PrintedLine]:
         """Yield the texts drawn in the place of one line; the last one stays on the screen if a newline `ended` it."""
         body = line.rstrip(b"\r\x08")
         drawn = REDRAW.split(body)
         for at, part in enumerate(drawn, start=1):
-            if (self._all or holds(part)) and (text := _text(part[:LIMIT])):
+            if (self.all_of_them or holds(part)) and (text := _text(part[:LIMIT])):
                 yield PrintedLine(text=text, redrawn=at < len(drawn) or not (ended or body == line))
 
 
-def _every_line(data: bytes) -> Iterator[tuple[int, int]]:
-    begin = 0
+def _every_line(data: bytes, begin: int) -> Iterator[tuple[int, int]]:
     while begin < len(data):
         end = data.find(b"\n", begin)
         end = len(data) if end < 0 else end
