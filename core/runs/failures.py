@@ -1,33 +1,27 @@
-"""Say why a run failed: the cause in words, the devices, the place in the user's code, and the last lines.
+"""Say why a run failed: choose the cause by a table, and word its title and its sentence.
 
-The cause is found in what the run recorded: the sentence of its error, the traceback, its devices and their memory.
+The cause is found in what the run recorded (`core.runs.failure_evidence`).
 Window and command line use these words.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_stored
 from core.runs.facts import RunFacts
+from core.runs.failure_evidence import FailureEvidence, Place, evidence_of, last_lines, place_of, shorten
 from core.runs.states import RunState
-from core.text import join_names
 from core.units import BYTES_PER_GB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from core.schema.spec import RunSpec
 
-LAST_LINES = 3
-"""Lines of the traceback or of the log that belong to a failure."""
-MAX_LINE = 240
-"""Characters of such a line."""
 MAX_SENTENCE = 400
 MAX_TITLE = 90
 
@@ -52,20 +46,6 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A line of the user's code."""
-
-    file: str
-    line: int
-    function: str
-    """The empty string at the level of the file."""
-
-    def __str__(self) -> str:
-        where = tr("{file}, line {line}", file=PurePath(self.file).name, line=self.line)
-        return tr("{where}, in {function}()", where=where, function=self.function) if self.function else where
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why a run failed."""
 
@@ -77,7 +57,7 @@ class Failure:
     place: Place | None
     """Where in the user's code; None if it is not known."""
     lines: tuple[str, ...]
-    """The last lines of the traceback, else of the log: at most `LAST_LINES`."""
+    """The last lines of the traceback, else of the log."""
     rank: int
     """The worker that failed first; 0 if it is not known."""
 
@@ -91,15 +71,15 @@ def failure_of(
     """
     if facts.error is None or facts.state not in {RunState.FAILED, RunState.LOST}:
         return None
-    evidence = _evidence(facts, spec, facts.error, labels or {})
+    evidence = evidence_of(facts, spec, facts.error, labels or {})
     row = next(row for row in _ROWS if row.applies(evidence))
     title, sentence = row.words(evidence)
     return Failure(
         cause=row.cause,
-        title=_short(title, MAX_TITLE).rstrip("."),
-        sentence=_short(sentence, MAX_SENTENCE),
-        place=_place(facts.traceback or "", spec),
-        lines=_last_lines(facts.traceback) or _last_lines(log_end),
+        title=shorten(title, MAX_TITLE).rstrip("."),
+        sentence=shorten(sentence, MAX_SENTENCE),
+        place=place_of(facts.traceback or "", spec),
+        lines=last_lines(facts.traceback) or last_lines(log_end),
         rank=evidence.rank,
     )
 
@@ -118,7 +98,7 @@ def short_cause(error: str) -> str:
 
 @functools.lru_cache(maxsize=2048)
 def _cause_and_module(error: str) -> tuple[Cause, str]:
-    evidence = _evidence(RunFacts(state=RunState.FAILED, error=error), None, error, {})
+    evidence = evidence_of(RunFacts(state=RunState.FAILED, error=error), None, error, {})
     row = next(row for row in _ROWS if row.applies(evidence))
     return row.cause, evidence.found(NO_MODULE)
 
@@ -133,53 +113,9 @@ SHORT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
-    """What a failed run recorded, taken apart."""
-
-    facts: RunFacts
-    spec: RunSpec | None
-    error: str
-    """The sentence that the run recorded."""
-    kind: str
-    """The name of the exception; the empty string if there was none."""
-    message: str
-    """What the exception says."""
-    devices: tuple[str, ...]
-    """The ids of the devices of the worker that failed."""
-    labels: Mapping[str, str]
-    rank: int
-
-    def has(self, *patterns: str) -> bool:
-        """Return whether one of these patterns is in the error, or in the last line of the traceback.
-
-        The lines above it may tell of errors that the program has handled.
-        """
-        text = f"{self.error}\n{(self.facts.traceback or '').rstrip().rpartition(chr(10))[2]}"
-        return any(re.search(pattern, text) for pattern in patterns)
-
-    def found(self, pattern: str) -> str:
-        """Return the first group of a match in the error or in the traceback; the empty string without one."""
-        match = re.search(pattern, f"{self.error}\n{self.facts.traceback or ''}")
-        return next((group for group in match.groups() if group), "") if match else ""
-
-    @property
-    def where(self) -> str:
-        """The labels of the devices, joined; the empty string if there are none."""
-        return join_names(self.labels.get(each, each) for each in self.devices)
-
-    @property
-    def step(self) -> str:
-        """` at step 214`; the empty string before the first step."""
-        return tr(" at step {step}", step=self.facts.step) if self.facts.step else ""
+# -- the table of causes -----------------------------------------------------------------------------
 
 
-WORKER = re.compile(r"^(?:Worker (?P<rank>\d+)|The [a-z ]+?)(?: on (?P<devices>\S+(?:, \S+)*?))?(?:: | was | ended )")
-RAISED = re.compile(
-    r"^(?:.*?: )?(?P<kind>[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration)): (?P<message>.*)$", re.DOTALL
-)
-RANK_OF_SCRIPT = re.compile(r"\(Worker (\d+)(?: on ([^)]+))?\)")
-FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?', re.MULTILINE)
 NO_MEMORY = (r"\bOutOfMemoryError\b", r"CUDA out of memory", r"ran out of memory", r"\bResourceExhaustedError\b",
              r"CUDA_ERROR_OUT_OF_MEMORY", r"CUBLAS_STATUS_ALLOC_FAILED")  # fmt: skip
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
@@ -191,46 +127,16 @@ NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|
 NO_MODULE = r"No module named '([^']+)'"
 
 
-def _evidence(facts: RunFacts, spec: RunSpec | None, error: str, labels: Mapping[str, str]) -> _Evidence:
-    worker = WORKER.match(error) or RANK_OF_SCRIPT.search(error)
-    rank, names = (worker[1], worker[2]) if worker else (None, None)
-    known = tuple(facts.devices) or (spec.devices if spec else ())
-    devices = tuple(each for each in (names or "").split(", ") if each in known) or (known if len(known) == 1 else ())
-    raised = RAISED.match(error)
-    last = (facts.traceback or "").rstrip().rpartition("\n")[2].strip()
-    kind, message = (raised["kind"], raised["message"]) if raised else ("", error)
-    if not raised and (found := re.match(r"(?:\w+\.)*([A-Za-z_]\w*)(?:: (.*))?$", last)):
-        kind, message = found[1], found[2] or ""
-    own = {device: str(each.get("label") or device) for device, each in facts.devices.items()}
-    return _Evidence(
-        facts=facts, spec=spec, error=error, kind=kind, message=message.strip(),
-        devices=_named(error, known) or devices, labels=own | dict(labels), rank=int(rank or 0),
-    )  # fmt: skip
-
-
-def _named(error: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Return the device that an error names as full; the number of a GPU counts among the devices of the run."""
-    named = re.search(r"Device (\S+) ran out of memory", error)
-    if named and named[1] in known:
-        return (named[1],)
-    number = re.search(r"GPU (\d+) has a total capacity|device:GPU:(\d+)", error)
-    index = int(number[1] or number[2]) if number else len(known)
-    return (known[index],) if number and index < len(known) else ()
-
-
-# -- the table of causes -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
     """One cause: how it is recognised, and its title and sentence."""
 
     cause: Cause
-    applies: Callable[[_Evidence], bool]
-    words: Callable[[_Evidence], tuple[str, str]]
+    applies: Callable[[FailureEvidence], bool]
+    words: Callable[[FailureEvidence], tuple[str, str]]
 
 
-def _device_memory(evidence: _Evidence) -> tuple[str, str]:
+def _device_memory(evidence: FailureEvidence) -> tuple[str, str]:
     where = evidence.where or tr("A device")
     title = tr("{where} ran out of memory{step}", where=where, step=evidence.step)
     used = _usage(evidence)
@@ -242,7 +148,7 @@ def _device_memory(evidence: _Evidence) -> tuple[str, str]:
     return title, f"{used}{more} {remedy}".strip()
 
 
-def _usage(evidence: _Evidence) -> str:
+def _usage(evidence: FailureEvidence) -> str:
     """Return how full the devices were, as far as it was read."""
     facts, texts = evidence.facts, []
     for device in evidence.devices:
@@ -268,7 +174,7 @@ def _usage(evidence: _Evidence) -> str:
     return tr_stored(evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)"))
 
 
-def _host_memory(evidence: _Evidence) -> tuple[str, str]:
+def _host_memory(evidence: FailureEvidence) -> tuple[str, str]:
     return (
         tr("The machine ran out of memory{step}", step=evidence.step),
         (
@@ -280,7 +186,7 @@ def _host_memory(evidence: _Evidence) -> tuple[str, str]:
     )
 
 
-def _missing_module(evidence: _Evidence) -> tuple[str, str]:
+def _missing_module(evidence: FailureEvidence) -> tuple[str, str]:
     module = evidence.found(NO_MODULE)
     python = evidence.spec.python if evidence.spec else tr("The Python of this run")
     return (
@@ -293,26 +199,26 @@ def _missing_module(evidence: _Evidence) -> tuple[str, str]:
     )
 
 
-def _framework(evidence: _Evidence) -> tuple[str, str]:
+def _framework(evidence: FailureEvidence) -> tuple[str, str]:
     return tr("The framework could not be loaded"), tr_stored(evidence.message)
 
 
-def _cuda(evidence: _Evidence) -> tuple[str, str]:
+def _cuda(evidence: FailureEvidence) -> tuple[str, str]:
     return tr("The GPUs cannot be used by CUDA"), tr_stored(evidence.message or evidence.error)
 
 
-def _disk(evidence: _Evidence) -> tuple[str, str]:
+def _disk(evidence: FailureEvidence) -> tuple[str, str]:
     return tr("The disk is full"), tr_stored(evidence.error)
 
 
-def _not_finite(evidence: _Evidence) -> tuple[str, str]:
+def _not_finite(evidence: FailureEvidence) -> tuple[str, str]:
     step = evidence.found(r"at step (\d+)")
     return tr("The loss was no longer a number at step {step}", step=step) if step else tr(
         "The loss was no longer a number"
     ), (evidence.message)
 
 
-def _killed(evidence: _Evidence) -> tuple[str, str]:
+def _killed(evidence: FailureEvidence) -> tuple[str, str]:
     on = tr(" on {where}", where=evidence.where) if evidence.where else ""
     if evidence.has(KERNEL_KILLED):
         return (
@@ -339,7 +245,7 @@ def _killed(evidence: _Evidence) -> tuple[str, str]:
     )
 
 
-def _signal(evidence: _Evidence) -> tuple[str, str]:
+def _signal(evidence: FailureEvidence) -> tuple[str, str]:
     name = evidence.found(r"was ended by (SIG\w+)")
     words = tr(SIGNALS.get(name, tr_noop("another program or the system sent it.")))
     on = tr(" on {where}", where=evidence.where) if evidence.where else ""
@@ -360,7 +266,7 @@ SIGNALS = {
 """What a signal means that this run did not send."""
 
 
-def _lost(evidence: _Evidence) -> tuple[str, str]:
+def _lost(evidence: FailureEvidence) -> tuple[str, str]:
     checkpoint = evidence.facts.checkpoint
     advice = (
         tr("Resume continues from step {step}.", step=checkpoint.step)
@@ -374,16 +280,16 @@ def _lost(evidence: _Evidence) -> tuple[str, str]:
     )
 
 
-def _code(evidence: _Evidence) -> tuple[str, str]:
+def _code(evidence: FailureEvidence) -> tuple[str, str]:
     return evidence.kind, tr_stored(_first_sentences(evidence.message)) or tr("It has no message.")
 
 
-def _exit(evidence: _Evidence) -> tuple[str, str]:
+def _exit(evidence: FailureEvidence) -> tuple[str, str]:
     code = evidence.found(r"ended with exit code (\d+)")
     return tr("The program ended with exit code {code}", code=code), tr_stored(evidence.error)
 
 
-def _other(evidence: _Evidence) -> tuple[str, str]:
+def _other(evidence: FailureEvidence) -> tuple[str, str]:
     return tr("The run failed"), tr_stored(evidence.error)
 
 
@@ -410,43 +316,12 @@ _ROWS = (
 """The causes, the most certain first; the last applies to every failure."""
 
 
-def _is_on_host(evidence: _Evidence) -> bool:
+def _is_on_host(evidence: FailureEvidence) -> bool:
     """Return whether memory of the machine was missing: the run has CPU devices only."""
     devices = evidence.devices or tuple(evidence.facts.devices)
     return bool(devices) and all(each.startswith("cpu:") for each in devices)
 
 
-# -- the place and the last lines --------------------------------------------------------------------
-
-
-def _place(traceback: str, spec: RunSpec | None) -> Place | None:
-    """Return the deepest line of the user's code: of the workload, else of another file in its folder."""
-    if spec is None:
-        return None
-    workload = spec.recipe.path if spec.recipe is not None else spec.script.path if spec.script is not None else ""
-    frames = [
-        Place(
-            file=each["file"], line=int(each["line"]),
-            function="" if each["function"] in {None, "<module>"} else each["function"],
-        )
-        for each in FRAME.finditer(traceback)
-    ]  # fmt: skip
-    folder = str(PurePath(workload).parent if workload else spec.working_dir).rstrip("/") + "/"
-    own = [each for each in frames if each.file == workload]
-    near = [each for each in frames if each.file.startswith(folder) and "/site-packages/" not in each.file]
-    return next(reversed(own or near), None)
-
-
-def _last_lines(text: str | None) -> tuple[str, ...]:
-    lines = [line.rstrip() for line in (text or "").splitlines() if line.strip() and not set(line) <= set(" ^~")]
-    return tuple(_short(line, MAX_LINE, strip=False) for line in lines[-LAST_LINES:])
-
-
 def _first_sentences(text: str) -> str:
     """Return the first line of a message, since the rest is often a page of details."""
     return text.strip().partition("\n")[0].strip()
-
-
-def _short(text: str, limit: int, *, strip: bool = True) -> str:
-    text = " ".join(text.split()) if strip else text
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
