@@ -2,7 +2,7 @@
 
 - `directory`: create a run directory, start its supervisor, read its output
 - `run`: one run: start it, follow it, send it requests, resume it
-- `facts`: fold events into the facts of a run
+- `facts`, `fold`: what the events of a run say about it; fold events into it
 - `failures`, `failure_evidence`: the cause of a failure in words; what a failed run recorded, taken apart
 - `start_phases`: what a run does before its first step, in words
 - `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch

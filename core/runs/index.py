@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
 from core.language import tr
-from core.runs.facts import Plan, RunFacts, fold
+from core.runs.facts import Plan, RunFacts
+from core.runs.fold import fold
 from core.runs.ownership import owner_of_run
 from core.runs.run import Run, mark
 from core.runs.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss

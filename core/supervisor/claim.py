@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.language import tr
 from core.runs.directory import remove_sockets
-from core.runs.facts import RunFacts, fold
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
 from core.runs.lock import already_running, cannot_resume, take
 from core.runs.requests import Requests
 from core.runs.states import state_info

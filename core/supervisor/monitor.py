@@ -12,7 +12,7 @@ from core.catalog.strategies import strategy_of
 from core.language import tr, tr_plural
 from core.memory_watch.verdict import enumerated
 from core.memory_watch.watch import HostProcesses, MemoryWatch
-from core.runs.facts import ALL_ENDED
+from core.runs.fold import ALL_ENDED
 from core.runs.verdicts import release_fields
 from core.supervisor.slowdown import SlowdownWatch
 from core.supervisor.stall import StallWatch

@@ -19,8 +19,9 @@ from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr, tr_noop
 from core.launchers import local, ranks
-from core.runs.facts import RunFacts, fold
+from core.runs.facts import RunFacts
 from core.runs.failures import KERNEL_KILLED
+from core.runs.fold import fold
 from core.runs.requests import Requests
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.schema.events import RecordError, Writer

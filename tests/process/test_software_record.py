@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.runs.facts import RunFacts, fold
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
 from core.runs.states import RunState
 from core.series.report import document
 from core.supervisor.software_record import source_of

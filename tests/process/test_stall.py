@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
 from core.runs.directory import new_directory
-from core.runs.facts import RunFacts, fold
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.spec import write_spec

@@ -8,7 +8,8 @@ import pytest
 
 from core.cli.follow import hard_end
 from core.cli.output import release_lines
-from core.runs.facts import Checkpoint, Plan, RunFacts, fold
+from core.runs.facts import Checkpoint, Plan, RunFacts
+from core.runs.fold import fold
 from core.runs.states import STATES, TRANSITIONS, RunState, state_info
 from core.runs.verdicts import Verdict
 from core.system.processes import ProcessId

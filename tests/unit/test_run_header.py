@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts import Checkpoint, RunFacts, fold
+from core.runs.facts import Checkpoint, RunFacts
+from core.runs.fold import fold
 from core.runs.states import RunState
 from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec

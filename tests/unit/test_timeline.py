@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.runs.facts import RunFacts, fold
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
 from core.runs.run import Run
 from core.runs.start_phases import start_words
 from core.runs.states import RunState

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Device, Sample, Survey
-from core.runs.facts import EscalationStep, Plan, RunFacts, fold
+from core.runs.facts import EscalationStep, Plan, RunFacts
+from core.runs.fold import fold
 from core.runs.index import RunSummary
 from core.runs.states import RunState
 from core.series.run_series import RunSeries

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.facts import ALL_ENDED
+from core.runs.fold import ALL_ENDED
 from core.runs.remedies import without_remedies
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import BADNESS, Release, Verdict, worst
