@@ -16,9 +16,13 @@ from core.text import join_names
 from resources import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 BUILT_IN = ROOT / "recipes"
+STEP_FUNCTIONS = ("training_step", "validation_step", "collate")
+"""Functions of a recipe that a training loop must know."""
+STRATEGIES_WITH_STEPS = ("single", "ddp", "fsdp", "placement")
+"""The strategies of PyTorch that know them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,35 @@ class RecipeFile:
                     ids=ids,
                 )
             )
+
+    def check_steps(self, framework: str, strategy: str) -> None:
+        """Raise `ValueError` if the recipe has steps of its own that this strategy cannot train."""
+        own = [name for name in STEP_FUNCTIONS if name in self.functions]
+        if not own or (framework == "pytorch" and strategy in STRATEGIES_WITH_STEPS):
+            return
+        if framework != "pytorch":
+            raise ValueError(
+                tr(
+                    "Recipe {name} has {function}(), which works with PyTorch only. Choose framework pytorch, or give "
+                    "the recipe loss() and batches of (inputs, target) instead.",
+                    name=self.name,
+                    function=own[0],
+                )
+            )
+        reason = tr("it divides the batch after collating it")
+        if strategy == "pipeline":
+            reason = tr("no device has the whole model")
+        raise ValueError(
+            tr(
+                "Strategy {strategy} cannot train recipe {name}, which has {function}(), because {reason}. "
+                "Choose strategy {others}.",
+                strategy=strategy,
+                name=self.name,
+                function=own[0],
+                reason=reason,
+                others=join_names(STRATEGIES_WITH_STEPS, "or"),
+            )
+        )
 
     def _check_optimizer(self, row: Framework) -> None:
         """Raise `ValueError` if the optimizer needs something else than the framework gives it."""
@@ -295,6 +328,9 @@ _MUST_RETURN = {"loss": tr_noop("the loss function"), "metrics": tr_noop("a dict
 def _check_signature(path: Path, node: ast.FunctionDef) -> None:
     """Raise `ValueError` if a function needs arguments that it is not called with."""
     needs = _needed(node)
+    if node.name in _CALLED_WITH and not node.decorator_list:
+        _check_parameters(path, node, needs)
+        return
     if node.name not in _CALLED_WITHOUT_ARGUMENTS or set(needs) <= set(RUN_KEYWORDS):
         return
     if node.name in _MUST_RETURN:
@@ -317,6 +353,28 @@ def _check_signature(path: Path, node: ast.FunctionDef) -> None:
             path=path,
             line=node.lineno,
             names=join_names(needs),
+        )
+    )
+
+
+_CALLED_WITH = {"training_step": ("model", "batch"), "validation_step": ("model", "batch"), "collate": ("items",)}
+"""What functions are called with that compute a step themselves."""
+
+
+def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str]) -> None:
+    gets = _CALLED_WITH[node.name]
+    takes = len(node.args.posonlyargs) + len(node.args.args)
+    if len(needs) <= len(gets) <= takes or (len(needs) <= len(gets) and node.args.vararg is not None):
+        return
+    raise ValueError(
+        tr(
+            "{function}() in {path}, line {line}, is called with {gets}, but it takes {takes}. Write "
+            "def {function}({gets}), and give each further parameter a default.",
+            function=node.name,
+            path=path,
+            line=node.lineno,
+            gets=", ".join(gets),
+            takes=", ".join(each.arg for each in [*node.args.posonlyargs, *node.args.args]) or tr("no arguments"),
         )
     )
 

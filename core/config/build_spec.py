@@ -29,13 +29,15 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
     row = frameworks.framework(choices.framework)
     recipe = recipes.find(choices.recipe, choices.framework)
     recipe.check_framework(row)
+    strategy = choices.strategy or strategies.default_strategy(choices.framework, len(choices.devices))
+    recipe.check_steps(choices.framework, strategy)
     training = dict(choices.training)
     if training.get("learning_rate") is None:
         training["learning_rate"] = default_learning_rate(recipe)
     return RunSpec(
         name=choices.name or recipe.name,
         framework=choices.framework,
-        strategy=choices.strategy or strategies.default_strategy(choices.framework, len(choices.devices)),
+        strategy=strategy,
         recipe=recipe.with_settings(choices.settings),
         devices=tuple(resolve(choices.devices, devices)),
         training=Training(**training),  # type: ignore[arg-type]  # Training checks each field itself

@@ -21,7 +21,10 @@ SCHEDULES = ("constant", "cosine")
 CUDA_IDS = ("uuid", "integer")
 CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
 
-RECIPE_FUNCTIONS = ("model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model")
+RECIPE_FUNCTIONS = (
+    "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model",
+    "training_step", "validation_step", "collate",
+)  # fmt: skip
 """The functions a recipe may have; the first two it must have."""
 REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]
 RUN_KEYWORDS = ("seed", "learning_rate", "batch_size", "epochs")

@@ -142,7 +142,7 @@ class TrainingController:
 
     # -- what a loop reports ---------------------------------------------------------------------
 
-    def after_step(self, loss: Any, share: float = 1.0) -> bool:  # noqa: ANN401 (a scalar of the framework's)
+    def after_step(self, loss: Any, share: Any = 1.0) -> bool:  # noqa: ANN401 (scalars of the framework's)
         """Count one optimizer step with its loss, left on its device. Return True if the loop must return.
 
         `share`: the weight of this rank's loss in the global batch's loss.

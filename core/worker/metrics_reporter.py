@@ -68,7 +68,12 @@ class MetricsReporter:
         self._reported = time.monotonic()
         self._due = 0.0  # report the first step at once, so that the curve begins when training does
 
-    def step(self, loss: Any, share: float = 1.0) -> int:  # noqa: ANN401, ARG002 (a scalar of the framework's; ranks share)
+    @property
+    def names(self) -> Sequence[str]:
+        """What each step is reported with: the loss, and the metrics of a recipe's own step."""
+        return ("loss",)
+
+    def step(self, loss: Any, share: Any = 1.0) -> int:  # noqa: ANN401, ARG002 (scalars of the framework's; ranks share)
         """Count one optimizer step with its detached loss. Return the requests as of the last report.
 
         `share`: the weight of the loss in the global batch's loss, where ranks train parts of it.
@@ -160,7 +165,7 @@ class MetricsReporter:
         return REPORT_EVERY_S
 
     def _fetch(self, losses: list[Any]) -> list[float]:
-        """Return the losses as numbers, in one transfer from the device."""
+        """Return the losses as numbers, in one transfer from the device; with metrics, step by step in `names`."""
         return [float(loss) for loss in losses]
 
     @property
@@ -168,26 +173,32 @@ class MetricsReporter:
         """The numbers of all deferred epoch ends."""
         return [number for end in self._ends for number in end.numbers]
 
-    def _record(self, losses: list[float], sums: Sequence[float]) -> None:
+    def _record(self, values: list[float], sums: Sequence[float]) -> None:
         """Record losses and epoch ends in order. `sums`: the deferred numbers, summed over all ranks."""
+        columns = {name: values[at :: len(self.names)] for at, name in enumerate(self.names)}
+        losses = columns["loss"]
         first = self.steps - len(losses) + 1
         recorded = averaged = used = 0
         for count, since, until, numbers, record in self._ends:
             self.epoch_mean.add(losses[averaged:count])
             averaged = count
             if numbers:
-                self._record_losses(first + recorded, losses[recorded:count], since, until)
+                part = {name: column[recorded:count] for name, column in columns.items()}
+                self._record_losses(first + recorded, part, since, until)
                 recorded = count
             record(sums[used : used + len(numbers)])
             used += len(numbers)
         self.epoch_mean.add(losses[averaged:])
-        self._record_losses(first + recorded, losses[recorded:], self._since, self._until)
+        part = {name: column[recorded:] for name, column in columns.items()}
+        self._record_losses(first + recorded, part, self._since, self._until)
         self._losses, self._ends, self._since, self._until = [], [], None, None
 
-    def _record_losses(self, first: int, losses: list[float], since: float | None, until: float | None) -> None:
+    def _record_losses(
+        self, first: int, values: dict[str, list[float]], since: float | None, until: float | None
+    ) -> None:
+        losses = values["loss"]
         if not losses or self._context.rank:
             return
-        values = {"loss": losses}
         if self.rate_of_step is not None:
             values["learning_rate"] = [self.rate_of_step(step) for step in range(first, first + len(losses))]
         self._context.record_metrics(first, values, since=since, until=until)
@@ -225,12 +236,12 @@ class RankedMetricsReporter(MetricsReporter):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._shares: list[float] = []
+        self._shares: list[Any] = []
         self._countdown = 1
         self._cost_s = 0.0
         """Moving average of a report's seconds: milliseconds where ranks share a core and wait for each other."""
 
-    def step(self, loss: Any, share: float = 1.0) -> int:  # noqa: ANN401 (a scalar of the framework's, on its device)
+    def step(self, loss: Any, share: Any = 1.0) -> int:  # noqa: ANN401 (scalars of the framework's, on their device)
         """Count one step with this rank's mean loss; `share` is its weight in the global batch's loss."""
         self._losses.append(loss)
         self._shares.append(share)
@@ -248,7 +259,7 @@ class RankedMetricsReporter(MetricsReporter):
         first = self._context.rank == 0
         decision = [float(self.read_requests()), float(self._next_interval())] if first else [0.0, 0.0]
         deferred = self._deferred_numbers
-        at = len(self._losses) + len(decision)
+        at = len(self._losses) * len(self.names) + len(decision)
         began = time.monotonic()
         sums = self._reduce(self._losses, self._shares, [*decision, *deferred, *numbers])
         took = min(time.monotonic() - began, MAX_INTERVAL_S * REPORTS_SHARE)  # limited: a rank may once be seconds late
@@ -284,8 +295,11 @@ class RankedMetricsReporter(MetricsReporter):
     def _wait_for(self, losses: list[Any]) -> None:
         """Wait until the losses are computed: else the steps' own time would count as the report's."""
 
-    def _reduce(self, losses: list[Any], shares: list[float], numbers: list[float]) -> list[float]:
-        """Return, in one reduction, the sums over all ranks of each loss times its share, and of each number."""
+    def _reduce(self, losses: list[Any], shares: list[Any], numbers: list[float]) -> list[float]:
+        """Return, in one reduction, the sums over all ranks of each loss times its share, and of each number.
+
+        Where steps have metrics, each loss is a row of loss and metrics.
+        """
         raise NotImplementedError
 
 

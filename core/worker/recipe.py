@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 import sys
@@ -59,6 +60,17 @@ class LoadedRecipe:
         if self._enter_phase is not None and function in PHASES:
             self._enter_phase(PHASES[function])
         return target(*arguments, **{name: self._values[name] for name in names if name in self._values})
+
+    def bound(self, function: str, arguments: int) -> Callable[..., Any]:
+        """Return the recipe's function for calls with `arguments` arguments; the others are the run's settings.
+
+        Raises `TypeError` if it needs more. Without settings it is the function itself, which other processes can load.
+        """
+        target: Callable[..., Any] = getattr(self._module, function)
+        _check_call(function, target, ("",) * arguments, path=self._path)
+        names = list(_parameters(target))[arguments:]
+        settings = {name: self._values[name] for name in names if name in self._values}
+        return functools.partial(target, **settings) if settings else target
 
     def metrics(self) -> dict[str, Any]:
         """Return the recipe's metrics by name. Raises `ValueError` if one is called loss."""

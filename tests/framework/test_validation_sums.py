@@ -53,8 +53,10 @@ def test_nan_metric_does_not_change_the_loss() -> None:
 
 
 def test_metrics_may_be_tensors_of_any_dtype_or_plain_numbers() -> None:
+    model = torch.nn.Identity()
     task = Task(
-        model=torch.nn.Identity(),
+        model=model,
+        module=model,
         loss=lambda output, target: (output - target).abs().mean() + 2.0,
         optimizer=torch.optim.SGD([torch.zeros(1, requires_grad=True)]),
         train=batches(5, batch_size=2),

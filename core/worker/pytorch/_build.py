@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,8 +16,10 @@ from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..recipe import wrong_return
 from ._data import Batches, as_dataset, share_socket_folder
 from ._loop import Task
+from ._steps import has_steps, readers, step_module, validates_itself
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from torch.utils.data import Dataset
@@ -56,11 +59,14 @@ def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = Fal
     if context.training.loader_workers:
         share_socket_folder(context.run_dir)
     device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
-    datasets = {name: _dataset(recipe, name, seed) for name in ("train_data", "val_data")}
+    shapes = {"train_data": has_steps(recipe), "val_data": validates_itself(recipe)}
+    datasets = {name: _dataset(recipe, name, seed, any_shape=free) for name, free in shapes.items()}
     model = build_model(recipe, "model", seed)
     passes = 1 if whole_batches else context.training.accumulation
-    train = _batches(datasets["train_data"], context, device, passes, whole=whole_batches)
-    val = _batches(datasets["val_data"], context, device, 1, whole=whole_batches)
+    collate = recipe.bound("collate", 1) if recipe.has("collate") else None
+    made = partial(_batches, context, device, collate, whole=whole_batches)
+    train = made(datasets["train_data"], passes, any_shape=shapes["train_data"])
+    val = made(datasets["val_data"], 1, any_shape=shapes["val_data"])
     assert train is not None
     context.notice_large_batch(train.items)
     return Unplaced(model=model, train=train, val=val, device=device)
@@ -75,8 +81,14 @@ def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: obje
     return model
 
 
-def complete(recipe: LoadedRecipe, context: Context, raw: Unplaced, model: nn.Module) -> Task:
-    """Build the task for the model as the strategy has prepared it: the optimizer gets its parameters."""
+def complete(
+    recipe: LoadedRecipe, context: Context, raw: Unplaced, model: nn.Module, module: nn.Module | None = None
+) -> Task:
+    """Build the task for the model as the strategy has prepared it: the optimizer gets its parameters.
+
+    `module`: what the strategy has wrapped already; see `step_module`.
+    """
+    training_step, validation_step = readers(recipe)
     if context.training.compile:
         model.compile()  # in place, so that the names in its state_dict stay
     if context.rank:
@@ -86,12 +98,15 @@ def complete(recipe: LoadedRecipe, context: Context, raw: Unplaced, model: nn.Mo
             generator.manual_seed(context.training.seed + number)
     return Task(
         model=model,
+        module=module or step_module(recipe, model),
         loss=build_loss(recipe, raw.device),
         optimizer=_optimizer(recipe, context, model),
         train=raw.train,
         val=raw.val,
         metrics={name: _on(raw.device, each) for name, each in recipe.metrics().items()},
         autocast=autocast_of(context, raw.device),
+        training_step=training_step,
+        validation_step=validation_step,
     )
 
 
@@ -111,7 +126,14 @@ def _on(device: torch.device, measure: Any) -> Any:  # noqa: ANN401 (a function,
 
 
 def _batches(
-    dataset: Dataset[Any] | None, context: Context, device: torch.device, accumulation: int, *, whole: bool
+    context: Context,
+    device: torch.device,
+    collate: Callable[..., Any] | None,
+    dataset: Dataset[Any] | None,
+    accumulation: int,
+    *,
+    whole: bool,
+    any_shape: bool,
 ) -> Batches | None:
     if dataset is None:
         return None
@@ -124,6 +146,8 @@ def _batches(
         accumulation=accumulation,
         loader_workers=context.training.loader_workers,
         seed=context.training.seed,
+        any_shape=any_shape,
+        collate=collate,
     )
 
 
@@ -168,11 +192,11 @@ def _cuda_advice() -> str:
     return tr("Check that the driver fits this PyTorch: python -c 'import torch; torch.cuda.init()' says why.")
 
 
-def _dataset(recipe: LoadedRecipe, function: str, seed: int) -> Dataset[Any] | None:
+def _dataset(recipe: LoadedRecipe, function: str, seed: int, *, any_shape: bool) -> Dataset[Any] | None:
     if function != "train_data" and not recipe.has(function):
         return None
     seed_everything(seed)
-    return as_dataset(recipe.call(function), function)
+    return as_dataset(recipe.call(function), function, any_shape=any_shape)
 
 
 def _optimizer(recipe: LoadedRecipe, context: Context, model: nn.Module) -> torch.optim.Optimizer:

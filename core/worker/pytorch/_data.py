@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import multiprocessing.util
 import os
 import socket
@@ -13,9 +14,10 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from ...language import tr
+from ._nested import map_tensors, rebuild, tensors_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from torch import Tensor
@@ -29,16 +31,47 @@ MAX_SOCKET_NAME = "pymp-xxxxxxxx/listener-xxxxxxxx"
 class MicroBatch(NamedTuple):
     """One forward and backward pass."""
 
-    inputs: Sequence[Tensor]
-    """The model's arguments, each of shape (items, ...)."""
-    target: Tensor
-    """Shape (items, ...)."""
+    data: Any
+    """The collated items, on the device: (inputs ..., target), or of any shape for a recipe's own steps."""
     share: float
     """Its items over the items of the global batch: the weight of its mean loss. All shares sum to 1."""
 
+    @property
+    def inputs(self) -> Sequence[Tensor]:
+        """The model's arguments, each of shape (items, ...)."""
+        arguments: Sequence[Tensor] = self.data[:-1]
+        return arguments
 
-def as_dataset(data: object, function: str) -> Dataset[Any]:
-    """Return what a recipe's function returned as a map-style dataset. Raises `TypeError` or `ValueError`."""
+    @property
+    def target(self) -> Tensor:
+        """Shape (items, ...)."""
+        target: Tensor = self.data[-1]
+        return target
+
+
+class NestedTensors(Dataset[Any]):
+    """Tensors of equally many items in a shape of any kind, such as a dict. An item has the same shape."""
+
+    def __init__(self, data: Any) -> None:  # noqa: ANN401 (any shape)
+        self.data = data
+        self.tensors = tensors_in(data)
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401 (of the data's shape)
+        return rebuild(self.data, [each[index] for each in self.tensors])
+
+
+def as_dataset(data: object, function: str, *, any_shape: bool = False) -> Dataset[Any]:
+    """Return what a recipe's function returned as a map-style dataset. Raises `TypeError` or `ValueError`.
+
+    `any_shape`: its items are given to steps of the recipe's own, so they need not be (inputs ..., target).
+    """
+    if any_shape and not hasattr(data, "__getitem__") and not tensors_in(data):
+        any_shape = False  # for the error below
+    if any_shape and (isinstance(data, (torch.Tensor, tuple, dict)) or dataclasses.is_dataclass(data)):
+        return _nested_dataset(data, function)
     if isinstance(data, tuple) and any(hasattr(part, "shape") for part in data):
         return _tensor_dataset(data, function)
     if isinstance(data, IterableDataset) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
@@ -85,6 +118,22 @@ def _tensor_dataset(data: Sequence[Any], function: str) -> TensorDataset:
     return TensorDataset(*data)
 
 
+def _nested_dataset(data: Any, function: str) -> NestedTensors:  # noqa: ANN401 (any shape)
+    found = tensors_in(data)
+    sizes = [len(each) if each.ndim else 0 for each in found]
+    if not sizes or len(set(sizes)) > 1 or not sizes[0]:
+        raise ValueError(
+            tr(
+                "{function}() returned {kind} with tensors of {sizes} items. Each must have as many as the others, at "
+                "least one.",
+                function=function,
+                kind=type(data).__name__,
+                sizes=sizes,
+            )
+        )
+    return NestedTensors(data)
+
+
 def _checked(batch: object) -> Sequence[Tensor]:
     """Return a batch of a data loader. Raises `TypeError` unless it is (inputs ..., target)."""
     if isinstance(batch, (tuple, list)) and len(batch) > 1 and all(isinstance(part, torch.Tensor) for part in batch):
@@ -125,7 +174,10 @@ class Batches:
         accumulation: int = 1,
         loader_workers: int = 0,
         seed: int = 0,
+        any_shape: bool = False,
+        collate: Callable[[list[Any]], Any] | None = None,
     ) -> None:
+        """`any_shape`: batches need not be (inputs ..., target). `collate`: makes a batch of a list of items."""
         self.items = len(dataset)  # type: ignore[arg-type]  # see as_dataset
         self.steps = -(-self.items // batch_size)
         self._batch_size = batch_size
@@ -134,9 +186,16 @@ class Batches:
         self._moves = device.type != "cpu"
         self._order = torch.arange(self.items)
         self._skip = 0
-        self._tensors = dataset.tensors if isinstance(dataset, TensorDataset) and not loader_workers else None
+        self._check: Callable[[Any], Any] = _as_it_is if any_shape else _checked
         self._seed = seed
-        self._loader = None if self._tensors else self._make_loader(dataset, loader_workers)
+        self._loader: DataLoader[Any] | None = None
+        self._tensors: Sequence[Tensor] = ()
+        self._shape: Any = None
+        if isinstance(dataset, (TensorDataset, NestedTensors)) and not loader_workers and collate is None:
+            self._tensors = dataset.tensors
+            self._shape = dataset.data if isinstance(dataset, NestedTensors) else None
+        else:
+            self._loader = self._make_loader(dataset, loader_workers, collate)
 
     def shuffled(self, epoch: int, skip: int = 0) -> Iterator[list[MicroBatch]]:
         """Yield the micro-batches of each step of an epoch. Seed and epoch fix the order, for any number of ranks.
@@ -151,11 +210,6 @@ class Batches:
         """Yield the dataset once, unshuffled."""
         self._order = torch.arange(self.items)
         return self._batches()
-
-    @property
-    def skipped(self) -> int:
-        """Steps that the current epoch leaves out."""
-        return self._skip
 
     def size(self, step: int) -> int:
         """Return the number of items of a global batch: the last may have fewer."""
@@ -175,37 +229,66 @@ class Batches:
         size = self.size(step)
         if size == self._batch_size:
             return 1 / self._world_size
-        least, more = divmod(size, self._world_size)  # as `tensor_split` in `slices` divides them
-        return (least + (self._rank < more)) / size
+        return self._own_items(step) / size if self._rank < size else 0.0
+
+    def micro_slices(self) -> Iterator[Tensor]:
+        """Yield the indices of this rank's items by micro-batch."""
+        if self._accumulation == 1:
+            yield from self.slices()
+            return
+        for index in self.slices():
+            yield from (part for part in index.tensor_split(self._accumulation) if len(part))
 
     def _batches(self, skip: int = 0) -> Iterator[list[MicroBatch]]:
         self._skip = skip
         share, last_share = self._share(0), self._share(self.steps - 1)
         last = self.steps - 1
-        for step, tensors in enumerate(self._fetched(), start=skip):
-            yield self._micro_batches(tensors, share if step != last else last_share)
+        every = self._selected() if self._loader is None else self._loaded()
+        for step in range(skip, self.steps):
+            own = share if step != last else last_share
+            if self._accumulation == 1:
+                yield [MicroBatch(next(every)[0], own)]
+                continue
+            items, parts = 0, []
+            slots = min(self._accumulation, self._own_items(step))
+            for _ in range(slots):
+                parts.append(next(every))
+                items += parts[-1][1]
+            yield [MicroBatch(batch, own * count / items) for batch, count in parts]
+        assert next(every, None) is None  # the loader's workers learn that the epoch is over
 
-    def _fetched(self) -> Iterator[Sequence[Tensor]]:
-        if self._tensors is None:
-            assert self._loader is not None
-            yield from map(_checked, self._loader)
-            return
-        for index in self.slices():
-            yield [tensor.index_select(0, index) for tensor in self._tensors]
+    def _own_items(self, step: int) -> int:
+        """Return the number of this rank's items of a step; 1 where it trains on an idle one."""
+        size = self.size(step)
+        if size == self._batch_size:
+            return size // self._world_size
+        least, more = divmod(size, self._world_size)  # as `tensor_split` in `slices` divides them
+        return max(1, least + (self._rank < more))
 
-    def _micro_batches(self, tensors: Sequence[Tensor], share: float) -> list[MicroBatch]:
-        if self._moves:
-            tensors = [tensor.to(self.device, non_blocking=True) for tensor in tensors]
-        if self._accumulation == 1:
-            return [MicroBatch(tensors[:-1], tensors[-1], share)]
-        items = len(tensors[-1])
-        parts = zip(*(tensor.tensor_split(self._accumulation) for tensor in tensors), strict=True)
-        return [MicroBatch(part[:-1], part[-1], share * len(part[-1]) / items) for part in parts if len(part[-1])]
+    def _selected(self) -> Iterator[tuple[Any, int]]:
+        """Yield the micro-batches of data that are tensors, and their numbers of items."""
+        for index in self.micro_slices():
+            tensors = [tensor.index_select(0, index) for tensor in self._tensors]
+            if self._moves:
+                tensors = [tensor.to(self.device, non_blocking=True) for tensor in tensors]
+            yield tensors if self._shape is None else rebuild(self._shape, tensors), len(index)
 
-    def _make_loader(self, dataset: Dataset[Any], workers: int) -> DataLoader[Any]:
+    def _loaded(self) -> Iterator[tuple[Any, int]]:
+        """Yield the micro-batches of the data loader, and their numbers of items."""
+        assert self._loader is not None
+        for batch, index in zip(self._loader, self.micro_slices(), strict=True):
+            checked = self._check(batch)
+            if self._moves:
+                checked = map_tensors(lambda each: each.to(self.device, non_blocking=True), checked)
+            yield checked, len(index)
+
+    def _make_loader(
+        self, dataset: Dataset[Any], workers: int, collate: Callable[[list[Any]], Any] | None
+    ) -> DataLoader[Any]:
         return DataLoader(
             dataset,
-            batch_sampler=_Slices(self),
+            batch_sampler=_MicroSlices(self),
+            collate_fn=collate,
             num_workers=workers,
             persistent_workers=workers > 0,
             pin_memory=self.device.type == "cuda",
@@ -220,17 +303,18 @@ def spread(seed: int, number: int) -> int:
     return (seed * 1_000_003 + number) % 2**63
 
 
-class _Slices:
-    """The data loader's batch sampler: this rank's indices of each global batch."""
+class _MicroSlices:
+    """The data loader's batch sampler: this rank's indices of each micro-batch."""
 
     def __init__(self, batches: Batches) -> None:
         self._batches = batches
 
-    def __len__(self) -> int:
-        return self._batches.steps - self._batches.skipped
-
     def __iter__(self) -> Iterator[list[int]]:
-        return (index.tolist() for index in self._batches.slices())
+        return (index.tolist() for index in self._batches.micro_slices())
+
+
+def _as_it_is(batch: object) -> object:
+    return batch
 
 
 def share_socket_folder(run_dir: Path) -> None:

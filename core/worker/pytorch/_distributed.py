@@ -9,22 +9,24 @@ import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # before `join`, see `leave`
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # documented, but not declared as exported
-from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from ...language import tr
 from ...schema.paths import RENDEZVOUS
 from ..metrics_reporter import RankedMetricsReporter
-from ._loop import Tally, Validation
+from ._loop import Tally, Validation, merge, own_part, scale_gradients
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torch import Tensor, nn
 
     from ..context import Context
     from ..controller import TrainingController
     from ..metrics_reporter import MetricsReporter
+    from ._data import MicroBatch
     from ._loop import Task
+    from ._steps import Measured, StepReader
 
 
 POLL_EVERY_S = 1.0
@@ -73,14 +75,55 @@ def broadcast_buffers(model: nn.Module) -> None:
 def clip_over_ranks(parameters: Iterable[nn.Parameter], max_norm: float) -> None:
     """Scale gradients, of which each rank has a part, to a largest norm over all ranks. Takes one reduction."""
     parameters = list(parameters)
-    gradients = [_own_part(each.grad) for each in parameters if each.grad is not None]
+    gradients = [own_part(each.grad) for each in parameters if each.grad is not None]
     square = get_total_norm(gradients).square().to(_reducing_device())
     dist.all_reduce(square)
     clip_grads_with_norm_(parameters, max_norm, square.sqrt())
 
 
-def _own_part(gradient: Tensor) -> Tensor:
-    return gradient.to_local() if isinstance(gradient, DTensor) else gradient
+def _weigh_over_ranks(task: Task, weight: Tensor) -> Tensor:
+    """Divide gradients, averaged over ranks from losses times their weights, by the mean weight of a rank.
+
+    They are then those of the weighted mean loss of the global batch. `weight`: this rank's. Return its share.
+    """
+    total = weight.to(_reducing_device(), copy=True)
+    dist.all_reduce(total)
+    total = total.to(weight.device)
+    scale_gradients(task.optimizer, dist.get_world_size() / total)
+    return weight / total
+
+
+def merge_over_ranks(
+    task: Task, results: Sequence[Measured], micro_batches: Sequence[MicroBatch]
+) -> tuple[Tensor, float | Tensor]:
+    """Return this rank's mean values over its passes of a recipe's own step, and their share of the global batch.
+
+    Gradients of weighted losses are divided by the global batch's weight. Raises `ValueError` on all ranks if the step
+    returned different names on them.
+    """
+    assert task.training_step is not None
+    if not task.training_step.agreed:
+        _agree_on_names(task.training_step)
+    values, weight = merge(results, micro_batches)
+    if not isinstance(weight, torch.Tensor):
+        return values, weight
+    return values, _weigh_over_ranks(task, weight)
+
+
+def _agree_on_names(step: StepReader) -> None:
+    names: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(names, step.signature)
+    step.agreed = True
+    if len(set(names)) > 1:
+        raise ValueError(
+            tr(
+                "training_step() returned other names on rank {rank} ({names}) than on rank 0 ({first}). "
+                "It must return the same names, in the same order, on all ranks.",
+                rank=next(rank for rank, each in enumerate(names) if each != names[0]),
+                names=", ".join(next(each for each in names if each != names[0])),
+                first=", ".join(names[0]),
+            )
+        )
 
 
 def _reducing_device() -> str:
@@ -90,18 +133,32 @@ def _reducing_device() -> str:
 class RankedReporter(RankedMetricsReporter):
     """Reports the losses of all ranks, added up with an all-reduce."""
 
+    def __init__(self, context: Context, task: Task) -> None:
+        super().__init__(context)
+        self._task = task
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What each step is reported with."""
+        return self._task.value_names
+
     def _wait_for(self, losses: list[Tensor]) -> None:
         if losses and losses[-1].is_cuda:
             torch.cuda.current_stream(losses[-1].device).synchronize()  # as fetching them would do
 
-    def _reduce(self, losses: list[Tensor], shares: list[float], numbers: list[float]) -> list[float]:
+    def _reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
         # Losses are float32; a number may be a count that float32 would round.
         shared = torch.tensor(numbers, dtype=torch.float64, device=_reducing_device())
         if losses:
             stacked = torch.stack(losses).double()
-            weights = torch.tensor(shares, dtype=torch.float64, device=stacked.device)
+            if isinstance(shares[0], torch.Tensor):
+                weights = torch.stack([torch.as_tensor(each) for each in shares])
+            else:
+                weights = torch.tensor(shares, dtype=torch.float64, device=stacked.device)
+            if stacked.ndim > 1:
+                weights = weights[:, None]  # for the loss and the metrics of a step
             # A rank without an item in a batch has share 0; its loss of one idle item must not count, even if NaN.
-            shared = torch.cat([torch.where(weights > 0, stacked * weights, 0.0), shared])
+            shared = torch.cat([torch.where(weights > 0, stacked * weights, 0.0).flatten(), shared])
         dist.all_reduce(shared)
         values: list[float] = shared.tolist()
         return values
@@ -166,7 +223,7 @@ class LockstepValidation(Validation):
         self._model.train()
         return self._total(tally, cut=cut)
 
-    def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
+    def _batches(self) -> Iterator[tuple[float | Tensor, Sequence[Tensor]] | None]:
         """Yield for each batch the items that this rank has measured and their means; None if it measured none."""
         raise NotImplementedError
 
@@ -179,9 +236,10 @@ class ShardedValidation(LockstepValidation):
         broadcast_buffers(self._model)
         return super().sums()
 
-    def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
+    def _batches(self) -> Iterator[tuple[float | Tensor, Sequence[Tensor]] | None]:
         batches = self._task.val
         assert batches is not None
         for step, (batch,) in enumerate(batches.in_order()):
-            values = self._measure(batch)  # even without an item: the other ranks wait for this one
-            yield (batch.share * batches.size(step), values) if batch.share else None
+            # Even without an item: the other ranks wait for this one.
+            weight, means = self._weigh(batch, batch.share * batches.size(step))
+            yield (weight, means) if batch.share else None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..controller import TrainingController, TrainingSize, Values
     from ._data import Batches, MicroBatch
+    from ._steps import Measured, StepReader
 
     Loss = Callable[[Tensor, Tensor], Tensor]
     Clip = Callable[[Iterable[nn.Parameter], float], object]
@@ -32,6 +33,8 @@ class Task:
     """A recipe's parts, built: everything that a training loop needs."""
 
     model: nn.Module
+    module: nn.Module
+    """What strategies wrap and loops call: the model, with the recipe's own steps around it where it has them."""
     loss: Loss
     optimizer: torch.optim.Optimizer
     train: Batches
@@ -39,6 +42,15 @@ class Task:
     metrics: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     autocast: AbstractContextManager[Any] | None
     """For bfloat16, reusable. None for float32: entering even an empty context costs microseconds per step."""
+    training_step: StepReader | None = None
+    """Reads what the recipe's own `training_step` returns; None to train with `loss`."""
+    validation_step: StepReader | None = None
+    """Likewise for the validation; None to validate with `loss` and `metrics`."""
+
+    @property
+    def value_names(self) -> Sequence[str]:
+        """What each step is reported with: the loss, and the metrics of the recipe's own step."""
+        return (self.training_step and self.training_step.names) or ("loss",)
 
     @property
     def size(self) -> TrainingSize:
@@ -69,8 +81,62 @@ def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> T
     return loss.detach()
 
 
+def step_backward(task: Task, module: nn.Module, batch: MicroBatch, scale: float) -> Measured:
+    """Make the pass of a recipe's own step on `scale` times its loss, or, if it has a weight, on weight times loss."""
+    assert task.training_step is not None
+    with task.autocast or contextlib.nullcontext():
+        measured = task.training_step.read(module(batch.data))
+    if not measured.loss.requires_grad:
+        raise task.training_step.no_graph()
+    if measured.weight is None:
+        (measured.loss * scale).backward()  # type: ignore[no-untyped-call]
+        return measured
+    weight = measured.weight if batch.share else torch.zeros_like(measured.weight)
+    (measured.loss.float() * weight.float()).backward()  # type: ignore[no-untyped-call]
+    return measured._replace(weight=weight)
+
+
+def merge(results: Sequence[Measured], micro_batches: Sequence[MicroBatch]) -> tuple[Tensor, float | Tensor]:
+    """Return the mean values over micro-batches, and their weight: the sum of the shares, or of the steps' weights."""
+    if results[0].weight is None:
+        weights: list[Any] = [batch.share for batch in micro_batches]
+    else:
+        weights = [result.weight for result in results]
+    if len(results) == 1:
+        return results[0].values, weights[0]
+    total = sum(weights[1:], start=weights[0])
+    parts = [result.values * weight for result, weight in zip(results, weights, strict=True)]
+    return torch.stack(parts).sum(0) / total, total
+
+
+@torch.no_grad()
+def scale_gradients(optimizer: torch.optim.Optimizer, factor: Tensor) -> None:
+    """Multiply all gradients by a number; those of sharded parameters in place of their shards."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                gradient = own_part(parameter.grad)
+                gradient.mul_(factor.to(gradient.device, gradient.dtype))
+
+
+def own_part(gradient: Tensor) -> Tensor:
+    """Return this rank's part of a gradient."""
+    # Only a DTensor has `to_local`. Its class is not imported here: on one device it is not needed.
+    return gradient.to_local() if hasattr(gradient, "to_local") else gradient
+
+
 def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Tensor:
-    """Make all passes of one optimizer step in one process. Return the mean loss over the batch, detached."""
+    """Make all passes of one optimizer step in one process. Return the mean loss over the batch, detached.
+
+    With a step of the recipe's own, it is followed by the step's metrics: shape (1 + metrics).
+    """
+    if task.training_step is not None:
+        whole = len(micro_batches) == 1
+        results = [step_backward(task, model, batch, 1.0 if whole else batch.share) for batch in micro_batches]
+        values, weight = merge(results, micro_batches)
+        if isinstance(weight, torch.Tensor):
+            scale_gradients(task.optimizer, 1 / weight)
+        return values
     if len(micro_batches) == 1:
         return backward(task, model, micro_batches[0], 1.0)
     losses = [backward(task, model, batch, batch.share) * batch.share for batch in micro_batches]
@@ -126,8 +192,17 @@ class _Update:
 class Reporter(MetricsReporter):
     """Reports the losses of one process, fetched from their device in one transfer."""
 
+    def __init__(self, context: Context, task: Task) -> None:
+        super().__init__(context)
+        self._task = task
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What each step is reported with."""
+        return self._task.value_names
+
     def _fetch(self, losses: list[Tensor]) -> list[float]:
-        values: list[float] = torch.stack(losses).float().tolist()
+        values: list[float] = torch.stack(losses).float().flatten().tolist()
         return values
 
 
@@ -151,8 +226,15 @@ class Validation:
         *sums, items, cut = totals
         if cut or not items:
             return {}
-        names = ["val_loss", *(f"val_{name}" for name in self._task.metrics)]
-        return {name: [value / items] for name, value in zip(names, sums, strict=True)}
+        return {f"val_{name}": [value / items] for name, value in zip(self._names, sums, strict=True)}
+
+    @property
+    def _names(self) -> Sequence[str]:
+        reader = self._task.validation_step
+        if reader is None:
+            return ["loss", *self._task.metrics]
+        assert reader.names is not None, "no batch was measured"
+        return reader.names
 
     @torch.no_grad()
     def sums(self) -> Tensor:
@@ -167,8 +249,11 @@ class Validation:
         due = time.monotonic() + REPORT_EVERY_S
         self._model.eval()
         for step, (batch,) in enumerate(batches.in_order()):
-            if batch.share:
-                tally.add(batch.share * batches.size(step), self._measure(batch))
+            # A step's names are known once it was called: also on a rank without an item.
+            if batch.share or (self._task.validation_step is not None and self._task.validation_step.names is None):
+                weight, means = self._weigh(batch, batch.share * batches.size(step))
+                if batch.share:
+                    tally.add(weight, means)
             if time.monotonic() >= due:
                 due = time.monotonic() + REPORT_EVERY_S
                 if self._controller.synchronises and self._context.end_requested():
@@ -180,7 +265,16 @@ class Validation:
     def _total(self, tally: Tally, *, cut: bool) -> Tensor:
         """Return the tensor that `sums` returns."""
         assert self._task.val is not None
-        return tally.sums(1 + len(self._task.metrics), self._task.val.device, 1.0 if cut else 0.0)
+        return tally.sums(len(self._names), self._task.val.device, 1.0 if cut else 0.0)
+
+    def _weigh(self, batch: MicroBatch, items: float) -> tuple[float | Tensor, Sequence[Tensor]]:
+        """Return what a batch of so many items counts, and the means over it."""
+        reader = self._task.validation_step
+        if reader is None:
+            return items, self._measure(batch)
+        with self._task.autocast or contextlib.nullcontext():
+            measured = reader.read(self._model(batch.data))
+        return items if measured.weight is None else measured.weight, measured.values.reshape(-1).unbind()
 
     def _measure(self, batch: MicroBatch) -> list[Tensor]:
         """Return loss and metrics, each the mean over the batch."""
@@ -213,13 +307,13 @@ class Tally:
     AT_ONCE = 64
 
     def __init__(self) -> None:
-        self._items: list[float] = []
+        self._items: list[float | Tensor] = []
         self._means: list[Tensor] = []
         self._sums: Tensor | float = 0.0
         self._count = 0.0
 
-    def add(self, items: float, means: Sequence[Tensor]) -> None:
-        """Add the means over a batch of `items` items, each a scalar."""
+    def add(self, items: float | Tensor, means: Sequence[Tensor]) -> None:
+        """Add the means over a batch of `items` items, each a scalar. `items` may be a weight on the device."""
         self._items.append(items)
         self._means.append(torch.stack([mean.float() for mean in means]))
         if len(self._items) == self.AT_ONCE:
@@ -234,8 +328,12 @@ class Tally:
     def _add_up(self) -> None:
         if self._items:
             means = torch.stack(self._means).double()
-            weights = torch.tensor(self._items, dtype=torch.float64)
-            weights = weights.to(means.device, non_blocking=True)  # without waiting for the GPU
+            if isinstance(self._items[0], torch.Tensor):
+                weights = torch.stack([torch.as_tensor(each) for each in self._items]).double().to(means.device)
+                self._count += float(weights.sum())
+            else:
+                weights = torch.tensor(self._items, dtype=torch.float64)
+                weights = weights.to(means.device, non_blocking=True)  # without waiting for the GPU
+                self._count += float(sum(self._items))
             self._sums = self._sums + (weights[:, None] * means).sum(0)
-            self._count += sum(self._items)
             self._items, self._means = [], []

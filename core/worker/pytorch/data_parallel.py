@@ -30,7 +30,9 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         task.model.register_forward_pre_hook(_in_bfloat16)
     # Outputs are gathered on the first GPU before the loss is computed, so its mean is over the whole batch.
     model = nn.DataParallel(task.model, device_ids=list(range(len(context.assignment.devices))))
-    controller = TrainingController(context, Reporter(context), WholeSaver(task.model, optimizer, context), **task.size)
+    controller = TrainingController(
+        context, Reporter(context, task), WholeSaver(task.model, optimizer, context), **task.size
+    )
     update = updater(optimizer, context, controller)
     validation = Validation(task, context, model, controller)
 

@@ -10,8 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 from ...language import tr
 from ..controller import TrainingController
 from ._build import build
-from ._distributed import RankedReporter, broadcast_buffers, join, leave
-from ._loop import Validation, backward, learning_rate, updater
+from ._distributed import RankedReporter, broadcast_buffers, join, leave, merge_over_ranks
+from ._loop import Validation, backward, learning_rate, step_backward, updater
 from ._saver import WholeSaver
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 def _train(task: Task, context: Context) -> None:
     on_gpu = context.assignment.kind != "cpu"
-    model = DistributedDataParallel(task.model, device_ids=[context.rank] if on_gpu else None)
+    model = DistributedDataParallel(task.module, device_ids=[context.rank] if on_gpu else None)
     optimizer = task.optimizer
     controller = TrainingController(
-        context, RankedReporter(context), WholeSaver(task.model, optimizer, context), **task.size
+        context, RankedReporter(context, task), WholeSaver(task.model, optimizer, context), **task.size
     )
     update = updater(optimizer, context, controller)
-    validation = ReplicaValidation(task, context, task.model, controller)
+    validation = ReplicaValidation(task, context, task.module, controller)
 
     model.train()  # type: ignore[no-untyped-call]
     controller.begin(learning_rate(optimizer))
@@ -74,13 +74,20 @@ class ReplicaValidation(Validation):
 
 def _accumulate(
     task: Task, model: DistributedDataParallel, micro_batches: list[MicroBatch], world_size: int
-) -> tuple[Tensor, float]:
+) -> tuple[Tensor, float | Tensor]:
     """Make all passes of one step and reduce gradients with the last. Return this rank's mean loss and its share.
 
     DDP averages gradients over ranks, so each pass is weighted by its share times the world size. The average is then
     the gradient of the mean over the global batch, even if the batch does not divide evenly.
     """
     *rest, last = micro_batches
+    if task.training_step is not None:
+        results = []
+        for batch in rest:
+            with model.no_sync():
+                results.append(step_backward(task, model, batch, batch.share * world_size))
+        results.append(step_backward(task, model, last, last.share * world_size))
+        return merge_over_ranks(task, results, micro_batches)
     weighted = []
     for batch in rest:
         with model.no_sync():

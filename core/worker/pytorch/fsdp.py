@@ -19,9 +19,10 @@ from torch.distributed.tensor import debug
 from ...language import tr
 from ..controller import TrainingController
 from ._build import complete, prepare
-from ._distributed import RankedReporter, ShardedValidation, clip_over_ranks, join, leave
+from ._distributed import RankedReporter, ShardedValidation, clip_over_ranks, join, leave, merge_over_ranks
 from ._fsdp_saver import ShardedSaver
-from ._loop import backward, learning_rate, updater
+from ._loop import backward, learning_rate, step_backward, updater
+from ._steps import step_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +43,9 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 sees a request to stop or to pause."""
     raw = prepare(recipe, context)
     join(context)
-    shard(raw.model, raw.device)
-    task = complete(recipe, context, raw, raw.model)
+    module = step_module(recipe, raw.model)
+    shard(raw.model, module, raw.device)
+    task = complete(recipe, context, raw, raw.model, module)
     names = [name for name, _ in task.model.named_parameters()]
     context.record_parts(context.assignment.own[0], names, tr("a shard of each on {device}", device=raw.device))
     _train(task, context)
@@ -53,9 +55,9 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def _train(task: Task, context: Context) -> None:
-    model, optimizer = task.model, task.optimizer
-    reporter = RankedReporter(context)
-    controller = TrainingController(context, reporter, ShardedSaver(model, optimizer, context), **task.size)
+    model, optimizer = task.module, task.optimizer
+    reporter = RankedReporter(context, task)
+    controller = TrainingController(context, reporter, ShardedSaver(task.model, optimizer, context), **task.size)
     update = updater(optimizer, context, controller, clip=clip_over_ranks)
     validation = ShardedValidation(task, context, model, controller, reporter)
 
@@ -85,13 +87,16 @@ def _release_mesh() -> None:
     gc.freeze()  # else the interpreter takes a second to exit
 
 
-def shard(model: nn.Module, device: torch.device) -> None:
-    """Shard a model over all ranks: each large block separately, so that only one is whole at a time, then the rest."""
+def shard(model: nn.Module, module: nn.Module, device: torch.device) -> None:
+    """Shard a model over all ranks: each large block separately, so that only one is whole at a time, then the rest.
+
+    `module`: the model, or what is around it; its forward pass gathers the rest.
+    """
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     into_shards = partial(fully_shard, mesh=mesh)
     for block in list(blocks(model)):
         into_shards(block)
-    into_shards(model)
+    into_shards(module)
 
 
 def blocks(model: nn.Module) -> Iterator[nn.Module]:
@@ -124,23 +129,28 @@ def _uses(module: nn.Module) -> dict[int, int]:
     return uses
 
 
-def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -> tuple[Tensor, float]:
+def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -> tuple[Tensor, float | Tensor]:
     """Make all passes of one step and reduce gradients with the last. Return this rank's mean loss and its share.
 
     FSDP averages gradients over ranks, so each pass is weighted by its share times the world size. The average is then
     the gradient of the mean over the global batch, even if the batch does not divide evenly.
     """
-    model, world_size = task.model, context.world_size
-    if context.training.accumulation == 1:
+    model, world_size = task.module, context.world_size
+    if context.training.accumulation == 1 and task.training_step is None:
         batch = micro_batches[0]
         return backward(task, model, batch, batch.share * world_size), batch.share
     sharded = cast("FSDPModule", model)
-    weighted, share = [], 0.0
+    weighted, results, share = [], [], 0.0
     every = _padded(micro_batches, context.training.accumulation)
     for number, batch in enumerate(every, start=1):
         sharded.set_requires_gradient_sync(number == len(every))
+        if task.training_step is not None:
+            results.append(step_backward(task, model, batch, batch.share * world_size))
+            continue
         weighted.append(backward(task, model, batch, batch.share * world_size) * batch.share)
         share += batch.share
+    if task.training_step is not None:
+        return merge_over_ranks(task, results, every)
     return sum(weighted[1:], start=weighted[0]) / share, share
 
 

@@ -48,7 +48,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 def _train(task: Task, context: Context, stage: Stage, stages: StageRunner) -> None:
     model, optimizer = task.model, task.optimizer
-    reporter = RankedReporter(context)
+    reporter = RankedReporter(context, task)
     controller = TrainingController(context, reporter, StageSaver(stage, optimizer, context), **task.size)
     update = updater(optimizer, context, controller, clip=clip_over_ranks)
     validation = StageValidation(task, context, stages, controller, reporter)

@@ -24,16 +24,18 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     task = _build(recipe, context)
     model, optimizer = task.model, task.optimizer
-    controller = TrainingController(context, Reporter(context), WholeSaver(model, optimizer, context), **task.size)
+    controller = TrainingController(
+        context, Reporter(context, task), WholeSaver(model, optimizer, context), **task.size
+    )
     update = updater(optimizer, context, controller)
-    validation = Validation(task, context, model, controller)
+    validation = Validation(task, context, task.module, controller)
 
-    model.train()
+    task.module.train()
     controller.begin(learning_rate(optimizer))
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
             optimizer.zero_grad()
-            loss = passes(task, model, micro_batches)
+            loss = passes(task, task.module, micro_batches)
             update()
             if controller.after_step(loss):
                 return

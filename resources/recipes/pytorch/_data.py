@@ -1,6 +1,6 @@
 """The data of this folder's recipes: the arrays that all frameworks share, as tensors."""
 
-import numpy as np  # noqa: F401 (PyTorch may be installed without numpy, and then cannot convert arrays)
+import numpy as np
 import torch
 from _shared import digits as _digits
 from _shared import mnist as _mnist
@@ -11,6 +11,13 @@ from _shared import text as _text
 def digits(seed, part):
     """Return images (items, 1, 8, 8) and labels (items,) of `part`, "train" or "val"."""
     return _images(*_digits.split(seed, part))
+
+
+def ink(seed, part):
+    """Return images (items, 64) of the digits of `part`, "train" or "val", with 0 for paper and 1 for ink."""
+    images, _ = _digits.split(seed, part)
+    pixels = (images * _digits.DEVIATION + _digits.MEAN) / 16
+    return torch.from_numpy(pixels.astype(np.float32)).flatten(1).clamp(0, 1)
 
 
 def mnist(part, items):

@@ -179,7 +179,7 @@ class StageValidation(LockstepValidation):
         super().__init__(task, context, task.model, controller, reporter)
         self._stages = stages
 
-    def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
+    def _batches(self) -> Iterator[tuple[float | Tensor, Sequence[Tensor]] | None]:
         assert self._task.val is not None
         for step in steps(self._task.val, self._context):
             output = self._stages.outputs(step)

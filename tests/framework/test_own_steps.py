@@ -1,0 +1,239 @@
+"""Recipes that compute their steps themselves: `training_step`, `validation_step`, `collate`, batches of any shape."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.config.build_spec import compose
+from core.config.choices import RecipeChoices
+from core.devices.cpu import cpu_devices
+from core.runs.states import RunState
+from tests.support.running import Followed, make_spec, train, write_recipe
+
+if TYPE_CHECKING:
+    from core.schema.spec import RunSpec
+
+MODEL = """
+    import torch
+    from torch import nn
+    from torch.nn.functional import cross_entropy
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(6, 16), nn.Tanh())
+            self.head = nn.Linear(16, 3)
+
+        def forward(self, inputs):
+            return self.head(self.encode(inputs))
+
+        def encode(self, inputs):
+            return self.body(inputs)
+
+    def model():
+        return Net()
+
+    def made(items):
+        generator = torch.Generator().manual_seed(7)
+        return torch.randn(items, 6, generator=generator), torch.randint(0, 3, (items,), generator=generator)
+
+    def optimizer(params, learning_rate=0.1):
+        return torch.optim.SGD(params, lr=learning_rate, momentum=0.9)
+
+    def accuracy(output, target):
+        return (output.argmax(1) == target).float().mean()
+"""
+SUPERVISED = f"""{MODEL}
+    def train_data():
+        return made(65)
+
+    def val_data():
+        return made(21)
+
+    def metrics():
+        return {{"accuracy": accuracy}}
+"""
+"""65 items in batches of 16: the last batch has one item, so one of two ranks has none."""
+OWN = f"""{MODEL}
+    def train_data():
+        inputs, target = made(65)
+        return {{"inputs": inputs, "nested": (target,)}}
+
+    def val_data():
+        inputs, target = made(21)
+        return {{"inputs": inputs, "nested": (target,)}}
+
+    def training_step(model, batch):
+        (target,) = batch["nested"]
+        output = model.head(model.encode(batch["inputs"]))  # past the forward pass of the model
+        return {{"loss": cross_entropy(output, target), "accuracy": accuracy(output, target)}}
+"""
+TOKENS = f"""{MODEL}
+    class Sequences(torch.utils.data.Dataset):
+        def __init__(self, count):
+            generator = torch.Generator().manual_seed(3)
+            self.lengths = torch.randint(1, 9, (count,), generator=generator).tolist()
+            self.items = [torch.randn(length, 6, generator=generator) for length in self.lengths]
+
+        def __len__(self):
+            return len(self.items)
+
+        def __getitem__(self, index):
+            return {{"tokens": self.items[index], "name": f"sequence {{index}}"}}
+
+    def train_data(count=33):
+        return Sequences(count)
+
+    def val_data():
+        return Sequences(10)
+
+    def collate(items):
+        return {{
+            "tokens": nn.utils.rnn.pad_sequence([each["tokens"] for each in items], batch_first=True),
+            "mask": nn.utils.rnn.pad_sequence([torch.ones(len(each["tokens"])) for each in items], batch_first=True),
+            "names": [each["name"] for each in items],
+        }}
+
+    def training_step(model, batch):
+        assert len(batch["names"]) == len(batch["tokens"])
+        tokens, mask = batch["tokens"], batch["mask"]
+        target = (tokens.sum(-1) > 0).long()
+        losses = cross_entropy(model(tokens).flatten(0, 1), target.flatten(), reduction="none").view_as(mask)
+        return {{"loss": (losses * mask).sum() / mask.sum(), "weight": mask.sum()}}
+"""
+TWO = "cpu:0,cpu:1"
+
+
+def spec(recipe: str, strategy: str = "single", **training: object) -> RunSpec:
+    devices = "cpu:0" if strategy == "single" else TWO
+    return make_spec(recipe, strategy=strategy, devices=devices, **{"epochs": 2, "batch_size": 16, **training})
+
+
+def curves(followed: Followed) -> dict[str, list[float]]:
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_recipe(tmp_path_factory.mktemp("own"), OWN, "own")
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_recipe(tmp_path_factory.mktemp("tokens"), TOKENS, "tokens")
+
+
+@pytest.fixture(scope="module")
+def baselines(own: str, tokens: str, pools: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
+    """The curves of one device, by recipe."""
+    root = tmp_path_factory.mktemp("baselines")
+    return {path: curves(train(spec(path), root / "runs")) for path in (own, tokens)}
+
+
+def test_own_step_has_the_curve_of_the_same_loss(own: str, baselines: dict, runs_root: Path, tmp_path: Path) -> None:
+    wanted = curves(train(spec(write_recipe(tmp_path, SUPERVISED, "supervised")), runs_root))
+    found = baselines[own]
+    assert found["loss"] == wanted["loss"]
+    assert found["val_loss"] == pytest.approx(wanted["val_loss"], rel=1e-6)
+    assert found["val_accuracy"] == pytest.approx(wanted["val_accuracy"], rel=1e-6)
+    assert len(found["accuracy"]) == len(found["loss"]) == 10, "of every step"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "accumulation"), [("ddp", 1), ("ddp", 2), ("fsdp", 2), ("placement", 1), ("single", 4)]
+)
+@pytest.mark.parametrize("which", ["own", "tokens"])
+def test_own_step_has_one_curve_on_one_and_on_two_devices(
+    which: str, strategy: str, accumulation: int, baselines: dict, runs_root: Path, request: pytest.FixtureRequest
+) -> None:
+    path = request.getfixturevalue(which)
+    if strategy == "placement":
+        path = write_recipe(runs_root.parent, PLACED[which], f"placed_{which}")
+    wanted = baselines[request.getfixturevalue(which)]
+    found = curves(train(spec(path, strategy, accumulation=accumulation), runs_root))
+    assert found.keys() == wanted.keys()
+    for name, values in wanted.items():
+        assert found[name] == pytest.approx(values, rel=1e-5), name
+
+
+PLACE = """
+    def placed_model(devices):
+        net = model()
+        net.body.to(devices[0])
+        net.head.to(devices[1])
+        return net
+"""
+PLACED = {"own": OWN + PLACE, "tokens": TOKENS + PLACE}
+
+
+def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_root: Path) -> None:
+    found = curves(train(make_spec("digits_vae", epochs=4, batch_size=64, strategy="ddp", devices=TWO), runs_root))
+    assert found.keys() >= {"loss", "reconstruction", "divergence", "val_loss", "val_reconstruction", "val_divergence"}
+    parts = zip(found["loss"], found["reconstruction"], found["divergence"], strict=True)
+    assert all(loss == pytest.approx(one + other, rel=1e-5) for loss, one, other in parts)
+    assert found["val_loss"][-1] < 0.75 * found["loss"][0]
+
+
+def test_documented_language_model_trains(runs_root: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    found = curves(train(spec(write_recipe(tmp_path, source, "documented"), "ddp", epochs=4), runs_root))
+    assert found["loss"][-1] < found["loss"][0]
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("return None", "training_step() of wrong returned NoneType as the loss. Return a tensor of one"),
+        ("return {'mean': model(batch['inputs']).sum()}", "returned a dict without 'loss' (mean). Add the loss."),
+        ("return model(batch['inputs'])", "returned a tensor of shape (16, 3) and type torch.float32 as the loss."),
+        ("return model(batch['inputs']).sum().detach()", "depends on no parameter of the model"),
+        ("return {'loss': model(batch['inputs']).sum(), 'val_x': 1}", "a metric called val_x, a name that the run"),
+        ("return {'loss': model(batch['inputs']).sum(), 'x': 'y'}", "returned 'x' as str. Return a number or a"),
+        (
+            "return {'loss': model(batch['inputs']).sum(), str(len(batch['inputs'])): 0}",
+            "returned loss, 1, but loss, 16 before. It must return the same names",
+        ),
+    ],
+)
+def test_wrong_step_is_named(step: str, words: str, runs_root: Path, tmp_path: Path) -> None:
+    source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {step}\n"
+    followed = train(spec(write_recipe(tmp_path, source, "wrong")), runs_root)
+    assert followed.state is RunState.FAILED
+    assert words in (followed.run.facts.error or "")
+
+
+def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path) -> None:
+    name = "f'a{torch.distributed.get_rank()}'"
+    body = f"return {{'loss': model(batch['inputs']).sum(), {name}: 0}}"
+    source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {body}\n"
+    followed = train(spec(write_recipe(tmp_path, source, "ranks"), "ddp"), runs_root)
+    assert followed.state is RunState.FAILED
+    assert "returned other names on rank 1 (loss, a1) than on rank 0 (loss, a0)" in (followed.run.facts.error or "")
+
+
+@pytest.mark.parametrize(
+    ("framework", "strategy", "source", "words"),
+    [
+        ("pytorch", "pipeline", OWN, "because no device has the whole model. Choose strategy single, ddp, fsdp or"),
+        (
+            "keras",
+            "single",
+            OWN.replace("import torch\n", "import torch, keras\n", 1).replace("def optimizer", "def _other"),
+            "with PyTorch only",
+        ),
+        ("pytorch", "single", OWN.replace("step(model, batch)", "step(batch)"), "is called with model, batch, but it"),
+    ],
+)
+def test_step_that_cannot_be_trained_is_refused_before_the_start(
+    framework: str, strategy: str, source: str, words: str, tmp_path: Path
+) -> None:
+    path = write_recipe(tmp_path, source, "refused")
+    choices = RecipeChoices(recipe=path, devices=("cpu:0", "cpu:1"), framework=framework, strategy=strategy)
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        compose(choices, cpu_devices())
