@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 TRAIN = frozenset({"train", "training", "tr"})
 VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
+TEST = frozenset({"test", "testing"})
 MEANS = frozenset({"avg", "average", "mean", "running", "current", "cur"})
 """Words that say how a value was computed, not what it is."""
 ALIASES = {"acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_rate", "ppl": "perplexity"}
 
+OF_VALIDATION = "val_"
+"""How our names of validation metrics begin."""
 STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",
                    "num_updates", "num_update", "trainer_global_step", "train_global_step", "train_step"})  # fmt: skip
 EPOCHS = frozenset({"epoch", "ep", "current_epoch", "train_epoch"})
@@ -35,7 +41,9 @@ OTHERS = frozenset(_OTHERS.split())
 MEASURED = re.compile(
     r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*"
+    r"|.+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip)"
 )
+"""Measured times and sizes, and settings: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`."""
 _KNOWN = """
     loss losses acc accuracy ppl perplexity mae mse rmse auc auroc f1 iou miou bleu rouge reward rewards dice psnr ssim
     fid wer cer nll elbo bpb bpc map50 ndcg mrr acc1 acc5 top1 top5 mape msle cosine
@@ -62,9 +70,12 @@ def _words(name: str) -> str:
 def canonical(name: str) -> str:
     """Return our name for a program's `name`."""
     words = _words(name).split("_")
-    validation, words = _phase(words)
+    phase, words = _phase(words)
+    validation = phase in VALIDATION
     while len(words) > 1 and words[0] in MEANS:
         words = words[1:]
+    if validation and len(words) > 1 and words[-1] == "epoch":
+        words = words[:-1]  # the mean over a validation pass, beside `val_loss_step`
     if len(words) > 1 and words[-1] == "step" and words[0] in {"loss", "acc", "accuracy"}:
         words = words[:-1]  # Lightning logs one value as `train_loss_step` and `train_loss_epoch`
     base = "_".join(words)
@@ -72,19 +83,44 @@ def canonical(name: str) -> str:
     return base if not validation or base == "learning_rate" else f"val_{base}"
 
 
-def _phase(words: list[str]) -> tuple[bool, list[str]]:
-    """Return whether the words name a validation metric, and the words without those for training or validation."""
+def _phase(words: list[str]) -> tuple[str, list[str]]:
+    """Return the word that says training or validation, "" without one, and the other words."""
     while len(words) > 1 and words[0] in MEANS:
         words = words[1:]
     first, last = words[0], words[-1]
     if len(words) > 1 and first in TRAIN | VALIDATION:
-        return first in VALIDATION, words[1:]
+        return first, words[2:] if words[1] == "set" and len(words) > 2 else words[1:]
     if len(words) > 1 and last in TRAIN | VALIDATION:  # as in TensorBoard: "Loss/train", "Loss/test"
-        return last in VALIDATION, words[:-1]
+        return last, words[:-1]
     for phase in ("train", "valid", "val", "test", "eval"):
         if first in {f"{phase}loss", f"{phase}acc", f"{phase}accuracy"}:
-            return phase in VALIDATION, [first.removeprefix(phase), *words[1:]]
-    return False, words
+            return phase, [first.removeprefix(phase), *words[1:]]
+    return "", words
+
+
+@lru_cache(maxsize=4096)
+def is_of_test(name: str) -> bool:
+    """Return whether a metric's name says that it is measured on a test set."""
+    return _phase(_words(name).split("_"))[0] in TEST
+
+
+def by_our_names(numbers: Iterable[tuple[str, float]]) -> tuple[dict[str, float], bool]:
+    """Return values by our names, and whether their validation values are of a test set.
+
+    `test_loss` is the validation loss of a program without a `val_loss`. Beside one it keeps its name.
+    """
+    values: dict[str, float] = {}
+    tests: dict[str, float] = {}
+    for name, value in numbers:
+        (tests if is_of_test(name) else values).setdefault(canonical(name), value)
+    if tests and any(name.startswith(OF_VALIDATION) for name in values):
+        return values | {as_test(name): value for name, value in tests.items()}, False
+    return values | tests, bool(tests)
+
+
+def as_test(name: str) -> str:
+    """Return the name of a validation metric for the same metric on a test set."""
+    return f"test_{name.removeprefix(OF_VALIDATION)}"
 
 
 @lru_cache(maxsize=4096)
@@ -100,6 +136,9 @@ def is_counter(name: str) -> bool:
     words, plain = _words(name), name.strip().lower()
     if counts(name) is not None or words in OTHERS or plain in OTHERS:
         return True
+    phase, parts = _phase(words.split("_"))
+    if phase in VALIDATION and parts[-1] == "step":
+        return True  # a batch of a validation pass, numbered on its own; `val_loss_epoch` is the mean
     return MEASURED.fullmatch(words) is not None or MEASURED.fullmatch(plain) is not None
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 IN_EPOCH = "in this epoch"
 """The unit of a count that restarts with each epoch, while the number of epochs is unknown."""
 
+IN_VALIDATION = "in this validation"
+"""The unit of a count within a validation pass. It is no progress of the training."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
@@ -22,5 +25,6 @@ class Reading:
     epoch: float | None = None  # as the program counts epochs
     done: float | None = None  # progress: `done` of `total`, from a bar's n/total or "epoch 3/10"
     total: float | None = None
-    unit: str = ""  # of done and total: "steps", "epochs", `IN_EPOCH`, or "" if unknown
+    unit: str = ""  # of done and total: "steps", "epochs", `IN_EPOCH`, `IN_VALIDATION`, or "" if unknown
     time: float | None = None  # unix seconds
+    of_test: bool = False  # its validation values are measured on a test set

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import VALIDATION, canonical, certainty, is_counter
-from core.metrics.common.reading import Reading
+from core.metrics.common.names import TEST, VALIDATION, canonical, certainty, is_counter
+from core.metrics.common.reading import IN_VALIDATION, Reading
 from core.metrics.dialects import pairs
 from core.metrics.dialects.syntax import NUMBER, PLACE
 
@@ -105,14 +105,16 @@ def _tqdm(match: re.Match[str]) -> Reading:
     values = {**(named.values if named else {}), **dict(_fields(FIELD, fields["values"] or ""))}
     if not any(certainty(key) for key in values):
         values = {}
-    if VALIDATING.search(name):
-        return Reading(values={key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()})
+    done = float(fields["n"]) * SCALES[fields.get("n_scale") or ""]
+    total = float(fields["total"]) * SCALES[fields["scale"] or ""] if fields.get("total") else None
+    if phase := VALIDATING.search(name):
+        of_validation = {key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()}
+        of_test = phase[0].lower() in TEST
+        return Reading(values=of_validation, done=done, total=total, unit=IN_VALIDATION, of_test=of_test)
     unit = _unit(name, fields)
     if unit is None:
         return Reading(values=values)
     epoch = next((float(place["n"]) for place in PLACE.finditer(f"{name} ") if place["epoch"]), None)
-    done = float(fields["n"]) * SCALES[fields.get("n_scale") or ""]
-    total = float(fields["total"]) * SCALES[fields["scale"] or ""] if fields.get("total") else None
     exact = not fields.get("n_scale")
     if unit == "epochs":
         return Reading(values=values, epoch=done, done=done, total=total, unit=unit)

@@ -6,9 +6,10 @@ import ast
 import json
 import re
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import canonical, certainty, counts, is_counter
+from core.metrics.common.names import by_our_names, certainty, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.dialects.syntax import step_position
 
@@ -41,10 +42,12 @@ def read(line: str) -> Reading | None:
     if SUMMARY in fields:
         return Reading(values={}, epoch=_number(fields.get("epoch")))
     numbers = {name: value for name, field in fields.items() if (value := _number(field)) is not None}
-    values = {canonical(name): value for name, value in numbers.items() if not is_counter(name)}
+    values, of_test = by_our_names([(name, value) for name, value in numbers.items() if not is_counter(name)])
     if not any(certainty(name) in {"known", "cautious"} for name in numbers) and not any(map(counts, numbers)):
         return None
-    return _reading(line, numbers, values) if any(certainty(name) for name in numbers) else None
+    if not any(certainty(name) for name in numbers):
+        return None
+    return replace(_reading(line, numbers, values), of_test=of_test)
 
 
 def _reading(line: str, numbers: Mapping[str, float], values: Mapping[str, float]) -> Reading:

@@ -9,12 +9,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import MEANS, TRAIN, VALIDATION, canonical, certainty, is_counter
-from core.metrics.common.reading import Reading
+from core.metrics.common.names import (
+    MEANS,
+    OF_VALIDATION,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    by_our_names,
+    canonical,
+    certainty,
+    is_counter,
+)
+from core.metrics.common.reading import IN_VALIDATION, Reading
 from core.metrics.dialects.syntax import NUMBER, StepPosition, step_position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PREFIX = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[-+]\d\d:?\d\d)?|\d\d?/\d\d?/\d{2,4}"
@@ -23,19 +33,23 @@ PREFIX = re.compile(
 """Dates, times of day, durations, versions and addresses: they are not values and are blanked out."""
 PAIR = re.compile(
     rf"(?<![\w@/.\\-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}[=:]\s{{0,16}}|\s{{1,16}})(?:tensor\()?"
-    rf"(?P<number>{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?(?=$|[\s,;|)\]}}'\"(]|\.(?:\s|$))",
+    rf"(?:(?P<number>{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\))"
+    r"(?=$|[\s,;|)\]}'\"(]|\.(?:\s|$))",
     re.IGNORECASE,
 )
+MEAN = re.compile(rf"\s{{0,4}}\(\s{{0,8}}({NUMBER})\s?%?\)", re.IGNORECASE)
+"""The mean so far, in brackets after a batch's value: `Loss 6.8018e+00 (6.8121e+00)`."""
 WORD = re.compile(r"([A-Za-z][\w]*)[ ]$")
+BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
 WORDS = re.compile(
-    r"(?:learning|grad|gradient|best|total|final|top|batch|epoch|step|[dgq]|gen|disc|generator|"
+    r"(?:learning|grad|gradient|best|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|disc|generator|"
     r"discriminator|actor|critic|policy|value)$",
     re.IGNORECASE,
 )
 """Words that belong to the name after them, besides those in `names`."""
 PHASE = re.compile(
     r"^[\W\d]{0,40}(?:\w{1,24}[\s:.-]{1,8}){0,4}?(?:on )?"
-    r"(?:test|val|valid|validation|eval|evaluation|testing|evaluating|validating|dev)\b"
+    r"(?:(?P<test>test|testing)|val|valid|validation|eval|evaluation|evaluating|validating|dev)\b"
     r"(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step))?"
     r"[\]\s]*(?:\[[^\]]{0,40}\]|[\d/\s]{1,40})?"
     r"(?:[:|>-]|\]|$)|^\s*\*\s",
@@ -48,9 +62,19 @@ SETTINGS = re.compile(
     re.IGNORECASE,
 )
 """Lines about something else. `WARNING` in capitals is the level of a log record."""
-BARE = re.compile(r"^[\W_]*(?:(?:start|begin)(?:ning)?(?:ing)? (?:of )?)?epochs?\W{0,3}\d+(?:\s*(?:/|of)\s*\d+)?[\W_]*"
-                  r"(?:started|starting|start|begins?|done|finished|completed?|ended|end)?[\W_]*$",
-                  re.IGNORECASE)  # fmt: skip
+SETTING = re.compile(
+    r"\b(?:momentum|weight_decay|nesterov|dampening|betas|amsgrad|batch_size|seed|num_workers|max_epochs|optimizer|"
+    r"dropout|device)\s?[=:]",
+    re.IGNORECASE,
+)
+SWITCH = re.compile(r"[=:]\s?(?:True|False|None)\b")
+"""Settings in a line. Beside one, or two switches, numbers without a place in the training are settings, too."""
+BARE = re.compile(
+    r"^[\W_]*(?:(?:start|begin)(?:ning)?(?:ing)? (?:of )?)?"
+    r"epoch(?:s(?=\W*\d+\s*(?:/|of)))?\W{0,3}\d+(?:\s*(?:/|of)\s*\d+)?[\W_]*"
+    r"(?:started|starting|start|begins?|done|finished|completed?|ended|end)?[\W_]*$",
+    re.IGNORECASE,
+)
 """A line that names an epoch and nothing else."""
 CLOSING = re.compile(r"^\s*(?:$|[,;|)\]}'\"%(]|\.(?:\s|$)|[-–]\s|[A-Za-z_][\w@/.\-]*(?:\s[A-Za-z]+)?\s*[=:])")
 """The text that must follow a number that may be part of a sentence: "error 0.5 of" is no metric."""
@@ -70,12 +94,21 @@ def read(line: str) -> Reading | None:
     if SETTINGS.match(clean):
         return None
     at = step_position(clean)
-    values = _values(clean, validation=at.validation or PHASE.match(clean[:HEAD]) is not None)
+    phase = PHASE.match(clean[:HEAD])
+    tested = phase is not None and phase["test"] is not None
+    values, of_test = _values(clean, at, validation=at.validation or phase is not None, tested=tested)
     if not values and not _announces(clean, at):
         return None
-    if any(name.startswith("val_") for name in values) and not any(_trained(name) for name in values):
+    if is_of_validation(values):
         at = _of_validation(at)
-    return Reading(values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit)
+    return Reading(
+        values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test
+    )
+
+
+def is_of_validation(values: Iterable[str]) -> bool:
+    """Return whether metrics are of a validation alone."""
+    return any(name.startswith(OF_VALIDATION) for name in values) and not any(map(_trained, values))
 
 
 def announces_validation(line: str) -> bool:
@@ -86,7 +119,7 @@ def announces_validation(line: str) -> bool:
 def as_validation(reading: Reading) -> Reading:
     """Return the reading with validation names and without progress, which is not that of the training."""
     values = {name if not _trained(name) else f"val_{name}": value for name, value in reading.values.items()}
-    return Reading(values=values, epoch=reading.epoch, step=reading.step)
+    return Reading(values=values, epoch=reading.epoch, step=reading.step, of_test=reading.of_test)
 
 
 def _trained(name: str) -> bool:
@@ -95,9 +128,9 @@ def _trained(name: str) -> bool:
 
 def _of_validation(at: StepPosition) -> StepPosition:
     """Return the position of a line about validation alone: its progress is not that of the training."""
-    keep = at.unit == "epochs"
-    return StepPosition(step=at.step, epoch=at.epoch, done=at.done if keep else None, total=at.total if keep else None,
-                 unit=at.unit if keep else "")  # fmt: skip
+    if at.done is not None and at.unit != "epochs":
+        at.unit = IN_VALIDATION
+    return at
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -109,42 +142,56 @@ def _announces(line: str, at: StepPosition) -> bool:
     return (len(line) < HEAD and BARE.match(line) is not None) or (at.step is not None and at.total is not None)
 
 
-def _values(line: str, *, validation: bool) -> dict[str, float]:
-    values: dict[str, float] = {}
-    pairs = list(_pairs(line))
-    if not any(certain for _, _, certain in pairs):
-        return values
-    all_are_metrics = any(certainty(name) == "known" for name, _, _ in pairs)
-    for name, value, certain in pairs:
+def _values(line: str, at: StepPosition, *, validation: bool, tested: bool) -> tuple[dict[str, float], bool]:
+    """Return the values by our names, and whether those of a validation are of a test set."""
+    found = list(_pairs(line, means=validation and at.done is not None and at.unit != "epochs"))
+    if not any(certain for _, _, certain in found) or _is_of_settings(line, at):
+        return {}, False
+    all_are_metrics = any(certainty(name) == "known" for name, _, _ in found)
+    named: list[tuple[str, float]] = []
+    for name, value, certain in found:
         if not certain and not all_are_metrics:
             continue
-        words = name.replace("/", "_").split("_")
-        phase = words[0].lower()
+        phase = name.replace("/", "_").split("_")[0].lower()
         if " " in name:
             phase = name.split(" ", 1)[0].lower()
             validation = phase in VALIDATION or (validation and phase not in TRAIN)
+            tested = phase in TEST or (tested and phase not in VALIDATION)
         ours = canonical(name)
-        if validation and phase not in TRAIN and not ours.startswith("val_") and certainty(name) != "plain":
-            ours = ours if f"val_{ours}" in values else f"val_{ours}"
-        values.setdefault(ours, value)
-    return values
+        inherits = phase not in TRAIN and not ours.startswith(OF_VALIDATION) and certainty(name) != "plain"
+        is_new = all(canonical(other) != f"{OF_VALIDATION}{ours}" for other, _ in named)
+        prefix = ("test " if tested else "val ") if validation and inherits and is_new else ""
+        named.append((prefix + name, value))
+    return by_our_names(named)
 
 
-def _pairs(line: str) -> Iterator[tuple[str, float, bool]]:
-    """Yield (the program's name, value, whether the name alone says that it is a metric)."""
+def _is_of_settings(line: str, at: StepPosition) -> bool:
+    if at.step is not None or at.epoch is not None or at.done is not None:
+        return False
+    return SETTING.search(line) is not None or len(SWITCH.findall(line)) > 1
+
+
+def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool]]:
+    """Yield (the program's name, value, whether the name alone says that it is a metric).
+
+    `means`: of a value with its mean in brackets take the mean.
+    """
     for match in PAIR.finditer(line):
         name = _whole_name(line, match)
         name_certainty = certainty(name)
         if is_counter(name) or FILE.fullmatch(match["name"].lower()) or not _plausible(line, match, name_certainty):
             continue
-        if (value := _value(match, name)) is not None:
+        mean = MEAN.match(line, match.end()) if means else None
+        if (value := float(mean[1]) if mean else _value(match, name)) is not None:
             yield name, value, bool(name_certainty)
 
 
 def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     """Return whether the number can be a value, and is not part of a sentence."""
-    text, tight = match["number"], match["sep"].strip() != ""
-    whole = text.lstrip("+-").isdigit() and not match["rest"]
+    text, tight = match["number"] or match["share"], match["sep"].strip() != ""
+    whole = text.lstrip("+-").isdigit() and not match["rest"] and not match["share"]
+    if whole and match["name"].lower() in TRAIN | VALIDATION:
+        return False  # `Train: 3 [10/391]`
     if not tight and not certain:
         return False
     if certain == "cautious" and whole:
@@ -159,16 +206,18 @@ def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
 def _whole_name(line: str, match: re.Match[str]) -> str:
     """Return the name with the words before it that belong to it: "Average loss", "learning rate", "val loss"."""
     name, begin = match["name"], match.start()
-    for _ in range(2):
+    for _ in range(3):
         before = WORD.search(line, max(0, begin - 24), begin)
-        if before is None or not (before[1].lower() in TRAIN | VALIDATION | MEANS or WORDS.match(before[1])):
+        if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
-    return name
+    return name.removeprefix("set ")
 
 
 def _value(match: re.Match[str], name: str) -> float | None:
     """Return the value; a share such as `9903/10000` or `99.03%` becomes a number from 0 to 1."""
+    if match["share"]:
+        return float(match["share"]) / 100
     value = float(match["number"])
     if match["of"]:
         of = float(match["of"])

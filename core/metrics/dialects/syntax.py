@@ -9,7 +9,7 @@ NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
 """A number in a line. Compile it with IGNORECASE."""
 
 PLACE = re.compile(
-    r"(?<![\w.@/\\-])(?:(?P<epoch>epochs?|ep|(?P<named>train(?:ing)?)(?=\s*:?\s*(?:\d+|\[\d+(?:/\d+)?\])\s*\[\s*\d+/\d))"
+    r"(?<![\w.@/\\-])(?:(?P<epoch>epoch|epochs(?=\W*\d+\s*(?:/|of))|ep|(?P<named>train(?:ing)?)(?=\s*:?\s*(?:\d+|\[\d+(?:/\d+)?\])\s*\[\s*\d+/\d))"
     r"|(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|it)|num_updates|"
     r"(?:episode|update|timestep|round|generation|rollout)s?)"
     r"|(?P<batch>batch(?:es)?|minibatch))(?:\s*\((?P<phase>\w+)\))?(?P<sep>\s*[:=#]\s*|\s+|(?=\[))\[?\s*"

@@ -5,6 +5,7 @@
 - `shapes`: parse lines that repeat with other numbers only once
 - `open_table`: the rows of a table, whose header or first line came before
 - `position`: where in the training a reading belongs
+- `roles`: what a reading is of: the training, a validation, a mean, settings
 - `progress_bars`: each value of a redrawn bar once
 - `expression`, `matching`: the user's own regular expression, matched in a process of its own
 """

@@ -16,6 +16,7 @@ from core.metrics.text.open_table import OpenTable
 from core.metrics.text.position import PositionTracker
 from core.metrics.text.printed_lines import PrintedLines
 from core.metrics.text.progress_bars import ProgressBars
+from core.metrics.text.roles import Roles
 from core.metrics.text.shapes import ShapeCache
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class LogReader:
         self._position = PositionTracker()
         self._bars = ProgressBars(self._position)
         self._table = OpenTable()
+        self._roles = Roles()
         self._seen = self._found = 0  # lines for the expression, and those in which it found a number
         self._ended = self._validation_next = False
         self._estimated: int | None = None  # the last step with a training and a validation loss in one line
@@ -70,12 +72,13 @@ class LogReader:
         self._ended = True
         if self._matcher:
             self._matcher.close()
-        return [*readings, *self._new([*self._bars.end(), *self._table.end()])]
+        held = [*self._bars.end(), *self._table.end()]
+        return [*readings, *self._new(self._roles.take(held)), *self._new(self._roles.end())]
 
     def _read(self, lines: Iterable[PrintedLine]) -> list[Reading]:
         if self._matcher and not self._matcher.problem:
             return list(self._matched(self._matcher, lines))
-        return [reading for line in lines for reading in self._new(self._line(line))]
+        return [reading for line in lines for reading in self._new(self._roles.take(self._line(line)))]
 
     def _matched(self, matcher: Matcher, lines: Iterable[PrintedLine]) -> Iterator[Reading]:
         """Yield what the user's expression finds; steps that restart with each epoch are made continuous."""
@@ -89,7 +92,7 @@ class LogReader:
                 position = self._position
                 yield position.within(replace(reading, step=None), None) if within else position.stepped(reading)
 
-    def _new(self, readings: list[Reading]) -> Iterator[Reading]:
+    def _new(self, readings: Iterable[Reading]) -> Iterator[Reading]:
         """Yield the readings that add something to the one before."""
         for reading in readings:
             place = (reading.done, reading.total, reading.unit, reading.epoch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from core.metrics.common.reading import IN_EPOCH
+from core.metrics.common.reading import IN_EPOCH, IN_VALIDATION
 
 if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
@@ -84,6 +84,8 @@ class PositionTracker:
         """
         if reading.epoch == 0:
             self.first_epoch = 0
+        if reading.unit == IN_VALIDATION:
+            return self.stepped(reading)
         if reading.unit == "epochs":
             done = (reading.done or 0) + 1 - self.first_epoch
             return replace(reading, done=min(done, reading.total or done))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from core.metrics.common.reading import IN_VALIDATION
 from core.metrics.dialects import bars, pairs
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class ProgressBars:
         """Take a redraw of a bar, and return the readings that are complete now."""
         keras, title = statement.bar == bars.KERAS_BAR, (statement.bar, statement.length)
         complete = self.release(but=title)
-        if not keras and reading.done is not None and reading.unit != "epochs":
+        if not keras and reading.done is not None and reading.unit not in {"epochs", IN_VALIDATION}:
             self._choose_main(title, reading)
         complete += self._with_awaited_step(title, reading)
         bar = self._bar(title, repeats=not keras)
@@ -132,6 +133,8 @@ class ProgressBars:
     def _place(self, title: Title, bar: Bar, reading: Reading) -> Reading:
         if reading.unit == "epochs":
             return self._position.place(reading, None)
+        if reading.unit == IN_VALIDATION:
+            return replace(reading, step=self._position.reached())
         if reading.done is None:
             return self._position.stepped(reading)
         if self._position.closed and reading.epoch is None:  # after an epoch's bar: an evaluation or a prediction
@@ -160,6 +163,7 @@ class Bar:
         complete: list[Reading] = []
         if reading.done is not None and reading.done < self._done:
             self._ahead, self._last = False, 0
+            self._shown = {} if reading.unit == IN_VALIDATION else self._shown
         fresh = self._fresh(reading.values, same_step=reading.done == self._done and not self._ahead)
         if self.repeats and fresh and reading.done == 0:
             self._ahead = True

@@ -190,6 +190,7 @@ class LineTemplate:
             total=total,
             unit=example.reading.unit,
             time=time,
+            of_test=example.reading.of_test,
         )
         return Statement(reading, dialect, epochs, over, heading, bar, length)
 
@@ -222,7 +223,7 @@ def _without_numbers(statement: Statement) -> object:
     present += [getattr(reading, name) is not None for name in READING_NUMBERS] if reading else []
     return (
         (statement.dialect, statement.over, statement.heading, statement.bar),
-        (tuple(reading.values), reading.unit) if reading else None,
+        (tuple(reading.values), reading.unit, reading.of_test) if reading else None,
         tuple(present),
     )
 

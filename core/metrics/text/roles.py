@@ -1,0 +1,113 @@
+"""Decide what each reading of a log is of: the training, a validation, a mean that repeats other values, settings.
+
+The lines of a program do not say this one by one. What they do not give:
+
+- **Means of an epoch.** Once a metric has come with a place within an epoch, its values without one are means of these.
+- **Batches of a validation.** Of the lines that count through a validation pass the last one is kept, until something
+  else comes. A summary after it has the better values for the names that it has.
+- **Settings.** A learning rate is only a setting before the first metric or the first place in the training.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from core.metrics.common.names import OF_VALIDATION, certainty
+from core.metrics.common.reading import IN_VALIDATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from core.metrics.common.reading import Reading
+
+TOP = re.compile(r"(.*\b(?:val_)?(?:acc|top|accuracy|prec|err))(@?)(\d{1,3})")
+"""`acc1` and `acc@1` are one metric."""
+
+
+@dataclass(slots=True)
+class Roles:
+    """Takes the readings of one log in order and returns those to record."""
+
+    _begun: bool = False
+    _within_epochs: set[str] = field(default_factory=set)  # training metrics that came with a place within an epoch
+    _pass: Reading | None = None  # the last reading of a validation pass
+    _at_sign: str | None = None  # between `acc` and `1`, as the program wrote it first
+
+    def take(self, readings: Iterable[Reading]) -> Iterator[Reading]:
+        """Yield the readings to record."""
+        for reading in map(self._respelled, readings):
+            if reading.unit == IN_VALIDATION:
+                yield from self._count_pass(reading)
+                continue
+            if self._pass is not None and (reading.values or reading.epoch is not None):
+                yield from self._end_pass(besides=reading.values)
+            if reading.values and not self._begun and not self._begins(reading):
+                continue
+            self._begun = True
+            yield self._without_means(reading)
+
+    def end(self) -> Iterator[Reading]:
+        """Yield what the end of the log completes: a validation pass, unless it was under way."""
+        held = self._pass
+        if held is not None and held.done is not None and held.total is not None and held.done + 1 >= held.total:
+            yield from self._end_pass()
+
+    def _count_pass(self, reading: Reading) -> Iterator[Reading]:
+        held = self._pass
+        if held is not None and (reading.done or 0) < (held.done or 0):
+            yield from self._end_pass()
+            held = None
+        if held is not None:
+            reading = replace(reading, values={**held.values, **reading.values}, step=held.step, epoch=held.epoch)
+        if reading.values:
+            self._begun, self._pass = True, reading
+
+    def _end_pass(self, besides: Iterable[str] = ()) -> Iterator[Reading]:
+        """Yield the held reading, without the metrics that a summary gives."""
+        held, self._pass = self._pass, None
+        assert held is not None
+        values = {name: value for name, value in held.values.items() if name not in besides}
+        if values:
+            yield replace(held, values=values, done=None, total=None, unit="")
+
+    def _begins(self, reading: Reading) -> bool:
+        """Return whether a reading is of a training that has begun, and not of settings."""
+        if reading.step is not None or reading.epoch is not None or reading.done is not None:
+            return True
+        return any(certainty(name) in {"known", "cautious"} for name in reading.values)
+
+    def _without_means(self, reading: Reading) -> Reading:
+        values = reading.values
+        if reading.step is not None or (reading.done is not None and reading.unit != "epochs"):
+            self._within_epochs.update(values)
+            return reading
+        if self._within_epochs.isdisjoint(values):
+            return reading
+        kept = {
+            name: value
+            for name, value in values.items()
+            if name.startswith(OF_VALIDATION) or name not in self._within_epochs
+        }
+        return replace(reading, values=kept)
+
+    def _respelled(self, reading: Reading) -> Reading:
+        """Return the reading with `acc1` written as the first such name of the log."""
+        if not any(map(_top, reading.values)):
+            return reading
+        values = {}
+        for name, value in reading.values.items():
+            parts = _top(name)
+            if parts and self._at_sign is None:
+                self._at_sign = parts[1]
+            values[f"{parts[0]}{self._at_sign}{parts[2]}" if parts else name] = value
+        return replace(reading, values=values)
+
+
+@lru_cache(maxsize=1024)
+def _top(name: str) -> tuple[str, str, str] | None:
+    """Return `acc`, the sign and the number of a name such as `acc@1`; None for another name."""
+    match = TOP.fullmatch(name)
+    return (match[1], match[2], match[3]) if match else None
