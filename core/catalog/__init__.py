@@ -2,6 +2,6 @@
 
 - `frameworks`: one row per framework
 - `strategies`: one row per strategy of a framework, and the ways to launch a script
-- `recipes`: recipe files, parsed and never imported
+- `recipes`, `recipe_functions`: recipe files, parsed and never imported; the parameters of their functions
 - `interpreters`: which Python runs a framework
 """

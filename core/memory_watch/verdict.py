@@ -3,73 +3,20 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_plural
+from core.memory_watch.evidence import compare_usage
 from core.runs.verdicts import Verdict
-from core.system.process_info import ProcessInfo
 from core.system.procfs import STUCK
 from core.text import first_names
 from core.units import size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from core.devices.device import Device
-    from core.system.process_info import Key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryEvidence:
-    """What is known of one device after the end of a run. Memory in bytes; None is "no reading"."""
-
-    device: Device
-    tolerance_bytes: int
-    before: int | None
-    peak: int | None
-    after: int | None
-    """A reading that was made after the end."""
-    lost: str | None = None
-    """A sentence if the device does not answer."""
-    asleep: bool = False
-    """Whether the device has been asleep since the end: it is not woken up for a reading."""
-    held_before: tuple[ProcessInfo, ...] = ()
-    """Processes that held the device before the first worker was started."""
-    listed_before: bool = True
-    """Whether the driver listed them. If not, there may have been others."""
-    holders: tuple[ProcessInfo, ...] = ()
-    """Processes that hold the device now, without those of this run."""
-    own: tuple[ProcessInfo, ...] = ()
-    """Processes of this run that still hold the device, or may hold it."""
-    sent: Mapping[Key, str] = field(default_factory=dict)
-    """The last signal sent to each of `own`; processes without one are missing."""
-    gone: tuple[ProcessInfo, ...] = ()
-    """Processes of this run that have ended, but to which the driver still attributes memory."""
-    ended: tuple[str, ...] = ()
-    """Names and pids of the processes that outlived their worker and were terminated."""
-    trouble: str | None = None
-    """A sentence on processes that could not be inspected."""
-    blind: bool = False
-    """Whether no process of the machine can be seen."""
-    seconds: float = 0.0
-    """Seconds since the end."""
-    due: bool = False
-    """Whether the waiting time is over, so that there must be a verdict."""
-    may_wait: bool = True
-    """Whether to wait longer for a device that does not answer."""
-    cut_short: bool = False
-    """Whether the waiting time was cut short."""
-
-    @property
-    def label(self) -> str:
-        """The name of the device in sentences."""
-        return self.device.label
-
-    @property
-    def excess(self) -> int:
-        """Bytes used in addition to those before the run; 0 when fewer are used."""
-        return max(0, (self.after or 0) - (self.before or 0))
+    from core.memory_watch.evidence import MemoryEvidence, UsageDelta
+    from core.system.process_info import ProcessInfo
 
 
 Judgement = tuple[Verdict, str]
@@ -80,7 +27,7 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     if evidence.own:
         return _held_by_run(evidence) if evidence.due else None
     if evidence.device.kind == "cpu":
-        return _cannot(evidence, f"{evidence.label}: {tr(BLIND)}") if evidence.blind else _released_cpu(evidence)
+        return _cannot(evidence, _blind(evidence)) if evidence.blind else _released_cpu(evidence)
     if (why := _unreadable(evidence)) is not None:
         return _cannot(evidence, why)
     if evidence.after is None:
@@ -88,9 +35,6 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     if evidence.after <= evidence.tolerance_bytes:
         return _released(evidence)
     return _judge_change(evidence, compare_usage(evidence))
-
-
-BLIND = tr_noop("it is not known whether processes of the run are left, since this machine has no /proc.")
 
 
 def _unreadable(evidence: MemoryEvidence) -> str | None:
@@ -128,6 +72,13 @@ def _unreadable(evidence: MemoryEvidence) -> str | None:
             after=size(evidence.after),
         )
     return None
+
+
+def _blind(evidence: MemoryEvidence) -> str:
+    return tr(
+        "{label}: it is not known whether processes of the run are left, since this machine has no /proc.",
+        label=evidence.label,
+    )
 
 
 def _cannot(evidence: MemoryEvidence, sentence: str) -> Judgement:
@@ -207,13 +158,9 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
 def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     """Judge a device that uses more than before, and more than visible other processes have taken."""
     if evidence.cut_short:
-        return _cannot(
-            evidence,
-            tr(
-                "{excess}, and the check was skipped, so it is not known whether the rest is released.",
-                excess=_excess(evidence),
-            ),
-        )
+        skipped = tr("{excess}, and the check was skipped, so it is not known whether the rest is released.",
+                     excess=_excess(evidence))  # fmt: skip
+        return _cannot(evidence, skipped)
     if delta.unsure or (delta.unknown and delta.beyond_unknown <= evidence.tolerance_bytes):
         return _perhaps_held_by_others(evidence, delta)
     return _unexplained(evidence, [process for process, _ in (*delta.grown, *delta.unknown)])
@@ -270,16 +217,8 @@ def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judg
 
 
 def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Judgement:
-    sharers = (
-        tr_plural(
-            "{names} has a part of it.",
-            "{names} have a part of it.",
-            len(others),
-            names=enumerated(map(_with_run, others)),
-        )
-        if others
-        else None
-    )
+    names = enumerated(map(_with_run, others))
+    sharers = tr_plural("{names} has a part of it.", "{names} have a part of it.", len(others), names=names)
     dead = enumerated(_with_size(process) for process in evidence.gone)
     owner = tr("The driver attributes it to {names}, of this run, which ended.", names=dead) if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
@@ -295,7 +234,9 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
         if others
         else tr("{excess}, and no program was found that holds it.", excess=excess)
     )
-    return Verdict.UNEXPLAINED, _joined(nothing, sharers, owner, _ended(evidence), evidence.trouble, remedies)
+    return Verdict.UNEXPLAINED, _joined(
+        nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, remedies
+    )
 
 
 # -- processes of the run that are left ---------------------------------------------------------
@@ -342,19 +283,19 @@ def _on_stuck(evidence: MemoryEvidence, some: Sequence[ProcessInfo], sent: str |
             signal=sent,
         )
     if evidence.device.kind == "cpu":
-        return (
-            tr("{what}. If it does not end when a disk or a driver has answered, only a reboot helps.", what=what)
-            if len(some) == 1
-            else tr("{what}. If they do not end when a disk or a driver has answered, only a reboot helps.", what=what)
+        return tr_plural(
+            "{what}. If it does not end when a disk or a driver has answered, only a reboot helps.",
+            "{what}. If they do not end when a disk or a driver has answered, only a reboot helps.",
+            len(some),
+            what=what,
         )
     if sent == signal.SIGKILL.name:
         return tr("{what}: only a driver reload or a reboot helps.", what=what)
-    return (
-        tr("{what}. If it does not end when the driver is done, only a driver reload or a reboot helps.", what=what)
-        if len(some) == 1
-        else tr(
-            "{what}. If they do not end when the driver is done, only a driver reload or a reboot helps.", what=what
-        )
+    return tr_plural(
+        "{what}. If it does not end when the driver is done, only a driver reload or a reboot helps.",
+        "{what}. If they do not end when the driver is done, only a driver reload or a reboot helps.",
+        len(some),
+        what=what,
     )
 
 
@@ -406,9 +347,7 @@ def _excess(evidence: MemoryEvidence) -> str:
 def _when(evidence: MemoryEvidence) -> str:
     """Word when the last reading was made."""
     return (
-        tr("{seconds:.0f} s after its end", seconds=evidence.seconds)
-        if evidence.seconds >= 1.5
-        else tr("after its end")
+        tr("after its end") if evidence.seconds < 1.5 else tr("{seconds:.0f} s after its end", seconds=evidence.seconds)
     )
 
 
@@ -416,11 +355,9 @@ def _waited(evidence: MemoryEvidence) -> str:
     """Word when the watch tried to read the memory."""
     if evidence.cut_short:
         return tr("after the run's end, as the waiting was cut short")
-    return (
-        tr("within {seconds:.0f} s after the run's end", seconds=evidence.seconds)
-        if evidence.seconds >= 1.5
-        else tr("after the run's end")
-    )
+    if evidence.seconds < 1.5:
+        return tr("after the run's end")
+    return tr("within {seconds:.0f} s after the run's end", seconds=evidence.seconds)
 
 
 def _ended(evidence: MemoryEvidence) -> str | None:
@@ -459,103 +396,3 @@ def enumerated(words: Iterable[str]) -> str:
 def _joined(*sentences: str | None) -> str:
     """Join sentences; None and empty ones are left out."""
     return " ".join(sentence for sentence in sentences if sentence)
-
-
-# -- compared with before the run ----------------------------------------------------------------
-
-Share = tuple[ProcessInfo, int]
-"""A process, and a number of bytes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageDelta:
-    """How the use of one device changed between the reading before the run and the one after it. Memory in bytes."""
-
-    left: tuple[Share, ...]
-    """Processes that hold less than before, or nothing any more; and how much less."""
-    vanished: tuple[ProcessInfo, ...]
-    """Processes that the driver listed before without their memory, and lists no more."""
-    grown: tuple[Share, ...]
-    """Processes of others, visible here, that hold more than before, and how much more; largest first."""
-    unknown: tuple[Share, ...]
-    """As `grown`, for pids unknown here: in a container, or already ended. They may have belonged to this run."""
-    unsure: tuple[ProcessInfo, ...]
-    """Processes that may hold more than before; how much is not known."""
-    beyond: int
-    """Bytes in use beyond those before the run and those of `grown`; negative when fewer are used."""
-
-    @property
-    def unaccounted(self) -> int:
-        """`beyond`, when the bytes of `left` no longer count as used before: what this run may still hold."""
-        return self.beyond + _sum(self.left)
-
-    @property
-    def beyond_unknown(self) -> int:
-        """`beyond`, when all bytes of `unknown` count as those of others."""
-        return self.beyond - _sum(self.unknown)
-
-
-def compare_usage(evidence: MemoryEvidence) -> UsageDelta:
-    """Compare the use of a device before and after the run; its memory must have been read both times."""
-    assert evidence.before is not None
-    assert evidence.after is not None
-    parts, unsure = _growth(evidence)
-    grown = tuple(part for part in parts if part[0].name is not None)
-    return UsageDelta(
-        left=tuple(_shrinkage(evidence)),
-        vanished=tuple(_vanished(evidence)),
-        grown=grown,
-        unknown=tuple(part for part in parts if part[0].name is None),
-        unsure=tuple(unsure),
-        beyond=evidence.after - evidence.before - _sum(grown),
-    )
-
-
-def _growth(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:
-    known, unsure = [], []
-    for process in evidence.holders:
-        earlier = next((each for each in evidence.held_before if _is_same(each, process)), None)
-        if process.memory_used_bytes is None:
-            if (
-                earlier is None or process.listed
-            ):  # a process that only has the device file open, as before, has not changed
-                unsure.append(process)
-        elif _is_unknown_before(earlier, evidence):
-            unsure.append(process)
-        elif (taken := process.memory_used_bytes - _used(earlier)) > 0:
-            known.append((process, taken))
-    known.sort(key=lambda part: -part[1])
-    return known, unsure
-
-
-def _is_unknown_before(earlier: ProcessInfo | None, evidence: MemoryEvidence) -> bool:
-    """Whether it is unknown how much a process held before: without a list, it may have been there unseen."""
-    return not evidence.listed_before if earlier is None else earlier.memory_used_bytes is None
-
-
-def _shrinkage(evidence: MemoryEvidence) -> Iterable[Share]:
-    for process in evidence.held_before:
-        now = next((each for each in evidence.holders if _is_same(process, each)), None)
-        unread = now is not None and now.memory_used_bytes is None
-        if process.memory_used_bytes is not None and not unread and process.memory_used_bytes > _used(now):
-            yield process, process.memory_used_bytes - _used(now)
-
-
-def _vanished(evidence: MemoryEvidence) -> Iterable[ProcessInfo]:
-    for process in evidence.held_before:
-        stays = any(each.listed and _is_same(process, each) for each in evidence.holders)
-        if process.listed and process.memory_used_bytes is None and not stays:
-            yield process
-
-
-def _is_same(earlier: ProcessInfo, now: ProcessInfo) -> bool:
-    """Whether these are one process. Of a process that has ended since, the driver keeps only the pid."""
-    return earlier.pid == now.pid and now.created in {None, earlier.created}
-
-
-def _used(process: ProcessInfo | None) -> int:
-    return (process.memory_used_bytes or 0) if process else 0
-
-
-def _sum(parts: Iterable[Share]) -> int:
-    return sum(taken for _, taken in parts)

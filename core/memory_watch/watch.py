@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from core.memory_watch import gpu_processes
-from core.memory_watch.verdict import MemoryEvidence, judge, waiting
+from core.memory_watch.evidence import MemoryEvidence
+from core.memory_watch.verdict import judge, waiting
 from core.runs.verdicts import Release, Verdict
 from core.system import process_info, processes, procfs
 from core.system.procfs import STUCK

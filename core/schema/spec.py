@@ -145,9 +145,9 @@ _PARTS: dict[str, type] = {
     part.__name__: part for part in (Recipe, Script, Training, Checkpoints, StopTimeouts, ReleaseWatch)
 }
 _EXPECTED: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "str": ("a text", lambda value: isinstance(value, str)),
+    "str": (tr_noop("a text"), lambda value: isinstance(value, str)),
     "int": (tr_noop("a whole number"), lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "float": ("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
+    "float": (tr_noop("a number"), lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
     "bool": (tr_noop("true or false"), lambda value: isinstance(value, bool)),
     "tuple[str, ...]": (
         tr_noop("a list of texts"),

@@ -1,0 +1,164 @@
+"""What is known of one device after a run, and how its use changed since before the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from core.system.process_info import ProcessInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from core.devices.device import Device
+    from core.system.process_info import Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEvidence:
+    """What is known of one device after the end of a run. Memory in bytes; None is "no reading"."""
+
+    device: Device
+    tolerance_bytes: int
+    before: int | None
+    peak: int | None
+    after: int | None
+    """A reading that was made after the end."""
+    lost: str | None = None
+    """A sentence if the device does not answer."""
+    asleep: bool = False
+    """Whether the device has been asleep since the end: it is not woken up for a reading."""
+    held_before: tuple[ProcessInfo, ...] = ()
+    """Processes that held the device before the first worker was started."""
+    listed_before: bool = True
+    """Whether the driver listed them. If not, there may have been others."""
+    holders: tuple[ProcessInfo, ...] = ()
+    """Processes that hold the device now, without those of this run."""
+    own: tuple[ProcessInfo, ...] = ()
+    """Processes of this run that still hold the device, or may hold it."""
+    sent: Mapping[Key, str] = field(default_factory=dict)
+    """The last signal sent to each of `own`; processes without one are missing."""
+    gone: tuple[ProcessInfo, ...] = ()
+    """Processes of this run that have ended, but to which the driver still attributes memory."""
+    ended: tuple[str, ...] = ()
+    """Names and pids of the processes that outlived their worker and were terminated."""
+    trouble: str | None = None
+    """A sentence on processes that could not be inspected."""
+    blind: bool = False
+    """Whether no process of the machine can be seen."""
+    seconds: float = 0.0
+    """Seconds since the end."""
+    due: bool = False
+    """Whether the waiting time is over, so that there must be a verdict."""
+    may_wait: bool = True
+    """Whether to wait longer for a device that does not answer."""
+    cut_short: bool = False
+    """Whether the waiting time was cut short."""
+
+    @property
+    def label(self) -> str:
+        """The name of the device in sentences."""
+        return self.device.label
+
+    @property
+    def excess(self) -> int:
+        """Bytes used in addition to those before the run; 0 when fewer are used."""
+        return max(0, (self.after or 0) - (self.before or 0))
+
+
+Share = tuple[ProcessInfo, int]
+"""A process, and a number of bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageDelta:
+    """How the use of one device changed between the reading before the run and the one after it. Memory in bytes."""
+
+    left: tuple[Share, ...]
+    """Processes that hold less than before, or nothing any more; and how much less."""
+    vanished: tuple[ProcessInfo, ...]
+    """Processes that the driver listed before without their memory, and lists no more."""
+    grown: tuple[Share, ...]
+    """Processes of others, visible here, that hold more than before, and how much more; largest first."""
+    unknown: tuple[Share, ...]
+    """As `grown`, for pids unknown here: in a container, or already ended. They may have belonged to this run."""
+    unsure: tuple[ProcessInfo, ...]
+    """Processes that may hold more than before; how much is not known."""
+    beyond: int
+    """Bytes in use beyond those before the run and those of `grown`; negative when fewer are used."""
+
+    @property
+    def unaccounted(self) -> int:
+        """`beyond`, when the bytes of `left` no longer count as used before: what this run may still hold."""
+        return self.beyond + _sum(self.left)
+
+    @property
+    def beyond_unknown(self) -> int:
+        """`beyond`, when all bytes of `unknown` count as those of others."""
+        return self.beyond - _sum(self.unknown)
+
+
+def compare_usage(evidence: MemoryEvidence) -> UsageDelta:
+    """Compare the use of a device before and after the run; its memory must have been read both times."""
+    assert evidence.before is not None
+    assert evidence.after is not None
+    parts, unsure = _growth(evidence)
+    grown = tuple(part for part in parts if part[0].name is not None)
+    return UsageDelta(
+        left=tuple(_shrinkage(evidence)),
+        vanished=tuple(_vanished(evidence)),
+        grown=grown,
+        unknown=tuple(part for part in parts if part[0].name is None),
+        unsure=tuple(unsure),
+        beyond=evidence.after - evidence.before - _sum(grown),
+    )
+
+
+def _growth(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:
+    known, unsure = [], []
+    for process in evidence.holders:
+        earlier = next((each for each in evidence.held_before if _is_same(each, process)), None)
+        if process.memory_used_bytes is None:
+            if (
+                earlier is None or process.listed
+            ):  # a process that only has the device file open, as before, has not changed
+                unsure.append(process)
+        elif _is_unknown_before(earlier, evidence):
+            unsure.append(process)
+        elif (taken := process.memory_used_bytes - _used(earlier)) > 0:
+            known.append((process, taken))
+    known.sort(key=lambda part: -part[1])
+    return known, unsure
+
+
+def _is_unknown_before(earlier: ProcessInfo | None, evidence: MemoryEvidence) -> bool:
+    """Whether it is unknown how much a process held before: without a list, it may have been there unseen."""
+    return not evidence.listed_before if earlier is None else earlier.memory_used_bytes is None
+
+
+def _shrinkage(evidence: MemoryEvidence) -> Iterable[Share]:
+    for process in evidence.held_before:
+        now = next((each for each in evidence.holders if _is_same(process, each)), None)
+        unread = now is not None and now.memory_used_bytes is None
+        if process.memory_used_bytes is not None and not unread and process.memory_used_bytes > _used(now):
+            yield process, process.memory_used_bytes - _used(now)
+
+
+def _vanished(evidence: MemoryEvidence) -> Iterable[ProcessInfo]:
+    for process in evidence.held_before:
+        stays = any(each.listed and _is_same(process, each) for each in evidence.holders)
+        if process.listed and process.memory_used_bytes is None and not stays:
+            yield process
+
+
+def _is_same(earlier: ProcessInfo, now: ProcessInfo) -> bool:
+    """Whether these are one process. Of a process that has ended since, the driver keeps only the pid."""
+    return earlier.pid == now.pid and now.created in {None, earlier.created}
+
+
+def _used(process: ProcessInfo | None) -> int:
+    return (process.memory_used_bytes or 0) if process else 0
+
+
+def _sum(parts: Iterable[Share]) -> int:
+    return sum(taken for _, taken in parts)
