@@ -23,7 +23,7 @@ from gui.style.text_size import scaled
 from gui.widgets.dock import Dock
 from gui.widgets.message_stack import MessageStack
 from gui.widgets.message_strip import MessageStrip
-from gui.widgets.overlay import Overlay
+from gui.widgets.overlay import FootOverlay, TopOverlay
 
 if TYPE_CHECKING:
     from gui.panels.runs.run_menu import RunMenu
@@ -124,8 +124,9 @@ class DockLayout(QObject):
         scroll = PlotScroll(panels.plots)
         window.setCentralWidget(scroll)
         panels.setup.sheet.cover(scroll, window)
-        Overlay(panels.failure, scroll, window)
-        Overlay(panels.messages, scroll, window, lines_below_top=None)
+        failure = TopOverlay(panels.failure, scroll, window, lambda: panels.plots.first_px, panels.failure.fit)
+        panels.plots.resized.connect(failure.place)
+        FootOverlay(panels.messages, scroll, window, scroll.keep_free)
         theme = panels.theme
         self.docks = (
             Dock("devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
@@ -157,7 +158,13 @@ class DockLayout(QObject):
             dock.show()
         devices.raise_()
         self._moved = False
+        self._show_titles()
         self.spread()
+
+    def _show_titles(self) -> None:
+        """Leave out the title of a dock below a tab that has it."""
+        for dock in self.docks:
+            dock.show_title(shown=not self._window.tabifiedDockWidgets(dock))
 
     def spread(self) -> None:
         """Give the docks their shares, unless the user did: the devices what they need, the training the rest."""
@@ -239,6 +246,7 @@ class DockLayout(QObject):
         """Restore the places of the docks if possible. `room_for`: the number of devices saved with them."""
         restored = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
         self._moved, self._room_for = restored, room_for
+        self._show_titles()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Follow the size of the window, and notice when the mouse has moved a border between docks."""
@@ -262,6 +270,7 @@ class DockLayout(QObject):
 
     def _set_moved(self) -> None:
         self._moved, self._room_for = True, len(self._devices.table.rows)
+        QTimer.singleShot(0, self, self._show_titles)  # after the window has placed the dock
 
 
 def _stacked(*widgets: QWidget) -> QWidget:

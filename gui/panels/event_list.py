@@ -209,7 +209,7 @@ class EventList(QListView):
 
 def _epochs_box() -> QCheckBox:
     box = QCheckBox(tr("Epochs"))
-    box.setObjectName("epochsBox")
+    box.setObjectName("epochsShownBox")
     box.setToolTip(tr("Show the numbers of each epoch among the events"))
     box.setProperty("compact", True)
     box.setChecked(True)

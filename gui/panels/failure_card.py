@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from core.language import tr
-from gui.style.icons import glyph
+from gui.style.icons import glyph, icon_size
 from gui.style.theme import mark
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from gui.style.theme import Theme
     from gui.viewmodels.run.failure_view import FailureView
+
+
+SPACING_PX, LINE_SPACING_PX, QUOTE_MARGIN_PX = 5, 1, 4
 
 
 class FailureCard(QFrame):
@@ -50,6 +53,8 @@ class FailureCard(QFrame):
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.lines = [ElidedLabel() for _ in range(3)]
+        self._line_count = 0
+        """The number of lines that there are; `fit` may show fewer."""
         self.smaller_button = _button("failureSmallerButton", "")
         self.smaller_button.setToolTip(tr("Fill the training card with these settings and a smaller batch"))
         self.log_button = _button("failureLogButton", tr("Show it in the log"))
@@ -60,7 +65,6 @@ class FailureCard(QFrame):
         self.close_button.setObjectName("failureCloseButton")
         self.close_button.setAccessibleName(tr("Dismiss this message"))
         self.close_button.setToolTip(tr("Dismiss"))
-        self.close_button.setIconSize(QSize(12, 12))
         self.close_button.clicked.connect(self.hide)
         self.smaller_button.clicked.connect(lambda: self.smaller_asked.emit(self._smaller))
         self.log_button.clicked.connect(self._ask_log)
@@ -96,6 +100,7 @@ class FailureCard(QFrame):
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self._theme = theme
+        self.close_button.setIconSize(icon_size())
         self.close_button.setIcon(glyph("cross", theme.muted, theme.disabled))
         self.update()
 
@@ -107,18 +112,53 @@ class FailureCard(QFrame):
         if self._shown is not None:
             self.log_asked.emit(self._shown.rank, self._shown.sought)
 
+    def fit(self, width: int, height: int) -> None:
+        """Leave out the place and all lines but the last, or all lines, if the card would be higher than `height`.
+
+        The log and the tab Error have them, too.
+        """
+        layout = self.layout()
+        assert layout is not None
+        rest = layout.totalHeightForWidth(width) - self._details_px(self._seen_lines, self.place.isVisibleTo(self))
+        has_place = bool(self.place.text())
+        forms = [(self._line_count, has_place), (1, has_place), (0, has_place), (0, False)]
+        possible = [(min(count, self._line_count), placed) for count, placed in forms]
+        fitting = (form for form in possible if rest + self._details_px(*form) <= height)
+        count, placed = next(fitting, possible[-1])
+        if (count, placed) != (self._seen_lines, self.place.isVisibleTo(self)):
+            self._see_lines(count)
+            self.place.setVisible(placed)
+
+    @property
+    def _seen_lines(self) -> int:
+        return sum(label.isVisibleTo(self) for label in self.lines)
+
+    def _details_px(self, line_count: int, placed: bool) -> int:
+        """Return the height of so many lines, and of the place."""
+        place = self.place.sizeHint().height() + SPACING_PX if placed else 0
+        if not line_count:
+            return place
+        lines = line_count * (self.lines[0].sizeHint().height() + LINE_SPACING_PX) - LINE_SPACING_PX
+        return place + lines + 2 * QUOTE_MARGIN_PX + SPACING_PX
+
     def _show_lines(self, lines: tuple[str, ...]) -> None:
+        self._line_count = min(len(lines), len(self.lines))
         for label, line in zip(self.lines, (*lines, "", "", ""), strict=False):
             label.setText(line)
-            label.setVisible(bool(line))
-        self._quote.setVisible(bool(lines))
+        self._see_lines(self._line_count)
+
+    def _see_lines(self, count: int) -> None:
+        """Show the last lines."""
+        for number, label in enumerate(self.lines):
+            label.setVisible(self._line_count - count <= number < self._line_count)
+        self._quote.setVisible(count > 0)
 
     def _lay_out(self) -> None:
         monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
         self._quote = QWidget()
         quote = QVBoxLayout(self._quote)
-        quote.setContentsMargins(0, 4, 0, 4)
-        quote.setSpacing(1)
+        quote.setContentsMargins(0, QUOTE_MARGIN_PX, 0, QUOTE_MARGIN_PX)
+        quote.setSpacing(LINE_SPACING_PX)
         for label in self.lines:
             label.setStyleSheet(f'font-family: "{monospace}";')
             quote.addWidget(label)
@@ -131,7 +171,7 @@ class FailureCard(QFrame):
         buttons.addStretch(1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 10, 10, 12)
-        layout.setSpacing(5)
+        layout.setSpacing(SPACING_PX)
         layout.addLayout(head)
         for part in (self.sentence, self.place, self._quote):
             layout.addWidget(part)

@@ -21,7 +21,7 @@ from core.language import tr
 from gui.plots.description import describe
 from gui.plots.items.canvas import Canvas
 from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
-from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow
+from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_forms
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 from gui.widgets.plain_text import PlainLabel
@@ -291,7 +291,7 @@ class Plot(QFrame):
             self._fit_y()
             self.end.place()
             self._place_marks(run_series)
-            self._values.show_groups(row.spans(self.theme) for row in self._readout(run_series))
+            self._values.show_forms(readout_forms(self._readout(run_series), self.theme))
             self.hover.refresh()
             # Otherwise pyqtgraph prepares while it paints, finds that everything has moved, and paints twice.
             self.canvas.scene().prepareForPaint()
@@ -307,7 +307,7 @@ class Plot(QFrame):
     def _show_empty(self) -> None:
         for line in self.lines().values():
             line.clear()
-        self._values.show_groups(())
+        self._values.show_forms(())
         self.empty.setText(self._empty_text())
         self._stack.setCurrentWidget(self.empty)
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from core.units import BYTES_PER_GB
 from gui.plots.items.canvas import TOP_MARGIN_PX
-from gui.plots.items.end_mark import HEIGHT_PX
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.items.multi_line import LineData, MultiLineItem
@@ -183,5 +182,5 @@ class MemoryPlot(DevicePlot):
 
     def _y_span(self) -> Span:
         top = max((line.highest for line in self.lines().values() if line.highest is not None), default=0.0)
-        room = HEIGHT_PX / max(self.canvas.view.height(), 2 * HEIGHT_PX)
+        room = self.end.room_px / max(self.canvas.view.height(), 1.0)
         return -0.02 * top, max(top / (1 - room), 0.1)

@@ -306,7 +306,7 @@ class LossPlot(Plot):
     def _apply_theme(self, theme: Theme) -> None:
         smoothed = self.controls.smoothing > 0
         self._every.paint_in(theme.train_faint if smoothed else theme.train)
-        self._mean.paint_in(theme.train, width=2)
+        self._mean.paint_in(theme.train, width=2.5)
         self._validation.paint_in(theme.validation, width=1.5)
         self._spread.paint_in(theme.train)
         self._validation_spread.paint_in(theme.validation)

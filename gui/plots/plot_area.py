@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from PySide6.QtCore import QPoint
+    from PySide6.QtGui import QResizeEvent
 
     from core.runs.facts import RunFacts
     from core.series.run_series import RunSeries
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     from .registry import PlotRow
     from .utilisation import UtilisationPlot
 
+BETWEEN_PX = 8
+"""Height of the room between two plots."""
 MIN_HEIGHT_PX = 220
 """Least height of all plots together; they are scrolled where they need more."""
+MIN_SEEN_PX = 120
+"""Least height in which plots can be seen above a message."""
 SHARES = (17, 10, 10)
 """Shares of the height from top to bottom; further plots get the last share."""
 LIVE_NOTE = tr_noop("this machine now: the run has no readings")
@@ -42,11 +47,14 @@ class PlotArea(QSplitter):
     """A plot that was hidden, or not there, is shown now."""
     picture_asked = Signal(object)
     """A plot of which a picture shall be saved."""
+    resized = Signal()
+    """The plots have other heights."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(Qt.Orientation.Vertical)
         self.setChildrenCollapsible(False)
-        self.setHandleWidth(8)
+        self.setHandleWidth(BETWEEN_PX)
+        self.splitterMoved.connect(lambda *_: self.resized.emit())
         self._theme = theme
         self.plots: dict[str, Plot] = {}
         self.live_devices = True
@@ -63,6 +71,17 @@ class PlotArea(QSplitter):
         """Shows and hides the plots that are shown on request."""
         self.optional_menu.setObjectName("plotsMenu")
         self.optional_menu.aboutToShow.connect(lambda: self._fill(self.optional_menu))
+
+    @property
+    def first_px(self) -> int:
+        """Height of the uppermost plot, or of all the room before the plots are created."""
+        first = self.widget(0)
+        return self.height() if first is None else first.height()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Report the new heights of the plots."""
+        super().resizeEvent(event)
+        self.resized.emit()
 
     def load(self) -> None:
         """Import what the plots need; `create_plots` does so, too, but at once the two would block the window long."""
@@ -255,6 +274,12 @@ class PlotScroll(QScrollArea):
         self.setWidget(plots)
         # Only once the new plot has its place can it be scrolled into sight.
         plots.shown_on_request.connect(lambda plot: QTimer.singleShot(0, plot, lambda: self.ensureWidgetVisible(plot)))
+
+    def keep_free(self, height: int) -> None:
+        """Leave this height free at the foot, with a gap above it; 0: nothing."""
+        below = min(height + BETWEEN_PX, self.height() - MIN_SEEN_PX) if height else 0
+        if below != self.viewportMargins().bottom():
+            self.setViewportMargins(0, 0, 0, max(below, 0))
 
 
 class PlotLink:

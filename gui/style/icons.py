@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPainterPathStroker, QPixmap, QPolygonF
+from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPainterPathStroker, QPixmap, QPolygonF, QTransform
 
 from .text_size import scaled
 
@@ -18,7 +19,9 @@ SCALE = 3  # drawn larger than shown, for screens with many dots per inch
 
 
 def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SIDE_PX) -> QIcon:
-    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross`, `dots`, `warning` or `failed`.
+    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross`, `dots`, `warning`, `failed`, or an arrow.
+
+    The arrows are `left`, `right` and `up`.
 
     `gap`: pixels at its right.
     """
@@ -149,6 +152,17 @@ def _dots() -> QPainterPath:
     return path
 
 
+def _arrow(turn: float) -> QPainterPath:
+    """Return an arrow to the right, turned by so many degrees clockwise."""
+    path = QPainterPath(QPointF(2, 6))
+    path.lineTo(10, 6)
+    path.moveTo(6.6, 2.6)
+    path.lineTo(10, 6)
+    path.lineTo(6.6, 9.4)
+    centre = QTransform().translate(6, 6).rotate(turn).translate(-6, -6)
+    return centre.map(_stroke(path, 1.7)).simplified()
+
+
 def _warning() -> QPainterPath:
     """Return a triangle with an exclamation mark."""
     path = QPainterPath()
@@ -177,6 +191,9 @@ _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "clock": _clock,
     "alert": _alert,
     "dots": _dots,
+    "right": partial(_arrow, 0.0),
+    "up": partial(_arrow, -90.0),
+    "left": partial(_arrow, 180.0),
     "warning": _warning,
     "failed": _failed,
 }

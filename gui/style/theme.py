@@ -53,7 +53,7 @@ class Theme:
     train: str
     """The line of a training metric."""
     train_faint: str
-    """The unsmoothed values of a training metric."""
+    """The unsmoothed values of a training metric: little colour, so that the bold mean stands out from them."""
     validation: str
     idle: str
     """A strip at 0 %, apart from the panel."""
@@ -101,7 +101,7 @@ DARK = Theme(
     bad_soft="#3d1e22",
     grid="#262b33",
     train="#4d9bff",
-    train_faint="#3b6fb1",
+    train_faint="#526d90",
     validation="#ff9f45",
     idle="#323a46",
     busy="#b9d4f5",
@@ -145,7 +145,7 @@ LIGHT = Theme(
     bad_soft="#fbe1e2",
     grid="#e8ecf1",
     train="#1f6fd6",
-    train_faint="#5592e0",
+    train_faint="#8496b0",
     validation="#d36a00",
     idle="#dfe5ec",
     busy="#1c4f8f",

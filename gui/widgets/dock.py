@@ -41,13 +41,20 @@ class Dock(QDockWidget):
         )
         self.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
         self._theme = theme
-        self.setTitleBarWidget(_title_bar(heading or _title(title), beside, inset=heading is None))
+        self._heading = heading or _title(title)
+        self._is_titled = heading is None
+        self.setTitleBarWidget(_title_bar(self._heading, beside, inset=self._is_titled))
         self.setWidget(_inside(content))
 
     @property
     def frame_px(self) -> int:
         """Height of everything but the content."""
         return self.titleBarWidget().sizeHint().height() + BELOW_PX
+
+    def show_title(self, *, shown: bool) -> None:
+        """Show the title in the heading, or leave it to the tab above the dock."""
+        if self._is_titled:
+            self._heading.setVisible(shown)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

@@ -1,17 +1,28 @@
-"""Labels that give way: one cuts its text with an ellipsis and has all of it as tooltip, one stays blank."""
+"""Labels that give way, with the whole text as tooltip: one cuts it with an ellipsis, one shows a shorter form."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from typing import TYPE_CHECKING, TypeAlias
+
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from gui.style.text_size import scaled
-from gui.widgets.plain_text import ColouredLabel, PlainLabel, verbatim
+from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span, verbatim
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtGui import QResizeEvent
+
+Form: TypeAlias = "Sequence[Sequence[Span]]"
+"""Groups of spans beside each other."""
 MIN_WIDTH_PX = 24
 MIN_LETTERS = 5
 """Minimum letters of a cut text; with fewer the label stays blank."""
+ROUNDING_PX = 4
+"""More than what rich text may be wider than the sum of its parts."""
 
 
 class ElidedLabel(PlainLabel):
@@ -40,13 +51,47 @@ class ElidedLabel(PlainLabel):
 
 
 class ReadoutLabel(ColouredLabel):
-    """A label that never widens its card. If it lacks room it is blank: half a number is a wrong number."""
+    """Shows the longest of several forms that it has room for, and never widens its card.
+
+    If even the shortest lacks room, it is blank: half a number is a wrong number.
+    """
 
     def __init__(self) -> None:
+        self._forms: list[Form] = [()]
+        self._shown: Form = ()
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def show_forms(self, forms: Sequence[Form]) -> None:
+        """Show one of these forms, the longest first."""
+        self._forms = [*forms] or [()]
+        self._choose()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Choose the form again."""
+        super().resizeEvent(event)
+        self._choose()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Choose the form again at another size of the text."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._choose()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
         """Paint the whole text or nothing."""
         if self.sizeHint().width() <= self.width():
             super().paintEvent(event)
+
+    def _choose(self) -> None:
+        form = next((form for form in self._forms if self._width(form) <= self.width()), self._forms[-1])
+        if form != self._shown:
+            self._shown = form
+            self.show_groups(form)
+            whole = "   ".join("".join(span.text for span in group) for group in self._forms[0])
+            self.setToolTip("" if form == self._forms[0] else verbatim(whole))
+
+    def _width(self, form: Form) -> int:
+        metrics = self.fontMetrics()
+        texts = sum(metrics.horizontalAdvance(span.text) for group in form for span in group)
+        return texts + metrics.horizontalAdvance("    ") * max(len(form) - 1, 0) + ROUNDING_PX

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtGui import QPalette
+from PySide6.QtWidgets import QFileDialog, QToolButton
 
 from core.language import tr_noop
+from gui.style.icons import glyph, icon_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 ANY_FILE = tr_noop("All files (*)")
 PYTHON_FILES = f"Python files (*.py);;{ANY_FILE}"
+
+
+ROLE = QPalette.ColorRole
 
 
 class FileDialog(QFileDialog):
@@ -34,11 +39,22 @@ class FileDialog(QFileDialog):
         self.fileSelected.connect(chosen)
         self.fileSelected.connect(_remember)
         self.finished.connect(self.deleteLater)
+        self._draw_arrows()
 
     def ask_for_folder(self) -> None:
         """Offer folders in place of files."""
         self.setFileMode(QFileDialog.FileMode.Directory)
         self.setOption(QFileDialog.Option.ShowDirsOnly)
+
+    def _draw_arrows(self) -> None:
+        """Draw the arrows in the colour of the text: Qt's own are black in every theme."""
+        palette = self.palette()
+        colours = [palette.color(role).name() for role in (ROLE.Text, ROLE.PlaceholderText)]
+        for name, arrow in (("backButton", "left"), ("forwardButton", "right"), ("toParentButton", "up")):
+            button = self.findChild(QToolButton, name)
+            if button is not None:  # the desktop's dialog has none
+                button.setIcon(glyph(arrow, *colours))
+                button.setIconSize(icon_size())
 
 
 def _remember(path: str) -> None:

@@ -58,6 +58,7 @@ class MessageStrip(QFrame):
         self._details.setAccessibleName(tr("Show the details of this message"))
         self._details.clicked.connect(self.details_asked)
         self._dismiss = QToolButton()
+        self._dismiss.setProperty("compact", True)
         self._dismiss.setAccessibleName(tr("Dismiss this message"))
         self._dismiss.setToolTip(tr("Dismiss (Esc)"))
         self._dismiss.clicked.connect(self.dismiss)

@@ -1,4 +1,4 @@
-"""Keep a widget over the top or the foot of another one, without taking room from the layout."""
+"""Keep a widget over the top or the foot of another one, outside the layout."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QObject, QPoint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from PySide6.QtWidgets import QWidget
 
 MARGIN_PX = 12
+LINES_BELOW_TOP = 2
+"""Lines of text to leave free above a widget at the top: the heading of what it covers."""
 MAX_LETTERS = 110
 """Maximum width of the widget above, in average letters: longer lines are hard to read."""
 
@@ -17,11 +21,10 @@ MAX_LETTERS = 110
 class Overlay(QObject):
     """Places `above` over `ground`; both are in the same window. The owner of `above` shows and hides it."""
 
-    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, *, lines_below_top: int | None = 2) -> None:
-        """Make `above` a child of the window. `lines_below_top`: lines of text to leave free; None: at the foot."""
+    def __init__(self, above: QWidget, ground: QWidget, window: QWidget) -> None:
+        """Make `above` a child of the window."""
         super().__init__(above)
         self._above, self._ground, self._window = above, ground, window
-        self._lines = lines_below_top
         is_hidden = above.isHidden()
         above.setParent(window)
         above.setHidden(is_hidden)
@@ -38,24 +41,68 @@ class Overlay(QObject):
         """Place the widget: as wide as it may be, as high as it must be."""
         above, ground = self._above, self._ground
         if above.isHidden():
+            self._place_hidden()
             return
-        metrics = above.fontMetrics()
-        width = min(ground.width() - 2 * MARGIN_PX, MAX_LETTERS * metrics.averageCharWidth())
-        layout = above.layout()
-        wraps = layout is not None and layout.hasHeightForWidth()
-        height = layout.totalHeightForWidth(width) if layout is not None and wraps else above.sizeHint().height()
+        width = min(ground.width() - 2 * MARGIN_PX, MAX_LETTERS * above.fontMetrics().averageCharWidth())
+        down, height = self._place_in(width)
         top = ground.mapTo(self._window, QPoint(0, 0))
-        lowest = max(ground.height() - height, 0)
-        if self._lines is None:
-            down = max(lowest - MARGIN_PX, 0)
-        else:
-            down = min(self._lines * metrics.lineSpacing() + MARGIN_PX, lowest)
         above.raise_()  # the window may have put the ground in front
         above.setGeometry(top.x() + (ground.width() - width) // 2, top.y() + down, width, height)
+
+    def _place_in(self, width: int) -> tuple[int, int]:
+        """Return the distance from the top of the ground, and the height, of a widget with this width."""
+        raise NotImplementedError
+
+    def _place_hidden(self) -> None:
+        """Do what is due when the widget is hidden."""
+
+    def _height(self, width: int) -> int:
+        """Return the height that the widget needs."""
+        layout = self._above.layout()
+        if layout is not None and layout.hasHeightForWidth():
+            return layout.totalHeightForWidth(width)
+        return self._above.sizeHint().height()
+
+
+class TopOverlay(Overlay):
+    """Lies below the first lines of the ground, or higher where it would reach beyond the part that it may cover."""
+
+    def __init__(
+        self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int], fit: Callable[[int, int], None]
+    ) -> None:
+        """`room`: returns the height of that part; `fit`: leaves out content to fit into a width and a height."""
+        self._room, self._fit = room, fit
+        super().__init__(above, ground, window)
+
+    def _place_in(self, width: int) -> tuple[int, int]:
+        room = self._room()
+        down = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing() + MARGIN_PX
+        self._fit(width, room - down)
+        height = self._height(width)
+        return min(down, max(room - height, 0)), height
+
+
+class FootOverlay(Overlay):
+    """Lies at the foot of the ground, which leaves this room free, so that nothing is covered."""
+
+    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, keep_free: Callable[[int], None]) -> None:
+        """`keep_free`: is told the height that the ground must leave free at its foot."""
+        self._keep_free = keep_free
+        super().__init__(above, ground, window)
+
+    def _place_in(self, width: int) -> tuple[int, int]:
+        height = self._height(width)
+        self._keep_free(height)
+        return max(self._ground.height() - height, 0), height
+
+    def _place_hidden(self) -> None:
+        self._keep_free(0)
 
 
 _MOVES = {
     False: (QEvent.Type.Resize, QEvent.Type.Move, QEvent.Type.Show, QEvent.Type.ZOrderChange),
-    True: (QEvent.Type.LayoutRequest, QEvent.Type.Show, QEvent.Type.FontChange, QEvent.Type.StyleChange),
-}
+    True: (
+        QEvent.Type.LayoutRequest, QEvent.Type.Show, QEvent.Type.Hide, QEvent.Type.FontChange, QEvent.Type.StyleChange,
+    ),
+}  # fmt: skip
 """Events of the widget above, and of the ground, after which it is placed again."""

@@ -47,8 +47,11 @@ def test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab(drive) -> Non
     panel.resize(1480, 900)
     panel.until(lambda: start.width() > start.height() * 2, "the texts")
     wide = start.width()
+    title = next(each for each in devices.findChildren(QLabel) if each.text() == "DEVICES")
+    assert title.isVisible()
     panel.window.resize(900, 600)
     panel.until(lambda: panel.window.tabifiedDockWidgets(devices) == [runs], "the tab")
+    panel.until(lambda: not title.isVisible(), "no title below the tab that has it")
     panel.until(lambda: start.width() < 0.7 * wide, "icons")
     panel.until(lambda: not clipped(panel.window), "all text to be whole")
     assert (start.text(), bool(start.toolTip())) == ("Start", True), "its name is read and its tooltip says it"

@@ -1,10 +1,13 @@
-"""A label that shortens its text to fit."""
+"""Labels that shorten their texts to fit."""
 
 from __future__ import annotations
 
 import pytest
+from PySide6.QtGui import QTextDocumentFragment
 
-from gui.widgets.elided_label import ElidedLabel
+from gui.plots.items.hover import HoverRow, readout_forms
+from gui.style.theme import DARK
+from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 
 TEXT = "· Script, one process per device on 2 devices"
 
@@ -17,3 +20,26 @@ def test_label_without_room_is_blank_instead_of_ellipsis(qtbot, letters, shown):
         each.resize(label.fontMetrics().averageCharWidth() * letters, 20)
     assert (label.grab().toImage() != blank.grab().toImage()) is shown
     assert label.toolTip() == TEXT
+
+
+def test_readout_leaves_out_labels_then_values(qtbot):
+    rows = [
+        HoverRow(label="train mean", value="0.3915", colour=DARK.train),
+        HoverRow(label="best validation", value="0.4098", colour=DARK.validation),
+    ]
+    label = ReadoutLabel()
+    qtbot.addWidget(label)
+    label.show_forms(readout_forms(rows, DARK))
+    label.show()
+    seen = []
+    for letters in range(60, 0, -1):
+        label.resize(label.fontMetrics().averageCharWidth() * letters, 20)
+        text = QTextDocumentFragment.fromHtml(label.text()).toPlainText()
+        if text not in seen:
+            seen.append(text)
+    squeezed = [" ".join(each.replace("\u25a0", "").split()) for each in seen]
+    assert squeezed == ["train mean 0.3915 best validation 0.4098", "0.3915 0.4098", "0.3915", "0.3915"]
+    assert [each.count("\u25a0") for each in seen] == [2, 2, 1, 0]
+    assert "train mean" in label.toolTip()
+    label.resize(600, 20)
+    assert label.toolTip() == ""

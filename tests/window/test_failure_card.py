@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 
 from gui.panels.failure_card import FailureCard
@@ -45,9 +45,16 @@ def test_card_offers_half_the_batch_and_takes_no_room(drive, runs_root):
     panel.until(lambda: card.isVisible() and card.height() > 100, "the card")
     assert window.panels.plots.geometry() == plots
     assert window.centralWidget().geometry().contains(card.geometry().center())
-    for width in (900, 1480):  # the docks are rearranged, and the card stays in front
-        window.resize(width, 800)
+    quoted = card.lines[0].parentWidget()
+    for size in ((900, 600), (1480, 1000)):  # the docks are rearranged, and the card stays in front
+        window.resize(*size)
         panel.until(lambda: card.isAncestorOf(window.childAt(card.geometry().center()) or window), "the card in front")
+        second = window.panels.plots.widget(1)
+        panel.until(
+            lambda second=second: card.geometry().bottom() < second.mapTo(window, QPoint(0, 0)).y(),
+            "the card over the first plot only",
+        )
+        assert quoted.isVisible() is (size == (1480, 1000)), "lines are left out where there is no room for them"
     assert window.findChild(QLabel, "failureTitle").text() == "The machine ran out of memory at step 50"
     assert card.accessibleName() == "The machine ran out of memory at step 50"
     smaller = window.findChild(QPushButton, "failureSmallerButton")

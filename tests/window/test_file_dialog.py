@@ -52,6 +52,9 @@ def test_dialog_shows_its_icons_only_on_tool_buttons(drive, last_folder) -> None
     assert len(tools) >= 5
     blank = {each.objectName() for each in tools if painted_width(each) < ICON_PX}
     assert blank == set()
+    arrow = dialog.findChild(QToolButton, "toParentButton").grab().toImage()
+    brightest = max(arrow.pixelColor(x, y).lightness() for x in range(arrow.width()) for y in range(arrow.height()))
+    assert brightest > 180, "an arrow on a dark ground is light"
     box = dialog.findChild(QDialogButtonBox)
     assert not dialog.style().styleHint(QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons, None, box)
     assert all(button.icon().isNull() for button in box.buttons())

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QDockWidget, QPushButton
 
+from gui.controllers.dock_layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SHARE, SIDE_SHARE
 from gui.style.theme import DARK
 from gui.widgets.message_stack import MessageStack
 from gui.widgets.message_strip import MessageStrip
@@ -70,19 +71,24 @@ def test_escape_dismisses_the_shown_message(stack, qtbot) -> None:
     assert seen(stack) == ["another"]
 
 
-def test_message_moves_nothing_in_the_window(drive) -> None:
+def test_message_lies_below_the_plots_and_moves_nothing_else(drive) -> None:
     panel = drive()
     panel.resize(1300, 850)
-    devices = panel.window.findChild(QDockWidget, "devicesDock")
-    panel.until(lambda: devices.width() < 0.27 * panel.window.width() == 0.27 * 1300, "the docks to take their shares")
+    devices, runs = (panel.window.findChild(QDockWidget, name) for name in ("devicesDock", "runsDock"))
+    shares = (max(round(SIDE_SHARE * 1300), MIN_SIDE_PX), max(round(RUNS_SHARE * 1300), MIN_RUNS_PX))
+    panel.until(lambda: (devices.width(), runs.width()) == shares, "the docks to take their shares")
     panels = panel.window.panels
-    parts = [panels.header, panels.plots, *panel.window.findChildren(QDockWidget)]
+    ground = panel.window.centralWidget()
+    parts = [panels.header, ground, *panel.window.findChildren(QDockWidget)]
     before = [part.geometry() for part in parts]
     panels.message.show_message("Something happened. " * 8, "bad")
     panel.until(panels.message.isVisible)
     panel.qtbot.wait(50)
     assert [part.geometry() for part in parts] == before
     over = QRect(panels.messages.mapTo(panel.window, QPoint(0, 0)), panels.messages.size())
-    ground = panel.window.centralWidget()
-    plots = QRect(ground.mapTo(panel.window, QPoint(0, 0)), ground.size())
-    assert plots.contains(over)
+    seen = ground.viewport()
+    assert QRect(ground.mapTo(panel.window, QPoint(0, 0)), ground.size()).contains(over)
+    assert not QRect(seen.mapTo(panel.window, QPoint(0, 0)), seen.size()).intersects(over), "it covers no plot"
+    assert panels.plots.height() <= seen.height(), "the plots share the rest"
+    panels.message.dismiss()
+    panel.until(lambda: seen.height() == ground.height(), "all room for the plots")

@@ -238,6 +238,23 @@ def test_header_title_is_cut_only_without_room(qtbot, room):
     qtbot.waitUntil(settled, timeout=20_000)
 
 
+def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(qtbot):
+    header = HeaderPanel(DARK)
+    qtbot.addWidget(header)
+    header.resize(900, 60)
+    header.show()
+    header.show_compact(compact=True)
+    running = RunHeader(name="resnet_cats", what="PyTorch", label="Running", epoch="epoch 3 of 3", fraction=1.0)
+    header.show_header(running)
+    assert header.progress.bar.isVisible()
+    over = replace(running, label="Finished", detail="val. loss 1.01 · took 2:00", released="memory used by others")
+    header.show_header(over)
+    assert not header.progress.bar.isVisible()
+    qtbot.waitUntil(lambda: header._released.width() >= header._released.sizeHint().width(), timeout=20_000)
+    header.show_compact(compact=False)
+    assert header.progress.bar.isVisible()
+
+
 class FakeSampler:
     """A sampler that returns only the samples it was given."""
 

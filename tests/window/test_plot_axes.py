@@ -42,6 +42,14 @@ def test_ticks_are_at_round_values() -> None:
     assert len(log_positions(0.31, 0.45, 10)) >= 2
 
 
+def test_low_plot_has_two_labels_where_they_fit(qapp) -> None:
+    axis = LeftAxis()
+    values = lambda height: axis.tickValues(-0.4, 19.8, height)[0][1]  # noqa: E731
+    assert list(values(200)) == [0, 5, 10, 15]
+    assert list(values(38)) == [0, 10]
+    assert list(values(12)) == [0]
+
+
 def test_decades_have_lines_without_labels_where_there_is_room(qapp) -> None:
     axis = LeftAxis()
     axis.show_logarithmic(True)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -98,6 +99,16 @@ def test_window_polls_more_often_while_run_is_live(drive, runs_root, tmp_path):
     followed.run.request("stop")
     panel.until_state("Stopped")
     assert panel.window.services.poll_timer.interval_ms == 250
+
+
+def test_names_of_widgets_are_unique(drive):
+    """Tests from outside find widgets by these names. Each message and each plot has one button of its own."""
+    panel = drive()
+    panel.window.panels.details.show_error("An error.")
+    names = [each.objectName() for each in panel.window.findChildren(QWidget) if type(each).__module__ != "builtins"]
+    of_each = {"nextMessageButton", "showAllButton", "ScrollLeftButton", "ScrollRightButton"}  # the last two are Qt's
+    counts = Counter(name for name in names if name and not name.startswith("qt_") and name not in of_each)
+    assert {name: count for name, count in counts.items() if count > 1} == {}
 
 
 def test_uncaught_exception_is_shown_and_window_stays_open(drive, monkeypatch, caplog):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_NAME_PX = 96
 MIN_OWNER_PX = 40
-MIN_RELEASED_PX = 90
+MIN_RELEASED_PX = 160
 
 
 class HeaderPanel(QWidget):
@@ -52,6 +52,7 @@ class HeaderPanel(QWidget):
         self.again = RunMenuButton(theme)
         self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
+        self._is_compact = False
         self._shown: RunHeader | None = None
         self._lay_out()
         self.show_header(RunHeader())
@@ -76,6 +77,7 @@ class HeaderPanel(QWidget):
         steady = not header.released
         urgent = header.can_force and header.stopping is Forcing.WORKERS
         self.progress.show_progress(header.epoch, header.fraction, header.detail, urgent=urgent, steady=steady)
+        self.progress.show_brief(brief=self._is_compact and bool(header.released))
         self._show_released(header)
         self.progress.setToolTip(verbatim(header.saved))
         self.buttons.pause.show_state(header.pause)
@@ -91,8 +93,10 @@ class HeaderPanel(QWidget):
         return super().event(event)
 
     def show_compact(self, *, compact: bool) -> None:
-        """Take less room: the buttons are icons."""
+        """Take less room: the buttons are icons, and the verdict on the memory stands in place of epoch and bar."""
+        self._is_compact = compact
         self.buttons.show_compact(compact=compact)
+        self.progress.show_brief(brief=compact and self._shown is not None and bool(self._shown.released))
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

@@ -34,6 +34,8 @@ class ProgressLine(QWidget):
         self.detail = ElidedLabel(min_px=MIN_DETAIL_PX)
         self.detail.setObjectName("detailLabel")
         self.detail.setProperty("role", "muted")
+        self._is_brief = False
+        self._has_fraction = False
         self.detail.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -60,13 +62,23 @@ class ProgressLine(QWidget):
         `steady`: the detail changes often, so it keeps its largest width.
         """
         self.epoch.setText(epoch)
-        self.epoch.setVisible(bool(epoch))
-        self.bar.setVisible(fraction is not None)
+        self._has_fraction = fraction is not None
+        self._show_parts()
         self.bar.setValue(round(BAR_PARTS * (fraction or 0.0)))
         if urgent is not (self.detail.property("tone") == "warn"):
             mark(self.detail, tone="warn" if urgent else "")
         self._show_detail(detail, steady=steady)
         self.detail.setVisible(bool(detail))
+
+    def show_brief(self, *, brief: bool) -> None:
+        """Leave out epoch and bar, which say little of a run that is over, to leave room for what came of it."""
+        if brief is not self._is_brief:
+            self._is_brief = brief
+            self._show_parts()
+
+    def _show_parts(self) -> None:
+        self.epoch.setVisible(bool(self.epoch.text()) and not self._is_brief)
+        self.bar.setVisible(self._has_fraction and not self._is_brief)
 
     def _show_detail(self, detail: str, *, steady: bool) -> None:
         """Set the detail; a steady one keeps its largest width, so that its neighbours do not move."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyqtgraph as pg
 
 from gui.style.formatting import clock, number
+from gui.style.text_size import scaled
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QRectF
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 LABEL_DISTANCE_PX = 96
 ROW_DISTANCE_PX = 26
+TIGHT_DISTANCE_PX = 15
+"""Least distance of two rows, where a plot is too low for two at a good distance: one label tells no scale."""
 LABEL_MARGIN_PX = 8
 MINOR = 0.0
 """The spacing that stands for lines without labels."""
@@ -76,7 +79,10 @@ class LeftAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
 
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:  # noqa: N802, N803
         """Return one level of ticks as a (spacing, offset) pair."""
-        return [(round_spacing((maxVal - minVal) * ROW_DISTANCE_PX / max(size, 1)), 0)]
+        per_pixel = (maxVal - minVal) / max(size, 1)
+        spacing = round_spacing(per_pixel * ROW_DISTANCE_PX)
+        is_alone = math.floor(maxVal / spacing) - math.ceil(minVal / spacing) < 1
+        return [(round_spacing(per_pixel * scaled(TIGHT_DISTANCE_PX)) if is_alone else spacing, 0)]
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float | None, Any]]:  # noqa: N802, N803
         """Return the ticks as pairs of spacing and positions."""

@@ -8,6 +8,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import Qt
 
 from core.language import tr_noop
+from gui.style.text_size import scaled
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 ENDED, PAUSED = tr_noop("training ended"), tr_noop("training paused")
 HEIGHT_PX = 24
-"""Height to keep free above the lines in plots with a label."""
-LOW_PX = 2 * HEIGHT_PX
-"""In a lower plot the label would lie on the lines, and is left out."""
+"""Height to keep free above the lines in plots with a label, at a scale of 1."""
+LOW = 2
+"""In a plot lower than this many times that height the label is left out."""
 DEPTH = 10
 
 
@@ -42,6 +43,12 @@ class EndMark:
         if at is not None:
             self.line.setValue(at)
 
+    @property
+    def room_px(self) -> int:
+        """Height to keep free above the lines for the label; 0 in a plot that is too low for it."""
+        room_px = scaled(HEIGHT_PX)
+        return room_px if self._labelled and self._canvas.view.height() >= LOW * room_px else 0
+
     def set_text(self, text: str) -> None:
         """Set the label of the mark."""
         if text != self.label.toPlainText():
@@ -55,7 +62,7 @@ class EndMark:
         fits = room > self.label.boundingRect().width()
         self.label.setAnchor((1, 0) if fits else (0, 0))
         self.label.setPos(at, top)
-        self.label.setVisible(self._labelled and self.line.isVisible() and self._canvas.view.height() >= LOW_PX)
+        self.label.setVisible(self.line.isVisible() and self.room_px > 0)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

@@ -11,7 +11,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from gui.widgets.plain_text import ColouredLabel, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from PySide6.QtCore import QObject
     from PySide6.QtWidgets import QWidget
@@ -42,8 +42,11 @@ class HoverRow:
 
     def name_spans(self, theme: Theme) -> list[Span]:
         """Return a square in the colour of the line, and the label."""
-        mark = [Span("\u25a0 ", self.colour)] if self.colour else []
-        return [*mark, Span(self.label, theme.muted)]
+        return [*self.mark_spans(), Span(self.label, theme.muted)]
+
+    def mark_spans(self) -> list[Span]:
+        """Return a square in the colour of the line, if it belongs to one."""
+        return [Span("\u25a0 ", self.colour)] if self.colour else []
 
     def value_spans(self, theme: Theme) -> list[Span]:
         """Return the value."""
@@ -150,6 +153,15 @@ class _FloatingLabel(ColouredLabel):
         corner = self._canvas.mapTo(window, QPoint(x, TOP_PX))
         room = window.size() - self.size()
         self.move(max(0, min(corner.x(), room.width())), max(0, min(corner.y(), room.height())))
+
+
+def readout_forms(rows: Sequence[HoverRow], theme: Theme) -> list[list[list[Span]]]:
+    """Return a heading of these rows, and shorter ones: without labels, without the last rows, only the first value."""
+    if not rows:
+        return []
+    values = [[*row.mark_spans(), *row.value_spans(theme)] for row in rows if row.value]
+    fewer = [values[:count] for count in range(len(values), 0, -1)]
+    return [[row.spans(theme) for row in rows], *fewer, *([[values[0][-1:]]] if values else [])]
 
 
 def columns_for(rows: int) -> int:
