@@ -6,6 +6,7 @@
 - `failures`, `failure_evidence`: the cause of a failure in words; what a failed run recorded, taken apart
 - `start_phases`: what a run does before its first step, in words
 - `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch
+- `model_parts`: which part of the model is on which device
 - `software`: the Python, the packages and the commit that a run was trained with
 - `ownership`: whether a run or a preset belongs to another user
 - `states`: the states of a run and their transitions

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from core.runs.states import RunState, state_info
 
 if TYPE_CHECKING:
+    from core.runs.model_parts import ModelPart
     from core.runs.software import Software, Source
     from core.runs.verdicts import Release
     from core.system.process_info import TerminatedProcess
@@ -115,6 +116,8 @@ class RunFacts:
     """The machine and the pid namespace of the run's processes."""
     workers: dict[int, WorkerRecord] = field(default_factory=dict)
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    parts: dict[str, ModelPart] = field(default_factory=dict)
+    """By device id, what it holds of the model; empty for strategies that keep the whole model on each device."""
     plan: Plan | None = None
     earlier_plan: Plan | None = None
     """The plan from before the run was resumed, until there is a new one."""

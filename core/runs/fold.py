@@ -18,6 +18,7 @@ from core.runs.facts import (
     WorkerRecord,
     without_present,
 )
+from core.runs.model_parts import read_part
 from core.runs.software import read_software, read_source
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.runs.verdicts import read_release
@@ -258,6 +259,13 @@ def _source(facts: RunFacts, event: Event) -> RunFacts:
     return replace(facts, source=read_source(event))
 
 
+def _parts(facts: RunFacts, event: Event) -> RunFacts:
+    part = read_part(event)
+    if part.device not in facts.devices:  # so that a planted file cannot name a million
+        return facts
+    return replace(facts, parts={**facts.parts, part.device: part})
+
+
 def _process(event: Event) -> ProcessId:
     return ProcessId(pid=int(event["pid"]), created=float(event["created"]))
 
@@ -285,6 +293,7 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "ended": _ended,
     "software": _software,
     "source": _source,
+    "parts": _parts,
 }
 _COLLECTED = frozenset({
     "state", "supervisor", "worker", "worker_exit", "device", "rung", "notice", "stray", "release",

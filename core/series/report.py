@@ -76,6 +76,7 @@ def document(run: Run) -> Json:
         "unticked_device_uses": [use.to_event() for use in facts.unticked_device_uses],
         "software": asdict(facts.software) if facts.software else None,
         "source": asdict(facts.source) if facts.source else None,
+        "parts": [asdict(part) for part in facts.parts.values()],
     }
 
 

@@ -118,6 +118,16 @@ class Context:
         """Record which parameters are on a ticked device, and where the framework says that they are."""
         self._writer.write("parts", rank=self.rank, device=device, parameters=list(names), where=where)
 
+    def notice_empty_device(self, device: str) -> None:
+        """Tell that a ticked device holds nothing of a placed model."""
+        self.notice(
+            tr(
+                "No parameter of the model is on {device}, although it was ticked: it only holds memory. Check the "
+                "devices in placed_model(), or tick fewer devices.",
+                device=device,
+            )
+        )
+
     def record_checkpoint(self, **facts: object) -> None:
         """Record a complete checkpoint."""
         self._writer.write("checkpoint", **facts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.cli import __main__
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
@@ -237,3 +238,16 @@ def test_step_that_cannot_be_trained_is_refused_before_the_start(
     choices = RecipeChoices(recipe=path, devices=("cpu:0", "cpu:1"), framework=framework, strategy=strategy)
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         compose(choices, cpu_devices())
+
+
+def test_device_without_a_part_of_the_model_is_told(
+    runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = write_recipe(tmp_path, PLACED["own"].replace("net.head.to(devices[1])", "net.head.to(devices[0])"), "half")
+    followed = train(spec(path, "placement", epochs=1), runs_root)
+    assert followed.state is RunState.FINISHED
+    (notice,) = followed.run.facts.notices
+    assert notice.startswith("No parameter of the model is on cpu:1, although it was ticked")
+    assert __main__.main(["show", followed.run.id, "--runs", str(runs_root)]) == 0
+    shown = capsys.readouterr().out
+    assert "  CPU 0 holds 4 of 4 parameters: body.0 and head\n  CPU 1 holds no parameter of the model\n" in shown

@@ -13,6 +13,7 @@ from core.cli.commands.common import find
 from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
 from core.language import tr, tr_plural, tr_stored
 from core.runs import index, rename
+from core.runs.model_parts import part_sentences
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.schema.spec import given_name
@@ -22,6 +23,7 @@ from core.units import BYTES_PER_MB
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from core.runs.facts import RunFacts
     from core.runs.run import Run
     from core.runs.run_loss import RunLoss
     from core.schema.spec import RunSpec
@@ -122,7 +124,7 @@ def show(options: Namespace) -> int:
     for each in document["checkpoints"]:
         written = tr("{size:.1f} MB ({reason})", size=each["bytes"] / BYTES_PER_MB, reason=short(each["reason"]))
         say(tr("  checkpoint {name}: step {step}, {written}", name=each["name"], step=each["step"], written=written))
-    for line in release_lines(run.facts):
+    for line in (*_part_lines(run.facts), *release_lines(run.facts)):
         say(f"  {line}")
     facts, log = run.facts, log_of(run) if run.facts.error else None
     for sentence in (
@@ -153,6 +155,13 @@ def _show_events(options: Namespace, run: Run) -> int:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.time))
         say(f"{when}  {SIGNS.get(each.tone, ' ')} {' '.join(each.text.splitlines())}")
     return 0
+
+
+def _part_lines(facts: RunFacts) -> list[str]:
+    """Return what each device holds of the model, where a strategy divides it."""
+    labels = {name: str(fields.get("label", name)) for name, fields in facts.devices.items()}
+    found = part_sentences(facts.parts.values(), labels)
+    return [tr("{label} holds {sentence}", label=label, sentence=sentence) for label, sentence in found]
 
 
 def _training(spec: RunSpec) -> str:

@@ -95,3 +95,5 @@ def record_parts(context: Context, model: nn.Module, recorder: DeviceRecorder) -
     for number, device in enumerate(context.assignment.devices):
         here = [(name, str(each.device)) for name, each in parameters if recorder.number(each) == number]
         context.record_parts(device, [name for name, _ in here], ", ".join(sorted({where for _, where in here})))
+        if not here:
+            context.notice_empty_device(device)

@@ -105,3 +105,5 @@ def record_parts(context: Context, model: keras.Model, devices: Sequence[str]) -
         here = [where for where in by_place if where.lower().endswith(name.replace("/", "device:").lower())]
         names = [path for where in here for path in by_place[where]]
         context.record_parts(device, names, ", ".join(here))
+        if not names:
+            context.notice_empty_device(device)

@@ -14,6 +14,7 @@ from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names
 from core.config.shell_command import repeat_line
 from core.language import tr, tr_noop
+from core.runs.model_parts import part_sentences
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.text import join_names
 
@@ -102,6 +103,7 @@ def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_
     groups = [
         SettingGroup(title=tr("Changed from the defaults"), rows=tuple(changed)),
         SettingGroup(title=tr("Where"), rows=tuple(_where(spec, labels))),
+        SettingGroup(title=tr("Parts of the model"), rows=tuple(_parts(facts, labels)), is_wide=True),
         SettingGroup(title=tr("Software"), rows=tuple(_software(facts))),
         *(SettingGroup(title=title, rows=tuple(row for row in rows if not row.usual)) for title, rows in named),
         SettingGroup(title=tr("Folders"), rows=tuple(_folders(spec, run_dir)), is_wide=True),
@@ -211,6 +213,11 @@ def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
         yield SettingRow(label=tr("GPU names"), value=tr("by UUID") if spec.cuda_ids == "uuid" else tr("by number"))
     if spec.allow_open_ports:
         yield SettingRow(label=tr("Open ports"), value="allowed")
+
+
+def _parts(facts: RunFacts, labels: Mapping[str, str]) -> Iterator[SettingRow]:
+    found = part_sentences(facts.parts.values(), labels)
+    return (SettingRow(label=label, value=sentence) for label, sentence in found)
 
 
 def _software(facts: RunFacts) -> Iterator[SettingRow]:

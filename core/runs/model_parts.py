@@ -1,0 +1,75 @@
+"""Which part of a model is on which device, as the workers recorded it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.language import tr, tr_plural
+from core.text import join_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+MAX_PARAMETERS = 10_000
+"""Names of parameters that are kept of each device."""
+MAX_NAME = 200
+"""Characters of a name that are kept."""
+SHOWN = 6
+"""Modules that a sentence names; of more, the first and the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPart:
+    """What a device holds of a model."""
+
+    device: str
+    """The id of the device."""
+    parameters: tuple[str, ...]
+    """Names in the framework's own way, such as `body.0.weight` or `dense/kernel`."""
+    where: str
+    """Where the framework says that they are, such as `cuda:1`; for fsdp, that they are shards."""
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the device holds a shard of each parameter instead of whole ones."""
+        return self.where.startswith("a shard")
+
+
+def read_part(event: Mapping[str, Any]) -> ModelPart:
+    """Read the event `parts`. Raises `KeyError` or `TypeError` when it is damaged."""
+    names = event["parameters"]
+    if not isinstance(names, list):
+        raise TypeError(event)
+    kept = tuple(_text(name) for name in names[:MAX_PARAMETERS])
+    return ModelPart(device=_text(event["device"]), parameters=kept, where=_text(event.get("where") or ""))
+
+
+def part_sentences(parts: Iterable[ModelPart], labels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the label of each device with a sentence on what it holds. `labels`: names of devices by id."""
+    parts = list(parts)
+    whole = len({name for part in parts for name in part.parameters})
+    return [(labels.get(part.device, part.device), _sentence(part, whole)) for part in parts]
+
+
+def _sentence(part: ModelPart, whole: int) -> str:
+    count = len(part.parameters)
+    if not count:
+        return tr("no parameter of the model")
+    if part.is_sharded:
+        return tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count)
+    return tr("{count} of {whole} parameters: {modules}", count=count, whole=whole, modules=_modules(part.parameters))
+
+
+def _modules(names: Sequence[str]) -> str:
+    """Return the modules that hold these parameters, in their order."""
+    modules = list(dict.fromkeys(name.replace("/", ".").rpartition(".")[0] or name for name in names))
+    if len(modules) <= SHOWN:
+        return join_names(modules)
+    return tr("{count} modules from {first} to {last}", count=len(modules), first=modules[0], last=modules[-1])
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 (whatever a file contains)
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value[:MAX_NAME]

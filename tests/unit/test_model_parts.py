@@ -1,0 +1,48 @@
+"""Which part of a model is on which device, from the events of the workers to words."""
+
+from __future__ import annotations
+
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
+from core.runs.model_parts import part_sentences
+
+LABELS = {"cpu:0": "CPU 0", "cpu:1": "CPU 1"}
+
+
+def facts_of(*parts: object) -> RunFacts:
+    devices = [{"t": 1.0, "kind": "device", "id": each, "label": label} for each, label in LABELS.items()]
+    return fold(RunFacts(), [*devices, *parts])  # type: ignore[list-item]  # also damaged ones
+
+
+def part(device: str, *parameters: str, where: str = "cpu") -> dict[str, object]:
+    return {"t": 2.0, "kind": "parts", "rank": 0, "device": device, "parameters": list(parameters), "where": where}
+
+
+def sentences(*parts: object) -> list[tuple[str, str]]:
+    return part_sentences(facts_of(*parts).parts.values(), LABELS)
+
+
+def test_modules_of_each_device_are_named() -> None:
+    assert sentences(part("cpu:0", "body.0.weight", "body.0.bias"), part("cpu:1", "head/kernel", "scale")) == [
+        ("CPU 0", "2 of 4 parameters: body.0"),
+        ("CPU 1", "2 of 4 parameters: head and scale"),
+    ]
+
+
+def test_many_modules_are_named_by_the_first_and_the_last() -> None:
+    names = [f"blocks.{number}.weight" for number in range(20)]
+    assert sentences(part("cpu:0", *names)) == [("CPU 0", "20 of 20 parameters: 20 modules from blocks.0 to blocks.19")]
+
+
+def test_shards_and_an_empty_device_are_told() -> None:
+    assert sentences(part("cpu:0", "a.weight", where="a shard of each on cpu"), part("cpu:1")) == [
+        ("CPU 0", "a shard of 1 parameter"),
+        ("CPU 1", "no parameter of the model"),
+    ]
+
+
+def test_damaged_parts_and_unknown_devices_are_left_out() -> None:
+    damaged = {"t": 2.0, "kind": "parts", "device": "cpu:0", "parameters": "body"}
+    facts = facts_of(damaged, part("cpu:7", "x"), {**part("cpu:1"), "parameters": [1]})
+    assert facts.parts == {}
+    assert "parts" in facts.notices[0]
