@@ -21,7 +21,7 @@ from core.metrics.common.names import (
     is_counter,
 )
 from core.metrics.common.reading import IN_VALIDATION, Reading
-from core.metrics.dialects.syntax import NUMBER, StepPosition, step_position
+from core.metrics.dialects.syntax import NUMBER, StepPosition, message, step_position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ WORDS = re.compile(
 """Words that belong to the name after them, besides those in `names`."""
 PHASE = re.compile(
     r"^[\W\d]{0,40}(?:\w{1,24}[\s:.-]{1,8}){0,4}?(?:on )?"
-    r"(?:(?P<test>test|testing)|val|valid|validation|eval|evaluation|evaluating|validating|dev)\b"
+    r"(?:(?P<test>test|testing)|val|valid|validation|eval|evaluation|evaluating|validating|validate|dev)\b"
     r"(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step))?"
     r"[\]\s]*(?:\[[^\]]{0,40}\]|[\d/\s]{1,40})?"
     r"(?:[:|>-]|\]|$)|^\s*\*\s",
@@ -94,7 +94,7 @@ def read(line: str) -> Reading | None:
     if SETTINGS.match(clean):
         return None
     at = step_position(clean)
-    phase = PHASE.match(clean[:HEAD])
+    phase = PHASE.match(message(clean)[:HEAD])
     tested = phase is not None and phase["test"] is not None
     values, of_test = _values(clean, at, validation=at.validation or phase is not None, tested=tested)
     if not values and not _announces(clean, at):

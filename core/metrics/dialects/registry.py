@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.metrics.dialects import at_step, bars, dictionary, key_values, pairs, tables
+from core.metrics.dialects import at_step, bars, bracketed, dictionary, key_values, logger_lines, pairs, piped, tables
 from core.metrics.dialects.syntax import step_position
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ class Dialect:
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name=BARS, read=bars.read),
+    Dialect(name="bracketed", read=bracketed.read),
+    Dialect(name="piped", read=piped.read),
+    Dialect(name="logger_lines", read=logger_lines.read),
     Dialect(name="dictionary", read=dictionary.read),
     Dialect(name="at_step", read=at_step.read),
     Dialect(name=PAIRS, read=pairs.read),

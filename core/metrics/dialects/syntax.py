@@ -93,3 +93,16 @@ def _add_step(found: StepPosition, step: int, total: float | None) -> None:
         found.done, found.total, found.unit = float(step), total, "steps"
     if total is None or found.epoch is None:
         found.step = step
+
+
+RECORD = re.compile(
+    r".{0,120}?\b(?:INFO|WARNING|DEBUG|NOTICE)\b(?::[\w.]{1,40}:|\]?\s*[:|\-]?\s*)"
+    r"|[IWD]\d{4} [\d:.]+\s+\d+ \S+:\d+\] "
+)
+"""What a logger prints before a message: `2026-05-01 10:00:00,123 - INFO - `, `I0501 10:00:00.1 140 train.py:48] `."""
+
+
+def message(line: str) -> str:
+    """Return the message of a log record; the line itself if it is none."""
+    match = RECORD.match(line)
+    return line[match.end() :] if match else line
