@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,14 +35,13 @@ MIN_ROW = 3
 """Devices with consecutive numbers that are named by the first and the last."""
 MAX_NAMES = 5
 """Names that a sentence lists; it counts the rest. A run can leave a thousand processes behind."""
+MORE = tr_noop("{count} more")
 
 
-def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = "") -> list[str]:
-    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`. `more`: another word for it."""
+def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = MORE) -> list[str]:
+    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`."""
     left = len(names) - limit
-    if left <= 0:
-        return [*names]
-    return [*names[:limit], f"{left} {more}" if more else tr("{count} more", count=left)]
+    return [*names[:limit], tr(more, count=left)] if left > 0 else [*names]
 
 
 def one_line(text: str, limit: int) -> str:
