@@ -36,6 +36,7 @@ EXEMPT = {
     "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
     "core/metrics/common/names.py": {"\n    batch ": PROGRAM, "\n    loss ": PROGRAM},
+    "core/metrics/dialects/piped.py": {"loss PPL": WORDS_OF_A_PROGRAM, "loss value": WORDS_OF_A_PROGRAM},
     "core/metrics/common/reading.py": {"in this epoch": IDENTIFIER, "in this validation": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
