@@ -31,6 +31,18 @@ def join_labels(labels: Sequence[str]) -> str:
     return tr("{kind} {first} to {last}", kind=kinds.pop(), first=first, last=last)
 
 
+def list_labels(labels: Sequence[str]) -> str:
+    """Return `GPU 0 to 3` or `GPU 0, 2 and 5`, or all labels where they are of several kinds."""
+    kinds = {label.rpartition(" ")[0] for label in labels}
+    numbers = [label.rpartition(" ")[2] for label in labels]
+    row = join_labels(labels)
+    if row != join_names(labels):
+        return row
+    if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
+        return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()
+    return join_names(first_names(labels, limit=2 * MAX_NAMES)) or tr("no device")
+
+
 MIN_ROW = 3
 """Devices with consecutive numbers that are named by the first and the last."""
 MAX_NAMES = 5
