@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.schema.settings import RUN_KEYWORDS
+from core.schema.settings import RECIPE_FUNCTIONS, RUN_KEYWORDS
 from core.text import join_names
 
 if TYPE_CHECKING:
@@ -135,6 +135,21 @@ def merged_defaults(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dic
                 )
             merged[name] = default
     return merged
+
+
+def unknown_functions(tree: ast.Module) -> tuple[str, ...]:
+    """Return the public functions of a recipe that no run calls: not a recipe's, and used nowhere in the file."""
+    candidates = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not node.decorator_list
+        if node.name not in RECIPE_FUNCTIONS
+    ]
+    if not candidates:
+        return ()
+    used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+    used |= {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+    return tuple(name for name in candidates if name not in used)
 
 
 class _NotPlain:

@@ -16,8 +16,9 @@ from core.catalog.recipe_functions import (
     merged_defaults,
     plain_defaults,
     required_parameters,
+    unknown_functions,
 )
-from core.language import tr
+from core.language import tr, tr_plural
 from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
 from core.text import join_names
 from resources import ROOT
@@ -56,6 +57,20 @@ class RecipeFile:
     """The top-level packages that the file imports."""
     optimizer_needs: tuple[str, ...] | None = None
     """The parameters of its optimizer without a default; None if it has no optimizer, or if they are not known."""
+    unknown_functions: tuple[str, ...] = ()
+    """Its functions that no run calls, such as a misspelt one."""
+
+    @property
+    def doubt(self) -> str:
+        """What should be known before a start, as the end of a sentence; the empty string if nothing."""
+        if not self.unknown_functions:
+            return ""
+        return tr_plural(
+            "the function {names} of the recipe is not one that a run calls",
+            "the functions {names} of the recipe are not ones that a run calls",
+            len(self.unknown_functions),
+            names=join_names(f"{name}()" for name in self.unknown_functions),
+        )
 
     def check_framework(self, row: Framework) -> None:
         """Raise `ValueError` with a sentence if the recipe is for another framework, by its imports or optimizer."""
@@ -254,6 +269,7 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
         ),
         learning_rate=float(rate) if isinstance(rate, (int, float)) else None,
         imports=frozenset(_imports(tree)),
+        unknown_functions=unknown_functions(tree),
         optimizer_needs=tuple(required_parameters(functions["optimizer"])) if "optimizer" in functions else None,
     )
 

@@ -97,6 +97,19 @@ def test_functions_that_can_be_called_are_accepted(tmp_path: Path, source: str) 
     recipes.read(Path(write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")))
 
 
+@pytest.mark.parametrize(("source", "unknown"), [
+    ("def callbacks():\n    return []", ("callbacks",)), ("def optimiser(params):\n    pass", ("optimiser",)),
+    ("def helper():\n    pass\n\ndef metrics():\n    return {'a': helper}", ()), ("def _own():\n    pass", ()),
+    ("@hook\ndef called_by_the_hook():\n    pass", ()), ("def named():\n    pass\nALL = ['named']", ()),
+])  # fmt: skip
+def test_functions_that_no_run_calls_are_named(tmp_path: Path, source: str, unknown: tuple[str, ...]) -> None:
+    path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")
+    recipe = recipes.read(Path(path))
+    assert recipe.unknown_functions == unknown
+    words = f"the function {unknown[0]}() of the recipe is not one that a run calls" if unknown else ""
+    assert recipe.doubt == words
+
+
 @pytest.mark.parametrize(("framework", "takes", "is_refused"), [
     ("pytorch", "params, learning_rate=0.1", False), ("pytorch", "params, rate", True), ("pytorch", "", False),
     ("keras", "learning_rate=0.1", False), ("keras", "params, learning_rate=0.1", True),

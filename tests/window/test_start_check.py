@@ -29,7 +29,7 @@ from gui.viewmodels.setup.device_sharing import shared_device_question
 from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start, readings_state
 from gui.widgets.message_strip import MessageStrip
 from tests.support import no_namespaces
-from tests.support.running import make_spec
+from tests.support.running import make_spec, write_recipe
 
 GB = 2**30
 GPUS = tuple(
@@ -56,6 +56,13 @@ def ready(current: Survey, *devices: str, stale_age_s=None, held_by=None) -> str
     assert result.problems == ()
     assert result.is_warning is result.ready.startswith("Ready, but")
     return result.ready
+
+
+def test_function_of_a_recipe_that_no_run_calls_is_told_before_the_start(tmp_path) -> None:
+    source = "def model():\n    pass\n\ndef train_data():\n    pass\n\ndef callbacks():\n    return []\n"
+    recipe = replace(choices("cpu:0"), recipe=write_recipe(tmp_path, f"import torch\n{source}"))
+    result = check_start(recipe, StartConditions(survey=survey()))
+    assert result.ready == "Ready, but the function callbacks() of the recipe is not one that a run calls."
 
 
 PORTS_CHECK = """

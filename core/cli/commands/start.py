@@ -7,8 +7,10 @@ import re
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.catalog import recipes
 from core.catalog.strategies import strategy_of
 from core.cli import parse_choices
 from core.cli.commands.common import EXIT_CODES, check_owner, find, survey
@@ -103,6 +105,8 @@ def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckR
     chosen = [device for device in found.devices if device.id in spec.devices]
     if sentence := sharing_sentence(chosen, devices_in_use(found, options.runs)):
         warn(sentence)
+    if spec.recipe is not None and (doubt := recipes.read(Path(spec.recipe.path)).doubt):
+        warn(tr("Please note that {doubt}.", doubt=doubt))
     with _interrupts_blocked():  # Ctrl-C must not hide a run that was started
         started = Run.start(spec, options.runs)
     return _follow_unless_detached(options, started)

@@ -168,7 +168,7 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
         *_sentences(own, chosen),
         *lost(chosen, survey, tr("Untick it.")),
     )
-    doubts = _doubts(chosen, survey, now.stale_age_s, now.held_by)
+    doubts = "; ".join(filter(None, (_doubts(chosen, survey, now.stale_age_s, now.held_by), _doubt(spec))))
     busy = tuple(_used(chosen, now.used_by))
     ready = "" if found or busy else tr("Ready, but {doubts}.", doubts=doubts) if doubts else _ready(chosen, survey)
     return StartCheck(
@@ -264,6 +264,16 @@ def _doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, 
             seconds=age_s,
         )
     return tr("; ").join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
+
+
+def _doubt(spec: RunSpec) -> str:
+    """Return what should be known of the recipe; the empty string if nothing, or if it cannot be read."""
+    if spec.recipe is None:
+        return ""
+    try:
+        return recipes.read(Path(spec.recipe.path)).doubt
+    except ValueError:
+        return ""
 
 
 def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[str]:
