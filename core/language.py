@@ -17,7 +17,7 @@ from pathlib import Path
 
 TYPE_CHECKING = False  # without importing `typing`: training processes load this
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from gettext import GNUTranslations
 
 DOMAIN = "trainyard"
@@ -101,6 +101,22 @@ def tr_plural(one: str, many: str, /, count: int, **values: object) -> str:
     return translated.format(count=count, **values)
 
 
+def join_sentences(sentences: Iterable[str | None]) -> str:
+    """Return sentences in one text, with spaces between them where the script has such; None and "" are left out."""
+    result = ""
+    for sentence in filter(None, sentences):
+        result += (_space_after(result, " ") if result else "") + sentence
+    return result
+
+
+def _space_after(text: str, space: str) -> str:
+    """Return the space that follows a text: none after Chinese punctuation, which has room of its own."""
+    return "" if text.endswith(_WITH_ROOM) and space == " " else space
+
+
+_WITH_ROOM = tuple("。！？；：，、）")
+
+
 def tr_noop(sentence: str) -> str:
     """Return the sentence as it is, and have it collected for translation: it is shown through `tr` later."""
     return sentence
@@ -111,6 +127,9 @@ def tr_noop(sentence: str) -> str:
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)[^{}]*\}")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?:;…])(\s+)")
 _END_OF_SENTENCE = re.compile(r"[.!?…]\s")
+_PUNCTUATION = re.compile(r"[.!?:…]")
+_NO_UNIT = r"(?! [kMGT]?B\b)"
+"""Between two fields: the first does not end between a number and its unit."""
 _MIN_LETTERS = 3
 """Letters outside its fields that a template needs: one with fewer would fit everything."""
 _MIN_LETTERS_OF_SENTENCE = 8
@@ -148,7 +167,7 @@ def _translate_sentences(text: str, depth: int) -> tuple[str, bool]:
             fitted = _fit(piece, depth)
             if fitted is not None or end == start + 1:
                 result += piece if fitted is None else fitted
-                result += parts[end] if end < len(parts) else ""
+                result += _space_after(result, parts[end]) if end < len(parts) else ""
                 complete = complete and fitted is not None
                 start = end + 1
                 break
@@ -157,14 +176,17 @@ def _translate_sentences(text: str, depth: int) -> tuple[str, bool]:
 
 def _fit(text: str, depth: int) -> str | None:
     """Return the translation by the template that fits the whole text; None if none does."""
-    for pattern, names, translated, is_part in _templates():
-        match = None if is_part and depth == _NESTED else pattern.fullmatch(text)
+    is_sentence = text.endswith((".", "!", "?"))
+    for template in _templates():
+        if (template.is_part and depth == _NESTED) or (template.is_phrase and is_sentence):
+            continue
+        match = template.pattern.fullmatch(text)
         if match is None:
             continue
         values = [_translate_sentences(value, depth - 1) if depth else (value, False) for value in match.groups()]
         # A value of several sentences that are no value of any template has swallowed the text's own.
         if all(complete or not _END_OF_SENTENCE.search(value) for value, complete in values):
-            return _filled(translated, dict(zip(names, (value for value, _ in values), strict=True)))
+            return _filled(template.translated, dict(zip(template.names, (value for value, _ in values), strict=True)))
     return None
 
 
@@ -173,27 +195,35 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
     return _FIELD.sub(lambda field: values.get(field[1], field[0]) if field[1] else field[0][0], template)
 
 
-@lru_cache(maxsize=1)
-def _templates() -> list[tuple[re.Pattern[str], list[str], str, bool]]:
-    """Return the pattern of each template, the names of its groups, and its translation: the most specific first.
+class _Template:
+    """A sentence of the catalogue, with which stored texts are compared."""
 
-    The last value: whether only a part of a sentence is compared with it, as `{first} and {final}` would fit too much.
-    """
+    def __init__(self, template: str, translated: str) -> None:
+        literal = _FIELD.sub("", template)
+        letters = sum(map(str.isalpha, literal))
+        self.pattern, self.names = _pattern(template)
+        """With the names of its groups."""
+        self.translated = translated
+        self.is_usable = letters >= _MIN_LETTERS
+        self.is_part = template.startswith("{") and template.endswith("}") and letters < _MIN_LETTERS_OF_SENTENCE
+        """Whether only a part of a sentence is compared with it, as `{first} and {final}` would fit too much."""
+        self.is_phrase = not _PUNCTUATION.search(literal)
+        """Whether a sentence is not compared with it: `Worker {rank}` would fit any that begins with this word."""
+        self.specific = (not self.names, letters, len(literal))
+        """By which templates are sorted: those with more of their own text come first."""
+
+
+@lru_cache(maxsize=1)
+def _templates() -> list[_Template]:
+    """Return all templates of the catalogue, the most specific first."""
     assert _chosen is not None
     rows = []
     for identifier in _identifiers(FOLDER / _chosen_code / "LC_MESSAGES" / f"{DOMAIN}.mo"):
         one, *many = identifier.split("\0")
         rows.append((one, _chosen.ngettext(one, many[0], 1) if many else _chosen.gettext(one)))
         rows += [(each, _chosen.ngettext(one, each, 2)) for each in many]
-    found = []
-    for template, translated in rows:
-        letters = sum(map(str.isalpha, _FIELD.sub("", template)))
-        if letters >= _MIN_LETTERS:
-            pattern, names = _pattern(template)
-            is_part = template.startswith("{") and template.endswith("}") and letters < _MIN_LETTERS_OF_SENTENCE
-            found.append((len(names), letters, pattern, names, translated, is_part))
-    found.sort(key=lambda row: (row[0] > 0, -row[1]))
-    return [row[2:] for row in found]
+    found = [_Template(template, translated) for template, translated in rows]
+    return sorted((each for each in found if each.is_usable), key=lambda each: each.specific, reverse=True)
 
 
 def _pattern(template: str) -> tuple[re.Pattern[str], list[str]]:
@@ -208,6 +238,8 @@ def _pattern(template: str) -> tuple[re.Pattern[str], list[str]]:
         else:
             names.append(field[1])
             pattern += f"(?P<{field[1]}>.*?)"  # a part that is left out is empty
+            if template.startswith(" {", last):
+                pattern += _NO_UNIT
     return re.compile(pattern + re.escape(template[last:]), re.DOTALL), names
 
 

@@ -1,8 +1,11 @@
-"""Join names in a sentence, and make text from processes safe to show."""
+"""Join names and phrases, fit text to the columns of a terminal, and make text from processes safe to show."""
 
 from __future__ import annotations
 
+import re
+from functools import reduce
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 from core.language import tr, tr_noop
 
@@ -15,8 +18,19 @@ def join_names(names: Iterable[str], last: str = "and") -> str:
     *first, final = [*names] or [""]
     if not first:
         return final
-    pattern = tr("{first} or {final}") if last == "or" else tr("{first} and {final}")
-    return pattern.format(first=tr(", ").join(first), final=final)
+    listed = reduce(lambda names, name: tr("{names}, {name}", names=names, name=name), first)
+    pattern = tr_noop("{first} or {final}") if last == "or" else tr_noop("{first} and {final}")
+    return tr(pattern, first=listed, final=final)
+
+
+def join_phrases(phrases: Iterable[str]) -> str:
+    """Return phrases in a row, with commas."""
+    return tr(", ").join(phrases)
+
+
+def as_sentence(phrase: str) -> str:
+    """Return a phrase with a capital letter and a full stop."""
+    return tr("{phrase}.", phrase=f"{phrase[:1].upper()}{phrase[1:]}")
 
 
 def join_labels(labels: Sequence[str]) -> str:
@@ -31,35 +45,60 @@ def join_labels(labels: Sequence[str]) -> str:
     return tr("{kind} {first} to {last}", kind=kinds.pop(), first=first, last=last)
 
 
-def list_labels(labels: Sequence[str]) -> str:
-    """Return `GPU 0 to 3` or `GPU 0, 2 and 5`, or all labels where they are of several kinds."""
-    kinds = {label.rpartition(" ")[0] for label in labels}
-    numbers = [label.rpartition(" ")[2] for label in labels]
-    row = join_labels(labels)
-    if row != join_names(labels):
-        return row
-    if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
-        return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()
-    return join_names(first_names(labels, limit=2 * MAX_NAMES)) or tr("no device")
-
-
 MIN_ROW = 3
 """Devices with consecutive numbers that are named by the first and the last."""
 MAX_NAMES = 5
 """Names that a sentence lists; it counts the rest. A run can leave a thousand processes behind."""
-MORE = tr_noop("{count} more")
 
 
-def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = MORE) -> list[str]:
-    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`."""
+def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = "") -> list[str]:
+    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`. `more`: another word for it."""
     left = len(names) - limit
-    return [*names[:limit], tr(more, count=left)] if left > 0 else [*names]
+    if left <= 0:
+        return [*names]
+    return [*names[:limit], f"{left} {more}" if more else tr("{count} more", count=left)]
 
 
 def one_line(text: str, limit: int) -> str:
     """Return a text in one line of at most `limit` characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def columns(text: str) -> int:
+    """Return the columns of a text on a terminal, where a Chinese character takes two."""
+    return sum(map(_columns, text))
+
+
+def cut_to_columns(text: str, limit: int) -> str:
+    """Return the beginning of a text that takes at most `limit` columns."""
+    left = limit
+    for position, each in enumerate(text):
+        left -= _columns(each)
+        if left < 0:
+            return text[:position]
+    return text
+
+
+def wrap(text: str, limit: int) -> list[str]:
+    """Return a text in lines of at most `limit` columns, broken at spaces and between Chinese characters."""
+    lines = [""]
+    for space, word in _WORD.findall(text):
+        if columns(lines[-1] + space + word) > limit and lines[-1]:
+            lines.append(word)
+        else:
+            lines[-1] += space + word
+    return lines
+
+
+_WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60"
+_CLOSING = "。，、；：！？）”》"
+_WORD = re.compile(rf"(\s*)([（“《]?(?:[{_WIDE}]|[^\s{_WIDE}]+)[{_CLOSING}]*)")
+"""A space, and what is not broken: a word, or a Chinese character, with the punctuation that belongs to it."""
+
+
+def _columns(character: str) -> int:
+    return 2 if east_asian_width(character) in {"W", "F"} else 1
 
 
 def replace_control_characters(text: str, keep: str = "") -> str:

@@ -18,7 +18,7 @@ from core.catalog.recipe_functions import (
     required_parameters,
     unknown_functions,
 )
-from core.language import tr, tr_plural
+from core.language import join_sentences, tr, tr_plural
 from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
 from core.text import join_names
 from resources import ROOT
@@ -141,7 +141,7 @@ class RecipeFile:
                 path=self.path,
                 names=join_names(needs),
             )
-        raise ValueError(f"{called} {tr('Give each of its other parameters a default.')}")
+        raise ValueError(join_sentences([called, tr("Give each of its other parameters a default.")]))
 
     def with_settings(self, texts: Mapping[str, SettingValue]) -> Recipe:
         """Return the recipe with these settings. A text is converted to the type of the setting's default.

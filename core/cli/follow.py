@@ -15,7 +15,7 @@ from core.runs.start_phases import start_words
 from core.runs.states import state_info
 from core.runs.verdicts import Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
-from core.text import first_names, join_names, replace_control_characters
+from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -93,7 +93,7 @@ def _step_sentence(step: EscalationStep, *, forced: bool) -> str:
         if following and step.grace_s is not None and not forced
         else ""
     )
-    return f"{done}{after}."
+    return as_sentence(done + after)
 
 
 def hard_end(facts: RunFacts) -> str | None:
@@ -109,8 +109,7 @@ def hard_end(facts: RunFacts) -> str | None:
         )
     if not parts:
         return None
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+    return as_sentence(tr("; ").join(parts))
 
 
 class _Progress:
@@ -154,7 +153,7 @@ class _Progress:
         self._shown_at = time.monotonic()
         line = self._line()
         if self._terminal:  # cut to the width: of a line that wraps, only the last row could be rewritten
-            line = f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}"
+            line = f"\r\033[K{cut_to_columns(line, shutil.get_terminal_size().columns - 1)}"
         self._out.write(line if self._terminal else f"{line}\n")
         self._out.flush()
 

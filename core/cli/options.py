@@ -15,7 +15,7 @@ from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs import index
 from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, StopTimeouts, Training
-from core.text import join_names
+from core.text import join_names, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,8 +31,10 @@ TRAINING = (
 class Parser(argparse.ArgumentParser):
     """A parser that reports an error in plain sentences, without the usage. Options cannot be abbreviated."""
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 (as the base class)
-        super().__init__(allow_abbrev=False, **given)
+    def __init__(self, *, add_help: bool = True, **given: Any) -> None:  # noqa: ANN401 (as the base class)
+        super().__init__(allow_abbrev=False, add_help=False, formatter_class=_HelpFormatter, **given)
+        if add_help:
+            self.add_argument("-h", "--help", action="help", help=tr("show this help message and exit"))
 
     def error(self, message: str) -> NoReturn:
         """Exit with the sentences for one of argparse's messages."""
@@ -52,6 +54,31 @@ class Parser(argparse.ArgumentParser):
             WRONG_USE, tr("trainyard: {unknown}{hint} See {prog} --help.\n", unknown=unknown, hint=hint, prog=self.prog)
         )
 
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Write the help in the language in use; a Chinese character takes two columns."""
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[argparse._MutuallyExclusiveGroup],
+        prefix: str | None = None,
+    ) -> None:
+        super().add_usage(usage, actions, groups, tr("usage: ") if prefix is None else prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(heading and tr(heading))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(indent + line for line in wrap(text, width - len(indent)))
+
+
+HEADINGS = (tr_noop("positional arguments"), tr_noop("options"))
+"""The headings that argparse gives."""
 
 _PLAIN = (
     (r"argument COMMAND: invalid choice: (?P<given>'.*?') .*", tr_noop("There is no command {given}.")),

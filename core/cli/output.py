@@ -6,16 +6,15 @@ import json
 import math
 import sys
 from typing import TYPE_CHECKING
-from unicodedata import east_asian_width
 
-from core.language import tr, tr_stored
+from core.language import tr, tr_noop, tr_stored
 from core.runs.directory import printed_logs
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict, worst
 from core.series import report
 from core.system.process_info import shortened
-from core.text import replace_control_characters
+from core.text import columns, join_phrases, replace_control_characters
 from core.units import size
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_PROCESSES = 20
 """Processes that were ended, of which `show` prints a line each."""
+ENDED_BY = {"guard": tr_noop("guard"), "supervisor": tr_noop("supervisor")}
+"""Words for what ended a process, as in "ended by the guard"."""
 
 
 def say(text: str, *, lines: bool = False) -> None:
@@ -74,32 +75,27 @@ def say_run(options: Namespace, run: Run, line: str) -> None:
         say(line)
 
 
-def say_rows(options: Namespace, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> int:
-    """Print these columns as a table with headings; with `--json`, all fields. Returns the exit code 0."""
+def say_rows(options: Namespace, rows: Sequence[Mapping[str, object]], fields: Sequence[str]) -> int:
+    """Print these fields as a table with headings; with `--json`, all fields. Returns the exit code 0."""
     if options.json:
         say_json(rows)
     elif rows:
-        headings = [column.upper() for column in columns]
-        say_table([headings, *([short(each[column]) for column in columns] for each in rows)])
+        headings = [field.upper() for field in fields]
+        say_table([headings, *([short(each[field]) for field in fields] for each in rows)])
     return 0
 
 
 def say_table(lines: Sequence[Sequence[str]], indent: str = "") -> None:
     """Print lines of cells in aligned columns."""
-    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        cells = (text + " " * (width - _width(text)) for text, width in zip(line, widths, strict=True))
+        cells = (text + " " * (width - columns(text)) for text, width in zip(line, widths, strict=True))
         say(indent + "  ".join(cells).rstrip())
-
-
-def _width(text: str) -> int:
-    """Return the columns of a text on a terminal, where a Chinese character takes two."""
-    return sum(2 if east_asian_width(each) in {"W", "F"} else 1 for each in text)
 
 
 def ending(run: Run) -> str:
     """Return a run's name and state."""
-    return f"{run.id}: {tr(state_info(run.facts.state).label).lower()}"
+    return tr("{run}: {state}", run=run.id, state=tr(state_info(run.facts.state).label).lower())
 
 
 def outcome(run: Run, loss: float | None) -> str:
@@ -109,7 +105,7 @@ def outcome(run: Run, loss: float | None) -> str:
         parts.append(tr("loss {loss}", loss=short(loss)))
     if release := worst(run.facts.releases.values()):
         parts.append(tr("memory {verdict}", verdict=tr(release.verdict.value)))
-    return ", ".join(parts)
+    return join_phrases(parts)
 
 
 def log_of(run: Run) -> str | None:
@@ -163,7 +159,7 @@ def release_lines(facts: RunFacts) -> list[str]:
         lines.append(
             tr(
                 "ended by the {by}: {process} ({signal}) {command}",
-                by=each.by,
+                by=tr(ENDED_BY.get(each.by, each.by)),
                 process=process,
                 signal=each.signal,
                 command=command,

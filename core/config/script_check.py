@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from core.catalog.strategies import find_launch_mode
 from core.config.build_spec import absolute_folder, check_folder, resolve
 from core.config.choices import INTERRUPT_S, ScriptChoices
+from core.language import join_sentences
 from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts
@@ -121,7 +122,7 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
     if choices.expression:
         compile_expression(choices.expression)
     if result.spec is None or result.spec.script is None:
-        raise ValueError(" ".join(result.problems))
+        raise ValueError(join_sentences(result.problems))
     return replace(
         result.spec,
         name=choices.name or result.spec.name,

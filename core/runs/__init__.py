@@ -4,7 +4,7 @@
 - `run`: one run: start it, follow it, send it requests, resume it
 - `facts`, `fold`: what the events of a run say about it; fold events into it
 - `failures`, `failure_evidence`: the cause of a failure in words; what a failed run recorded, taken apart
-- `start_phases`: what a run does before its first step, in words: at the moment, and afterwards
+- `start_phases`: what a run does before its first step, in words
 - `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch
 - `model_parts`: which part of the model is on which device
 - `software`: the Python, the packages and the commit that a run was trained with

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.language import tr
+from core.text import join_phrases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,12 +40,12 @@ class EpochLine(NamedTuple):
     def text(self) -> str:
         """The line in words."""
         loss = [] if self.loss is None else [tr("loss {value}", value=_number(self.loss))]
-        numbers = tr(", ").join([*loss, *_numbers(self.values or {})])
+        numbers = join_phrases([*loss, *_numbers(self.values or {})])
         if self.of is not None:
             done = tr("Epoch {epoch} of {epochs:g} is done", epoch=self.epoch, epochs=self.of)
-            return f"{done}: {numbers}" if numbers else done
+            return tr("{what}: {numbers}", what=done, numbers=numbers) if numbers else done
         which = tr("Epoch {epoch}", epoch=self.epoch) if self.epoch else tr("Step {step}", step=self.step)
-        return f"{which}: {numbers}" if numbers else which
+        return tr("{what}: {numbers}", what=which, numbers=numbers) if numbers else which
 
 
 class EpochNumbers:
@@ -148,7 +149,10 @@ def _numbers(values: Mapping[str, float | None]) -> list[str]:
 
 
 def _title(name: str) -> str:
-    return name.replace(VALIDATION, "val. ", 1).replace("_", " ") if name.startswith(VALIDATION) else name
+    if not name.startswith(VALIDATION):
+        return name
+    metric = name.removeprefix(VALIDATION).replace("_", " ")
+    return tr("val. loss") if metric == "loss" else tr("val. {metric}", metric=metric)
 
 
 def _number(value: float | None) -> str:

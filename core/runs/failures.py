@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop, tr_stored
+from core.language import join_sentences, tr, tr_noop, tr_stored
 from core.runs.facts import RunFacts
 from core.runs.failure_evidence import FailureEvidence, Place, evidence_of, last_lines, place_of, shorten
 from core.runs.states import RunState
@@ -145,7 +145,7 @@ def _device_memory(evidence: FailureEvidence) -> tuple[str, str]:
     remedy = tr("Try a smaller batch, gradient accumulation or bfloat16.")
     if evidence.spec is not None and evidence.spec.script is not None:
         remedy = tr("Try a smaller batch.")
-    return title, f"{used}{more} {remedy}".strip()
+    return title, join_sentences([f"{used}{more}", remedy])
 
 
 def _usage(evidence: FailureEvidence) -> str:
@@ -170,7 +170,7 @@ def _usage(evidence: FailureEvidence) -> str:
             )
         )
     if texts:
-        return " ".join(texts)
+        return join_sentences(texts)
     return tr_stored(evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)"))
 
 

@@ -10,7 +10,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import join_sentences, tr
 from core.system import processes, procfs
 from core.system.own_processes import supervises
 
@@ -51,7 +51,7 @@ def sentences(run_dir: Path, facts: RunFacts) -> str:
         for each in facts.workers.values()
         if each.exit_code is None and (state := _state(each.process)) and _is_of_owner(run_dir, each.process)
     ]
-    return " ".join(found)
+    return join_sentences(found)
 
 
 def guard_sentence(run_dir: Path, facts: RunFacts) -> str:
@@ -95,7 +95,7 @@ def continue_supervisor(run_dir: Path, facts: RunFacts) -> str:
                     state=state,
                 )
             )
-    return " ".join(done)
+    return join_sentences(done)
 
 
 def _continue(process: ProcessId | None) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.language import tr, tr_plural
+from core.language import join_sentences, tr, tr_plural
 from core.pythons.cache import ProbeCache
 from core.pythons.python_info import MIN_FOR_SCRIPTS, TIMEOUT_S, PythonInfo, PythonProbe, parse_info
 from core.scripts.analysis import FRAMEWORKS, ScriptAnalysis
@@ -121,7 +121,7 @@ def _syntax_error(script: ScriptAnalysis, path: str, python: PythonInfo, error: 
         )
     else:
         fault = tr("{name} has a syntax error: {words} ({python}).", name=name, words=words, python=python.title)
-    return f"{fault} {tr('Correct it, or choose the Python that it was written for.')}"
+    return join_sentences([fault, tr("Correct it, or choose the Python that it was written for.")])
 
 
 def _nearby(missing: Sequence[str], folder: Path, working: Path) -> dict[str, Path]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.launchers.ranks import FETCH, fetcher
@@ -233,7 +233,7 @@ class ScriptJob(Job):
         else:
             text = tr("{program} ended with exit code {code}. It printed nothing.", program=program, code=code)
         full = self._disk.poll()
-        return f"{text} {full} {tr('That may be why.')}" if full else text, trace
+        return (join_sentences([text, full, tr("That may be why.")]) if full else text), trace
 
     def close(self) -> None:
         """End the process that reads measurements, and the one at which ranks meet."""

@@ -56,11 +56,11 @@ class StallWatch:
         return max(min_s, PAUSE_FACTOR * self._longest_s)
 
     def _busy(self, survey: Survey) -> str:
-        """Return `GPU 0 at 100 %, GPU 1 at 0 %` for the run's devices that have readings."""
+        """Return `GPU 0: 100 %, GPU 1: 0 %` for the run's devices that have readings."""
         percent = {sample.device_id: sample.utilisation_percent for sample in survey.samples}
         labels = {device.id: device.label for device in survey.devices}
         known = [each for each in self._device_ids if percent.get(each) is not None and each in labels]
-        return ", ".join(tr("{label} at {percent:.0f} %", label=labels[each], percent=percent[each]) for each in known)
+        return ", ".join(f"{labels[each]}: {percent[each]:.0f} %" for each in known)
 
 
 def _sentence(step: int | None, still_s: float, busy: str) -> str:

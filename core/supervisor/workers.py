@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 
-ROLES = {
-    "chief": tr_noop("The chief"),
-    "ps": tr_noop("The parameter server"),
-    "fetch": tr_noop("The process that fetches data"),
+NAMES = {
+    "chief": (tr_noop("The chief"), tr_noop("The chief on {device}")),
+    "ps": (tr_noop("The parameter server"), tr_noop("The parameter server on {device}")),
+    "fetch": (tr_noop("The process that fetches data"), tr_noop("The process that fetches data on {device}")),
 }
+"""What a process is called in a sentence, by its role: without a device, and with one."""
+WORKER = (tr_noop("Worker {rank}"), tr_noop("Worker {rank} on {device}"))
 STUCK_AFTER_S = 10.0
 """Seconds after SIGKILL after which a worker counts as stuck inside the kernel, and is no longer waited for."""
 
@@ -88,8 +90,8 @@ class Worker:
     @property
     def name(self) -> str:
         """Its name in a sentence."""
-        name = ROLES.get(self.assignment.role, tr("Worker {rank}", rank=self.assignment.rank))
-        return tr("{name} on {device}", name=name, device=self.device) if self.device else name
+        without, on_device = NAMES.get(self.assignment.role, WORKER)
+        return tr(on_device if self.device else without, rank=self.assignment.rank, device=self.device)
 
 
 class WorkerGroup:

@@ -142,9 +142,7 @@ class RunController(QObject):
         session, details = self._session, self._panels.details
         situation = situation_of(session.facts, is_shown=session.run is not None)
         live, survey = self._shows_live_devices, self._monitor.survey
-        details.events.show_empty_words(
-            empty_words(Place.EVENTS, situation) if session.opening is None else tr(READING)
-        )
+        details.events.show_empty_words(empty_words(Place.EVENTS, situation) if session.opening is None else READING)
         details.log.show_empty_words(empty_words(Place.LOG, situation))
         self._panels.plots.show_empty_words(
             lambda name: plot_words(

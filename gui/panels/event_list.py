@@ -196,7 +196,7 @@ class EventList(QListView):
 
     def _add_menu(self) -> None:
         for text, key, act in (
-            (tr("Copy"), QKeySequence.StandardKey.Copy, self.copy),
+            ("Copy", QKeySequence.StandardKey.Copy, self.copy),
             (tr("Select all"), QKeySequence.StandardKey.SelectAll, self.selectAll),
         ):
             action = QAction(text, self)

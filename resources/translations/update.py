@@ -138,7 +138,7 @@ def _translations(catalogue: Catalog) -> dict[str, str]:
     found = {}
     for message in catalogue:
         texts = [message.string] if isinstance(message.string, str) else list(message.string)
-        if message.id and all(texts) and not message.fuzzy:
+        if message.id and texts and all(texts) and not message.fuzzy:
             found["\0".join([message.id] if isinstance(message.id, str) else message.id)] = "\0".join(texts)
     return found
 

@@ -69,7 +69,7 @@ def test_stall_is_reported_once_and_cleared_when_steps_continue() -> None:
     assert sentence
     assert sentence.startswith("No step has been reported since step 2 at ")
     assert sentence.endswith(
-        ", but all processes are running (GPU 0 at 100 %, GPU 1 at 0 %). A process may be waiting for data or for "
+        ", but all processes are running (GPU 0: 100 %, GPU 1: 0 %). A process may be waiting for data or for "
         "another process; a long validation looks the same. If training does not continue, stop the run."
     )
     assert stall.poll(2, SURVEY, 500.0) is None
@@ -117,7 +117,7 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         wait_until(lambda: followed.poll().run.facts.stalled, 60, "the sentence")
         sentence = str(followed.run.facts.stalled)
         assert sentence.startswith("No step has been reported since step ")
-        assert ", but all processes are running (CPU 0 at " in sentence
+        assert ", but all processes are running (CPU 0: " in sentence
         gate.touch()
         wait_until(lambda: followed.poll().run.facts.stalled is None, 60, "that it goes on")
         assert followed.state is RunState.RUNNING

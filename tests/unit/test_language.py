@@ -100,7 +100,7 @@ def test_sentences_of_this_process_are_translated():
         ("The loss is 0.12 at step 4. Training goes on.", "第 4 步的损失为 0.12。训练继续。"),
         (
             "Run a is finished. Something else happened. Training is running.",
-            "完成：运行 a。 Something else happened. 训练正在进行。",
+            "完成：运行 a。Something else happened. 训练正在进行。",
         ),
         ("3 devices", "3 台设备"),
         ("GPU 0 is still held by this run: pid 7 a; pid 8 b.", "本次运行仍占用 GPU 0：pid 7 a; pid 8 b。"),

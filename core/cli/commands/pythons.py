@@ -86,4 +86,4 @@ def _shown(entry: FoundPython) -> dict[str, object]:
 
 def _short(package: Package | None) -> str | None:
     """Return `2.6.0, CUDA` for version `2.6.0+cu124`."""
-    return None if package is None else f"{(package.version or tr('yes')).partition('+')[0]}{tr(CUDA[package.cuda])}"
+    return None if package is None else (package.version or tr("yes")).partition("+")[0] + tr(CUDA[package.cuda])

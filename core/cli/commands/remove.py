@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cli.output import confirm, is_interactive, say, say_json, say_rows, warn
-from core.language import tr, tr_plural
+from core.language import join_sentences, tr, tr_plural
 from core.runs import index, removal
 from core.runs.states import state_info
 from core.units import disk
@@ -58,7 +58,7 @@ def _named_runs(options: Namespace) -> list[Path]:
         )
     found = list(dict.fromkeys(_folder(options.runs, text) for text in options.chosen))
     if problems := [problem for each in found if (problem := removal.why_not(each))]:
-        raise ValueError(" ".join(problems))
+        raise ValueError(join_sentences(problems))
     return found
 
 

@@ -22,7 +22,7 @@ from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
-from core.language import tr, tr_stored
+from core.language import join_sentences, tr, tr_stored
 from core.runs import index
 from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
@@ -84,7 +84,7 @@ def resume(options: Namespace) -> int:
     if earlier.owner is not None:
         check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, earlier.spec())
     if problems := validation.port_problems(_with_ports(options, earlier.spec())):
-        raise ValueError(" ".join(map(str, problems)))
+        raise ValueError(join_sentences(map(str, problems)))
     with _interrupts_blocked():
         resumed = Run.resume(run_dir, allow_open_ports=options.allow_open_ports is True)
     return _follow_unless_detached(options, resumed)
@@ -154,11 +154,11 @@ def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None
     """
     problems = validation.problems(spec, found.devices)
     if missing := [each.sentence for each in problems if each.kind in MISSING]:
-        return " ".join(dict.fromkeys([*missing, *_driver_messages(spec, found)]))
+        return join_sentences(dict.fromkeys([*missing, *_driver_messages(spec, found)]))
     sentences = [*validation.recipe_problems(spec), *map(str, problems)]
     if spec.script is not None:
         sentences += (check or check_script(ScriptCheckRequest.of_spec(spec))).problems
-    return " ".join(dict.fromkeys(sentences)) or None
+    return join_sentences(dict.fromkeys(sentences)) or None
 
 
 def _driver_messages(spec: RunSpec, found: Survey) -> list[str]:

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 ICON_PX = 64
 WIDTH = 76
 """Width of the dialog, in characters."""
-TITLES = {
-    "runs": tr_noop("Runs and their logs"),
-    "presets": tr_noop("Presets"),
-    "settings": tr_noop("Settings of the window"),
-}
+TITLES = {"runs": tr_noop("Runs and their logs"), "presets": "Presets", "settings": tr_noop("Settings of the window")}
 SENTENCE = tr_noop("A control panel for training on the devices you choose. Licence: Apache-2.0, without any warranty.")
 LIBRARIES = tr_noop("It uses these libraries, under their own licences:")
 
@@ -41,10 +37,10 @@ class AboutDialog(InfoDialog):
     report_asked = Signal()
 
     def __init__(self, parent: QWidget, icon: QIcon, places: Places) -> None:
-        super().__init__(parent, name="aboutDialog", heading=f"Trainyard {version()}")
+        super().__init__(parent, name="aboutDialog", heading=tr("Trainyard {version}", version=version()))
         picture = PlainLabel()
         picture.setPixmap(icon.pixmap(QSize(ICON_PX, ICON_PX)))
-        sentence = PlainLabel(tr(SENTENCE))
+        sentence = PlainLabel(SENTENCE)
         sentence.setWordWrap(True)
         top = QHBoxLayout()
         top.setSpacing(16)
@@ -52,7 +48,7 @@ class AboutDialog(InfoDialog):
         top.addWidget(sentence, 1)
         self.content.addLayout(top)
         self.content.addLayout(self._folders(places))
-        self.content.addWidget(PlainLabel(tr(LIBRARIES)))
+        self.content.addWidget(PlainLabel(LIBRARIES))
         self.content.addWidget(_library_table(), 1)
         self.add_button("copyReportButton", tr("Copy report"), self.report_asked.emit)
         self.resize(self.characters(WIDTH), self.sizeHint().height())
@@ -71,10 +67,10 @@ class AboutDialog(InfoDialog):
             button.setObjectName(f"open-{item.name}")
             button.setProperty("compact", True)
             button.setAutoDefault(False)
-            button.setAccessibleName(tr("Open the folder: {name}", name=tr(TITLES[item.name])))
+            button.setAccessibleName(tr("Open the folder: {titles}", titles=TITLES[item.name]))
             button.setToolTip(verbatim(str(folder)))
             button.clicked.connect(lambda _, folder=folder: self.open_asked.emit(folder))
-            grid.addWidget(PlainLabel(tr(TITLES[item.name])), row, 0)
+            grid.addWidget(PlainLabel(TITLES[item.name]), row, 0)
             grid.addWidget(shown, row, 1)
             grid.addWidget(button, row, 2)
         return grid
@@ -83,9 +79,7 @@ class AboutDialog(InfoDialog):
 def _library_table() -> QTableWidget:
     rows = libraries()
     table = QTableWidget()
-    plain_table(
-        table, "libraryTable", tr("Libraries and their licences"), (tr("Library"), tr("Version"), tr("Licence"))
-    )
+    plain_table(table, "libraryTable", tr("Libraries and their licences"), ("Library", "Version", "Licence"))
     show_texts(table, [(each.name, each.version, each.licence) for each in rows])
     table.horizontalHeader().setStretchLastSection(False)
     table.horizontalHeader().setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)

@@ -43,8 +43,8 @@ class LogPage(QWidget):
         self.search_button = _search_button()
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=8)
         self._file_search = FileSearch()
-        self._show_earlier, self._open_file = _link("earlierButton", tr(EARLIER)), _link("openLogButton", tr(OPEN))
-        self._show_later = _link("laterButton", tr(LATER))
+        self._show_earlier, self._open_file = _link("earlierButton", EARLIER), _link("openLogButton", OPEN)
+        self._show_later = _link("laterButton", LATER)
         self.links = row_of(self._show_earlier, self._show_later, self._open_file, spacing_px=4)
         self._run_dir: Path | None = None
         self._ranks = 1

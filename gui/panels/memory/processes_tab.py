@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import empty_label
@@ -81,16 +81,16 @@ class ProcessesTab(QFrame):
 
     def _show_selection(self) -> None:
         row = self.table.chosen()
-        why_not = tr(NONE_CHOSEN) if row is None else row.why_not
+        why_not = NONE_CHOSEN if row is None else row.why_not
         self.end_button.setEnabled(not why_not)
         name = (
             ""
             if row is None
-            else tr("End {name} (pid {pid}); asks first (Delete)", name=row.info.name, pid=row.info.pid)
+            else tr("End {info} (pid {pid}); asks first (Delete)", info=row.info.name, pid=row.info.pid)
         )
         self.end_button.setToolTip(verbatim(why_not or name))
         chosen = "" if row is None else row.why_not
-        text = " ".join(part for part in (chosen, self._problem) if part)
+        text = join_sentences([chosen, self._problem])
         if text != self.words.text():
             self.words.setText(text)
 

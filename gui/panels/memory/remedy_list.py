@@ -29,7 +29,7 @@ class RemedyList(QWidget):
         super().__init__()
         self.setObjectName("remedyList")
         self._shown: list[Remedy] | None = None
-        heading = PlainLabel(tr(HEADING))
+        heading = PlainLabel(HEADING)
         heading.setProperty("role", "heading")
         heading.setWordWrap(True)
         self._steps = QWidget()

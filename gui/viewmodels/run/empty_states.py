@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop
+from core.language import tr_noop
 from core.runs.states import RunState, state_info
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 class Situation(Enum):
     """What is looked at, as far as it decides the sentence."""
 
-    MACHINE = "no run"
+    MACHINE = tr_noop("no run")
     STARTING = "starting"
     RUNNING = "running"
-    EARLY = "over before its first step"
+    EARLY = tr_noop("over before its first step")
     OVER = "over"
 
 
@@ -28,7 +28,7 @@ class Place(Enum):
     LOSS = "lossPlot"
     UTILISATION = "utilisationPlot"
     MEMORY = "memoryPlot"
-    OTHER_READINGS = "plots of other readings"
+    OTHER_READINGS = tr_noop("plots of other readings")
     EVENTS = "events"
     LOG = "log"
     SETTINGS = "settings"
@@ -105,7 +105,7 @@ def empty_words(place: Place, situation: Situation, *, is_script: bool = False, 
     """Return the sentence for a place with nothing to show. `is_cpu_only`: there are CPU devices only."""
     kinds = [*([SCRIPT] if is_script else []), *([CPU] if is_cpu_only else [])]
     own = (OF_KIND[place, situation, kind] for kind in kinds if (place, situation, kind) in OF_KIND)
-    return tr(next(own, SENTENCES[place][situation]))
+    return next(own, SENTENCES[place][situation])
 
 
 def plot_words(name: str, situation: Situation, *, is_script: bool = False, is_cpu_only: bool = False) -> str:

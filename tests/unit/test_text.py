@@ -1,0 +1,45 @@
+"""Text is joined, and fitted to the columns of a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.text import as_sentence, columns, cut_to_columns, join_names, wrap
+
+
+def test_names_are_joined():
+    assert [join_names("abcd"[:count]) for count in range(5)] == ["", "a", "a and b", "a, b and c", "a, b, c and d"]
+    assert join_names(["a", "{b}", "c"], "or") == "a, {b} or c"
+    assert as_sentence("first step after 2 s") == "First step after 2 s."
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "cut"),
+    [
+        ("train", 9, "train"),
+        ("train", 3, "tra"),
+        ("训练中", 6, "训练中"),
+        ("训练中", 5, "训练"),
+        ("a训", 2, "a"),
+        ("训", 0, ""),
+    ],
+)
+def test_a_text_is_cut_to_columns(text, limit, cut):
+    assert cut_to_columns(text, limit) == cut
+    assert columns(cut) <= limit
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "lines"),
+    [
+        ("", 10, [""]),
+        ("a folder of runs", 10, ["a folder", "of runs"]),
+        ("a\nfolder  of", 20, ["a\nfolder  of"]),
+        ("far-too-long-a-word here", 8, ["far-too-long-a-word", "here"]),
+        ("保存检查点并结束。", 8, ["保存检查", "点并结", "束。"]),  # a full stop begins no line
+        ("默认：auto（很少）", 10, ["默认：auto", "（很少）"]),
+        ("用 `resume` 继续", 12, ["用 `resume`", "继续"]),
+    ],
+)
+def test_a_text_is_wrapped_by_columns(text, limit, lines):
+    assert wrap(text, limit) == lines
