@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core import language
@@ -99,6 +100,45 @@ def window(options: argparse.Namespace) -> int:
     return open_window(options.runs)
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One command."""
+
+    name: str
+    function: Command
+    adders: tuple[AddOptions, ...] = ()
+    """Functions that add its options."""
+    of_run: bool = False
+    """Whether its first argument is a run."""
+
+
+COMMANDS = (
+    _Row("devices", devices.devices),
+    _Row("catalog", catalog.show_catalog),
+    _Row("recipes", catalog.show_recipes),
+    _Row("pythons", pythons.pythons, (pythons.add_options,)),
+    _Row("run", start.run, (add_run_options, add_yes)),
+    _Row("runs", runs.list_runs),
+    _Row("show", runs.show, (runs.add_events,), of_run=True),
+    _Row("rename", runs.rename_run, (runs.add_name,), of_run=True),
+    _Row("attach", start.attach, of_run=True),
+    _Row("stop", control.stop, (control.add_force,), of_run=True),
+    _Row("pause", control.pause, of_run=True),
+    _Row("resume", start.resume, (add_detach, add_yes, add_open_ports), of_run=True),
+    _Row("again", start.again, (add_detach, add_yes, add_open_ports), of_run=True),
+    _Row("save", control.save, of_run=True),
+    _Row("try", curves.try_expression, (curves.add_expression,), of_run=True),
+    _Row("reread", curves.reread, of_run=True),
+    _Row("command", presets.command, of_run=True),
+    _Row("keep", presets.keep, (presets.add_options, add_yes), of_run=True),
+    _Row("setups", presets.list_presets),
+    _Row("export", export.export, (export.add_options, add_yes), of_run=True),
+    _Row("sweep", sweep.sweep, (sweep.add_options,)),
+    _Row("remove", remove.remove, (remove.add_options,)),
+    _Row("desktop", desktop.desktop, (desktop.add_options,)),
+)
+
+
 def _parser() -> Parser:
     shared = common()
     with_json = Parser(add_help=False, parents=[shared])
@@ -107,39 +147,14 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="store_true", help=tr("print the version of Trainyard"))
     parser.set_defaults(command=window, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND")
-
-    def add(name: str, command: Command, *adders: AddOptions, of_run: bool = False) -> None:
-        summary = tr((command.__doc__ or "").strip())
-        added = commands.add_parser(name, help=summary, description=summary, parents=[with_json])
-        added.set_defaults(command=command, parser=added)
-        if of_run:
+    for row in COMMANDS:
+        summary = tr((row.function.__doc__ or "").strip())
+        added = commands.add_parser(row.name, help=summary, description=summary, parents=[with_json])
+        added.set_defaults(command=row.function, parser=added)
+        if row.of_run:
             added.add_argument("run", metavar="RUN", help=tr(RUN))
-        for add_options in adders:
+        for add_options in row.adders:
             add_options(added)
-
-    add("devices", devices.devices)
-    add("catalog", catalog.show_catalog)
-    add("recipes", catalog.show_recipes)
-    add("pythons", pythons.pythons, pythons.add_options)
-    add("run", start.run, add_run_options, add_yes)
-    add("runs", runs.list_runs)
-    add("show", runs.show, runs.add_events, of_run=True)
-    add("rename", runs.rename_run, runs.add_name, of_run=True)
-    add("attach", start.attach, of_run=True)
-    add("stop", control.stop, control.add_force, of_run=True)
-    add("pause", control.pause, of_run=True)
-    add("resume", start.resume, add_detach, add_yes, add_open_ports, of_run=True)
-    add("again", start.again, add_detach, add_yes, add_open_ports, of_run=True)
-    add("save", control.save, of_run=True)
-    add("try", curves.try_expression, curves.add_expression, of_run=True)
-    add("reread", curves.reread, of_run=True)
-    add("command", presets.command, of_run=True)
-    add("keep", presets.keep, presets.add_options, add_yes, of_run=True)
-    add("setups", presets.list_presets)
-    add("export", export.export, export.add_options, add_yes, of_run=True)
-    add("sweep", sweep.sweep, sweep.add_options)
-    add("remove", remove.remove, remove.add_options)
-    add("desktop", desktop.desktop, desktop.add_options)
     return parser
 
 
