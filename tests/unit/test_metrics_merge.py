@@ -80,9 +80,58 @@ def test_more_reliable_source_replaces_the_curve_in_mid_run() -> None:
 def test_more_reliable_source_with_later_first_step_replaces_the_whole_curve() -> None:
     merge = MetricMerger()
     curves = recorded(merge.take("text", unplaced(*[9.0] * 40)))
-    (first, second) = merge.take(EVENTS, loss(10, 20))
-    assert (first.restarts, second.restarts) == ({"loss"}, frozenset())
-    assert recorded([first, second], curves) == {"loss": [(10, 1.0), (20, 1.0)]}
+    merged = merge.take(EVENTS, loss(*range(10, 160, 10)))
+    assert [each.restarts for each in merged] == [{"loss"}, *[frozenset()] * (len(merged) - 1)]
+    assert recorded(merged, curves) == {"loss": [(step, 1.0) for step in range(10, 160, 10)]}
+
+
+def test_sparse_source_does_not_replace_a_dense_curve_in_either_order() -> None:
+    dense, points = loss(*range(0, 501, 10), value=9.0), loss(0, 500)
+    for order in ((("text", dense), (EVENTS, points)), ((EVENTS, points), ("text", dense))):
+        merge, curves = MetricMerger(), {}
+        for source, readings in order:
+            recorded(merge.take(source, readings), curves)
+        assert curves == {"loss": [(step, 9.0) for step in range(0, 501, 10)]}
+        recorded(merge.take("text", loss(510, value=9.0)), curves)
+        assert merge.take(EVENTS, loss(1000)) == []
+        assert curves["loss"][-1] == (510, 9.0)
+
+
+def test_source_that_turns_out_sparse_gives_the_metric_back() -> None:
+    merge, curves = MetricMerger(), {}
+    for step in range(0, 301, 10):
+        recorded(merge.take("text", loss(step, value=9.0)), curves)
+        if step % 100 == 0:
+            recorded(merge.take(EVENTS, loss(step)), curves)
+    assert curves == {"loss": [(step, 9.0) for step in range(0, 301, 10)]}
+
+
+def test_file_that_lags_behind_the_text_is_not_sparse() -> None:
+    merge = MetricMerger()
+    curves = recorded(merge.take("text", loss(*range(1, 1001), value=9.0)))
+    recorded(merge.take(EVENTS, loss(*range(1, 101))), curves)
+    assert curves == {"loss": [(step, 1.0) for step in range(1, 101)]}
+
+
+def test_test_set_is_the_validation_unless_there_is_another() -> None:
+    def measured(step: int, *, of_test: bool) -> list[Reading]:
+        return [Reading(values={"val_loss": float(of_test)}, step=step, of_test=of_test)]
+
+    assert recorded(MetricMerger().take("text", measured(1, of_test=True))) == {"val_loss": [(1, 1.0)]}
+    merge, both = MetricMerger(), {"val_loss": [(3, 0.0), (4, 0.0)], "test_loss": [(5, 1.0)]}
+    readings = [measured(1, of_test=True), measured(3, of_test=False), measured(4, of_test=False)]
+    merged = merge.take(EVENTS, [each for given in (*readings, measured(5, of_test=True)) for each in given])
+    assert recorded(merged) == both  # what the test set gave before cannot stay under the name of the validation
+
+
+def test_validation_numbered_on_its_own_gets_the_step_of_its_time() -> None:
+    merge = MetricMerger()
+    training = [Reading(values={"loss": 1.0}, step=step, time=100.0 + step) for step in range(10, 310, 10)]
+    validation = [Reading(values={"val_loss": 0.5}, step=n, time=100.0 + n * 100) for n in (1, 2, 3)]
+    merged = merge.take(EVENTS, [*training, *validation])
+    assert steps(merged, "val_loss") == [100, 200, 300]
+    late = [Reading(values={"val_accuracy": 0.5}, step=step, time=400.0) for step in (100, 200)]
+    assert steps(merge.take(EVENTS, late), "val_accuracy") == [100, 200]  # an evaluation of earlier checkpoints
 
 
 def test_only_metrics_of_the_more_reliable_source_are_replaced() -> None:
@@ -126,10 +175,10 @@ def test_metrics_file_of_the_script_itself_has_priority() -> None:
     assert recorded(merged) == {"loss": [(1, 7), (2, 8)]}
 
 
-def test_values_without_steps_are_numbered_per_metric() -> None:
+def test_values_without_steps_are_numbered_and_other_metrics_get_the_number_reached() -> None:
     merge = MetricMerger()
     merged = merge.take("text", [*unplaced(5, 5), *unplaced(9, name="val_loss"), *unplaced(4)])
-    assert recorded(merged) == {"loss": [(1, 5), (2, 5), (3, 4)], "val_loss": [(1, 9)]}
+    assert recorded(merged) == {"loss": [(1, 5), (2, 5), (3, 4)], "val_loss": [(2, 9)]}
     assert steps(merge.take("text", unplaced(3))) == [4]
 
 

@@ -353,3 +353,15 @@ def test_events_written_by_installed_keras_are_read(tmp_path: Path) -> None:
         validated = [each for each in everything(EventFile(validation)) if each.epoch is not None]
         assert [(reading.step, reading.epoch) for reading in validated] == [(2, 0), (4, 1), (6, 2)]
         assert [reading.values["val_loss"] for reading in validated] == pytest.approx(history["val_loss"])
+
+
+def test_batches_of_a_validation_are_no_curve_and_a_test_set_is_marked(tmp_path: Path) -> None:
+    """Lightning's tags where `val_loss` is logged with `on_step=True`."""
+    tags = ("val_loss_step", "val_loss_epoch", "test_loss_step", "test_loss_epoch", "train_loss_step", "Loss/test")
+    (tmp_path / "events.out.tfevents.1").write_bytes(
+        b"".join(scalar_record(tag, float(at), at) for at, tag in enumerate(tags))
+    )
+    readings = EventFile(tmp_path / "events.out.tfevents.1").poll()
+    assert [(each.values, each.of_test) for each in readings] == [
+        ({"val_loss": 1.0}, False), ({"val_loss": 3.0}, True), ({"loss": 4.0}, False), ({"val_loss": 5.0}, True),
+    ]  # fmt: skip

@@ -4,8 +4,9 @@ The rules:
 
 - **Source of a metric.** Each metric has one source at a time. A more reliable source takes the metric over, in this
   order: the file named by `TRAINYARD_METRICS`; TensorBoard; tables and JSON lines; the user's expression; the log's
-  text. But a curve by steps always replaces a curve by epochs or of numbered lines, and never the reverse. The only
-  exception is `TRAINYARD_METRICS`, which the user asked for: nothing replaces its curves.
+  text. But a curve by steps is more reliable than any curve by epochs or of numbered lines. A source that has less than
+  a third of another's values, up to the same step, never keeps the metric from it, however reliable (`rivals`). The
+  only exception is `TRAINYARD_METRICS`, which the user asked for: nothing replaces its curves.
 - **A new source restarts the curve.** Two sources may count steps differently (one from 0, the other from 1; numbered
   lines count no steps at all). So the old curve is deleted: the first value of the new one has `restarts`. The new
   source has given its whole history since the run's start.
@@ -14,7 +15,10 @@ The rules:
 - **Step of a value.** The program's, if the reading has one. Otherwise the last step of the same source. A value of an
   epoch gets the step at which that epoch ended, if a reading had both. Otherwise values that came together
   are spread evenly up to the last known step. Otherwise they are numbered as the program numbers its epochs, and
-  recorded again at their steps once these are known. If nothing is known, a metric's values are numbered from 1.
+  recorded again at their steps once these are known. If nothing is known, a metric's values are numbered from 1, and
+  those of the other metrics of the source get the number that was reached. A validation that is numbered on its own in
+  a file gets the step that the training had reached when it was written.
+- **Test sets.** A metric on a test set is the validation's, unless the program has another validation with that metric.
 - **No duplicates.** A recorded step is not recorded again. If a source gives a metric by steps, its value of an
   epoch is the mean of them and is skipped.
 - **Going back.** If a source returns to an earlier step and continues from there, the program has loaded a checkpoint:
@@ -31,7 +35,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
+from core.metrics.common.known_steps import KnownSteps, TrainingTimes
+from core.metrics.common.names import OF_VALIDATION, as_test
 from core.metrics.common.reading import Reading
+from core.metrics.common.rivals import Values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,6 +81,12 @@ class _Curve:
     """Whether its steps are numbers of values or epochs, because no steps were known."""
     of_epochs: list[MergedReading] | None = field(default_factory=list)
     """All values, as long as each belongs to an epoch; None otherwise."""
+    of_test: bool = False
+    """Whether it is a validation metric measured on a test set."""
+    watched: bool = False
+    """Whether a less reliable source may take it over, if this one turns out to have few values."""
+    values: Values = field(default_factory=Values)
+    """All its readings, in case that another source takes it over and turns out to have fewer."""
     held: MergedReading | None = None
     """A value at an earlier step, kept until the next one shows whether the source continues from there."""
 
@@ -85,7 +98,12 @@ class MetricMerger:
         self.notices: list[str] = []
         """Sentences about skipped curves that the user may want to know of."""
         self._curves: dict[str, _Curve] = {}
-        self._steps = _KnownSteps()
+        self._rivals: dict[tuple[str, str], Values] = {}
+        """By metric and source: the readings that were not recorded, as another source has the metric."""
+        self._steps = KnownSteps()
+        self._times = TrainingTimes()
+        self._numbers: dict[str, int] = {}
+        """By source: the largest number that its values without steps were given."""
         self._seen_version = 0
 
     def take(self, source: str, readings: Iterable[Reading]) -> list[MergedReading]:
@@ -96,9 +114,11 @@ class MetricMerger:
         """
         readings = [reading for reading in readings if _is_valid(reading)]
         kind = _kind(source)
+        if kind == TENSORBOARD:
+            readings = [self._times.placed(source, reading) for reading in readings]
         left = Counter(name for reading in readings if _is_of_epoch(reading) for name in reading.values)
         merged: list[MergedReading] = []
-        for reading in readings:
+        for reading in map(self._named, readings):
             self._steps.learn(kind, source, reading)
             claim = _claim(kind, reading)
             if self._extend_all(source, claim, reading):
@@ -124,12 +144,26 @@ class MetricMerger:
         for curve, _ in curves:
             if curve is None or curve.source != source or curve.claim != claim or curve.restarts:
                 return False
+            if curve.watched or (curve.of_test and not reading.of_test):
+                return False
             if curve.last is not None and step <= curve.last:
                 return False
         for curve, value in curves:
             assert curve is not None
             curve.last, curve.value, curve.held, curve.of_epochs = step, value, None, None
+            curve.values.add(reading)
         return True
+
+    def _named(self, reading: Reading) -> Reading:
+        """Return a reading of a test set with its own names for the metrics that have another validation."""
+        if not reading.of_test:
+            return reading
+        validated = {name for name in reading.values if (curve := self._curves.get(name)) and not curve.of_test}
+        values = {
+            as_test(name) if name in validated and name.startswith(OF_VALIDATION) else name: value
+            for name, value in reading.values.items()
+        }
+        return replace(reading, values=values)
 
     def _take(self, name: str, source: str, claim: SourceClaim, reading: Reading, left: int) -> Iterator[MergedReading]:
         """Yield the values to record for one metric: none, one, or two if the first had been held.
@@ -137,9 +171,15 @@ class MetricMerger:
         `left`: how many of its values of epochs have come together, from this one on.
         """
         curve = self._curve(name, source, claim, reading)
-        step = None if curve is None else self._step(curve, reading, reading.values[name], left)
-        if curve is None or step is None:
+        if curve is None:
+            yield from self._challenge(name, source, claim, reading)
             return
+        curve.values.add(reading)
+        step = self._step(curve, reading, reading.values[name], left)
+        if step is None:
+            return
+        if curve.numbered and reading.step is None:
+            self._numbers[source] = max(step, self._numbers.get(source, 0))
         value = MergedReading(
             values={name: reading.values[name]},
             step=step,
@@ -159,28 +199,70 @@ class MetricMerger:
         else:
             curve.of_epochs.append(value)
         yield value
+        if curve.watched:
+            yield from self._compare(name, curve)
 
     def _curve(self, name: str, source: str, claim: SourceClaim, reading: Reading) -> _Curve | None:
-        """Return the curve that this reading of a metric starts or continues; None if the reading is skipped."""
+        """Return the curve that this reading of a metric starts or continues; None if another source has it."""
         curve = self._curves.get(name)
-        if curve is not None and curve.source == source and curve.claim == claim:
-            return curve
+        if curve is not None and curve.of_test and not reading.of_test and name.startswith(OF_VALIDATION):
+            curve = self._curves[name] = _Curve(source, claim, restarts=True)  # it was the test set's only until now
         if curve is None:
-            curve = self._curves[name] = _Curve(source, claim)
-        elif curve.source == source:
+            curve = self._curves[name] = _Curve(source, claim, of_test=reading.of_test)
+        if curve.source != source:
+            if not (claim == curve.claim and _folder(source) == _folder(curve.source) and _is_beyond(curve, reading)):
+                return None
+            curve.source, curve.held = source, None  # the program opened a second file
+        if curve.claim != claim:
             if _is_of_epoch(reading) and curve.claim > claim:
                 return None
             if claim > curve.claim and curve.numbered and not _is_beyond(curve, reading):
-                curve = self._curves[name] = _Curve(source, claim, restarts=True)
+                curve = self._curves[name] = _Curve(source, claim, restarts=True, of_test=curve.of_test)
             curve.claim = max(curve.claim, claim)
-        elif claim > curve.claim:
-            curve = self._curves[name] = _Curve(source, claim, restarts=True)
-        elif claim == curve.claim and _folder(source) == _folder(curve.source) and _is_beyond(curve, reading):
-            curve.source, curve.held = source, None  # the program opened a second file
-        else:
-            self._note(name, curve.source, source)
-            return None
         return curve
+
+    def _challenge(self, name: str, source: str, claim: SourceClaim, reading: Reading) -> Iterator[MergedReading]:
+        """Note a reading of a metric that another source has; yield the source's whole curve if it takes it over."""
+        curve = self._curves[name]
+        if curve.source == source:
+            return
+        if _kind(curve.source) == _kind(source):
+            self._note(name, curve.source, source)
+            if claim <= curve.claim:
+                return
+        if curve.claim[0] and not claim[0]:
+            return
+        rival = self._rivals.setdefault((name, source), Values())
+        if reading.step is None and (reached := self._steps.of(source)) is not None:
+            reading = replace(reading, step=reached)  # where it would be recorded now
+        rival.add(reading)
+        if claim[0] or rival.prevails(curve.values, more_reliable=claim > curve.claim):
+            yield from self._hand_over(name, source, claim, rival.readings or [reading])
+
+    def _hand_over(
+        self, name: str, source: str, claim: SourceClaim, readings: list[Reading]
+    ) -> Iterator[MergedReading]:
+        """Yield a metric's curve anew, as another source gave it."""
+        before = self._curves[name]
+        self._rivals[name, before.source] = before.values
+        self._rivals.pop((name, source), None)
+        curve = self._curves[name] = _Curve(source, claim, restarts=True, of_test=before.of_test)
+        for each in readings:
+            yield from self._take(name, source, _claim(_kind(source), each), each, 1)
+        curve.watched = claim > before.claim and not claim[0]
+
+    def _compare(self, name: str, curve: _Curve) -> Iterator[MergedReading]:
+        """Yield the curve of a less reliable source, if the one that took it over has too few values."""
+        rivals = {key: rival for key, rival in self._rivals.items() if key[0] == name}
+        for (_, source), rival in rivals.items():
+            claim = _claim(_kind(source), rival.readings[0]) if rival.readings else curve.claim
+            if claim < curve.claim and rival.prevails(curve.values, more_reliable=False):
+                yield from self._hand_over(name, source, claim, rival.readings)
+                return
+        if all(curve.values.settled_beside(rival) for rival in rivals.values()):
+            curve.watched = False
+            for rival in rivals.values():
+                rival.drop()
 
     def _step(self, curve: _Curve, reading: Reading, value: float, left: int) -> int | None:
         """Return the step of a value; None if the curve has the value already."""
@@ -196,7 +278,7 @@ class MetricMerger:
             if step is not None:
                 return step
         curve.numbered = True
-        number = 1 if reading.epoch is None else int(reading.epoch)
+        number = max(1 if reading.epoch is None else int(reading.epoch), self._numbers.get(curve.source, 0))
         return number if last is None else max(last + 1, number)
 
     def _step_of_epoch(self, kind: str, epoch: float, last: int, left: int) -> int | None:
@@ -293,55 +375,3 @@ def _is_same(one: float, other: float) -> bool:
 def _step_of(reading: MergedReading) -> int:
     assert reading.step is not None
     return reading.step
-
-
-@dataclass(slots=True)
-class _Epochs:
-    """The epochs as one kind of source counts them: from 0, from 1, or from where the training was resumed."""
-
-    first: int | None = None
-    ends: dict[int, int] = field(default_factory=dict)
-    """The largest known step of each epoch."""
-
-
-class _KnownSteps:
-    """The steps that a training has reached, as far as its sources say."""
-
-    def __init__(self) -> None:
-        self.last: int | None = None
-        """The largest step of any source."""
-        self._of_source: dict[str, int] = {}
-        self._epochs: dict[str, _Epochs] = {}
-        self.version = 0
-        """Increases when the end of an epoch becomes known."""
-
-    def learn(self, kind: str, source: str, reading: Reading) -> None:
-        """Note the step and the epoch of a reading."""
-        if reading.step is not None:
-            self.last = reading.step if self.last is None else max(self.last, reading.step)
-            self._of_source[source] = reading.step
-        if reading.epoch is not None:
-            epochs, epoch = self._epochs.setdefault(kind, _Epochs()), int(reading.epoch)
-            epochs.first = epoch if epochs.first is None else min(epochs.first, epoch)
-            if reading.step is not None and epochs.ends.get(epoch, -1) < reading.step:
-                epochs.ends[epoch] = reading.step
-                self.version += 1
-
-    def of(self, source: str) -> int | None:
-        """Return the last step of a source; None if it has given none."""
-        return self._of_source.get(source)
-
-    def end_of(self, kind: str, epoch: int) -> int | None:
-        """Return the last step of an epoch as `kind` counts epochs; None if it is unknown.
-
-        Other kinds may count from another number: the first epoch of each kind is assumed to be the same.
-        """
-        own = self._epochs.get(kind, _Epochs())
-        if epoch in own.ends:
-            return own.ends[epoch]
-        for other in self._epochs.values():
-            if other is not own and own.first is not None and other.first is not None:
-                end = other.ends.get(epoch - own.first + other.first)
-                if end is not None:
-                    return end
-        return None

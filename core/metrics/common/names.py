@@ -41,9 +41,9 @@ OTHERS = frozenset(_OTHERS.split())
 MEASURED = re.compile(
     r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*"
-    r"|.+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip)"
 )
-"""Measured times and sizes, and settings: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`."""
+SETTING = re.compile(r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip)")
+"""Printed settings with the words of metrics: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`."""
 _KNOWN = """
     loss losses acc accuracy ppl perplexity mae mse rmse auc auroc f1 iou miou bleu rouge reward rewards dice psnr ssim
     fid wer cer nll elbo bpb bpc map50 ndcg mrr acc1 acc5 top1 top5 mape msle cosine
@@ -145,7 +145,7 @@ def is_counter(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def certainty(name: str) -> Literal["known", "plain", "cautious", ""]:
     """Return how certainly a printed name is a metric's: see `KNOWN`, `PLAIN` and `CAUTIOUS`; "" for other names."""
-    if is_counter(name):
+    if is_counter(name) or SETTING.fullmatch(_words(name)):
         return ""
     parts = PARTS.split(name.lower())
     if any(part in KNOWN for part in parts) or JOINED.fullmatch(name.lower()):

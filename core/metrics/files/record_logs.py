@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from core.language import tr
-from core.metrics.common.names import VALIDATION, canonical, counts, is_counter
+from core.metrics.common.names import VALIDATION, by_our_names, canonical, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
 
@@ -216,28 +216,30 @@ def _reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Re
 
     With `validation`, the record itself says that it is about validation.
     """
-    values: dict[str, float] = {}
+    metrics: list[tuple[str, float]] = []
     steps: dict[str, float] = {}
     epochs: list[float] = []
     times: list[float] = []
     for name, number in numbers.items():
         role, ours = _role(name)
         if role == "metric":
-            values[f"val_{ours}" if validation and not ours.startswith("val_") else ours] = number
+            metrics.append((f"val_{ours}" if validation and not ours.startswith("val_") else name, number))
         elif role == "step":
             steps[ours] = number
         elif role == "epoch":
             epochs.append(number)
         elif role == "time":
             times.append(number)
-    if not values:
+    if not metrics:
         return None
+    values, of_test = by_our_names(metrics)
     candidates = [*(steps[name] for name in STEP_COLUMNS if name in steps), *steps.values()]
     return Reading(
         values=values,
         step=next((int(step) for step in candidates if 0 <= step < MAX_STEP and step == int(step)), None),
         epoch=next((epoch for epoch in epochs if 0 <= epoch < MAX_STEP), None),
         time=next((time for time in times if MIN_TIME < time < MAX_TIME), None),
+        of_test=of_test,
     )
 
 

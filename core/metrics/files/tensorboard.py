@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.metrics.common.names import VALIDATION, canonical, counts, is_counter
+from core.metrics.common.names import TEST, VALIDATION, canonical, counts, is_counter, is_of_test
 from core.metrics.common.reading import Reading
 from core.metrics.files.crc32c import crc32c, headers, masked
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
@@ -141,11 +141,12 @@ class EventFile:
         if tag.startswith(EVALUATION) and tag.endswith(ITERATIONS):
             self._evaluated_at = step
             name = _name(folder, tag.removeprefix(EVALUATION).removesuffix(ITERATIONS))
-            return Reading(values={name: scalar.value}, step=step, time=event.time)
+            return Reading(values={name: scalar.value}, step=step, time=event.time, of_test=_is_of_test(folder, tag))
         if tag.startswith(EPOCH):
             values = {_name(folder, tag.removeprefix(EPOCH)): scalar.value}
             return Reading(values=values, step=self._evaluated_at, epoch=step, time=event.time)
-        return Reading(values={_name(folder, tag.removeprefix(BATCH)): scalar.value}, step=step, time=event.time)
+        name = _name(folder, tag.removeprefix(BATCH))
+        return Reading(values={name: scalar.value}, step=step, time=event.time, of_test=_is_of_test(folder, tag))
 
 
 @lru_cache(maxsize=1024)  # the records of one tag have one size
@@ -168,6 +169,13 @@ def _name(folder: str, tag: str) -> str:
         return canonical(f"{part}/{tag}")
     name = canonical(tag)
     return f"val_{name}" if folder.lower() in VALIDATION and not name.startswith("val_") else name
+
+
+@lru_cache(maxsize=1024)
+def _is_of_test(folder: str, tag: str) -> bool:
+    """Return whether a scalar is measured on a test set, by its tag or by its file's folder."""
+    part = folder.removeprefix(tag.replace("/", "_") + "_")
+    return is_of_test(f"{part}/{tag}" if part != folder else tag) or folder.lower() in TEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
