@@ -15,6 +15,7 @@ from gui.controllers.card_navigation import CardNavigation, next_stop
 from gui.controllers.device_controller import DeviceController
 from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
 from gui.controllers.export_controller import ExportController
+from gui.controllers.first_steps_controller import FirstStepsController
 from gui.controllers.help_controller import HelpController
 from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
@@ -53,6 +54,7 @@ class Controllers:
         self.start = StartController(panels, services)
         self.run = RunController(panels, services, self.start)
         self.reuse = ReuseController(panels, services, self.start)
+        self.first_steps = FirstStepsController(panels, self.start)
         self.removal = RemovalController(panels, services)
         self.memory = MemoryController(panels, services)
         self.devices = DeviceController(panels, services, self.memory)
@@ -63,7 +65,7 @@ class Controllers:
         self.navigation = CardNavigation(window, panels, self.layout)
         for controller in (
             self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
-            self.export, self.preferences, self.navigation,
+            self.export, self.preferences, self.navigation, self.first_steps,
         ):  # fmt: skip
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
 

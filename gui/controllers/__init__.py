@@ -2,6 +2,7 @@
 
 - `start_controller`: check choices; start, start again and resume runs
 - `run_controller`: show the attached run and pass on what its buttons ask for
+- `first_steps_controller`: do what the guidance for a first run offers
 - `reuse_controller`: start from an earlier run or a preset
 - `removal_controller`: delete runs
 - `export_controller`: export measurements, models, pictures and tables; rename runs

@@ -35,7 +35,8 @@ class CardNavigation(QObject):
         plots = window.centralWidget()
         assert plots is not None
         self._cards: tuple[QWidget, ...] = (
-            panels.header, devices, training, panels.setup.sheet, panels.failure, plots, panels.messages, details, runs,
+            panels.header, devices, training, panels.setup.sheet, panels.failure, panels.first_steps, plots,
+            panels.messages, details, runs,
         )  # fmt: skip
         self._last: dict[QWidget, QWidget] = {}
         """By card, what had the focus in it when F6 left it."""

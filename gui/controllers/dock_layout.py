@@ -12,6 +12,7 @@ from core.language import tr
 from gui.panels.details import DetailTabs
 from gui.panels.devices.device_panel import DevicePanel
 from gui.panels.failure_card import FailureCard
+from gui.panels.first_steps import FirstSteps
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.panels.menu_bar import MenuBar
 from gui.panels.runs.header import HeaderPanel
@@ -23,7 +24,7 @@ from gui.style.text_size import scaled
 from gui.widgets.dock import Dock
 from gui.widgets.message_stack import MessageStack
 from gui.widgets.message_strip import MessageStrip
-from gui.widgets.overlay import FootOverlay, TopOverlay
+from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
 
 if TYPE_CHECKING:
     from gui.panels.runs.run_menu import RunMenu
@@ -48,6 +49,7 @@ class MainPanels:
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
         self.failure = FailureCard(theme)
+        self.first_steps = FirstSteps()
 
     @property
     def run_menus(self) -> tuple[RunMenu, RunMenu]:
@@ -124,8 +126,11 @@ class DockLayout(QObject):
         scroll = PlotScroll(panels.plots)
         window.setCentralWidget(scroll)
         panels.setup.sheet.cover(scroll, window)
-        failure = TopOverlay(panels.failure, scroll, window, lambda: panels.plots.first_px, panels.failure.fit)
-        panels.plots.resized.connect(failure.place)
+        for overlay in (
+            TopOverlay(panels.failure, scroll, window, lambda: panels.plots.first_px, panels.failure.fit),
+            CentredOverlay(panels.first_steps, scroll, window, lambda: panels.plots.first_px),
+        ):
+            panels.plots.resized.connect(overlay.place)
         FootOverlay(panels.messages, scroll, window, scroll.keep_free)
         theme = panels.theme
         self.docks = (

@@ -140,12 +140,15 @@ class RunController(QObject):
     def _show_empty_words(self) -> None:
         """Set what stands where there is nothing to show."""
         session, details = self._session, self._panels.details
-        situation = situation_of(session.facts, is_shown=session.run is not None)
+        are_runs = bool(self._run_list.summaries)
+        situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
+        is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
+        self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
         live, survey = self._shows_live_devices, self._monitor.survey
         details.events.show_empty_words(empty_words(Place.EVENTS, situation) if session.opening is None else READING)
         details.log.show_empty_words(empty_words(Place.LOG, situation))
         self._panels.plots.show_empty_words(
-            lambda name: plot_words(
+            lambda name: "" if is_first and name == Place.LOSS.value else plot_words(
                 name, Situation.MACHINE if live and name != "lossPlot" else situation,
                 is_script=session.is_script, is_cpu_only=all(device.kind == "cpu" for device in survey.devices),
             )
@@ -173,6 +176,7 @@ class RunController(QObject):
         self._panels.plots.show_start(header.starting)
 
     def _show_list(self) -> None:
+        self._show_empty_words()  # the first run may have been started, or the last one deleted
         self._panels.runs.show_rows(run_rows(self._run_list.summaries, time.time()))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 

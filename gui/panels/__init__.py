@@ -3,6 +3,7 @@
 - `details`: the tabs about a run
 - `settings_view`: the tab about what a run was trained with
 - `failure_card`: the card about a failed run, over the plots
+- `first_steps`: the guidance for a first run, over the plots
 - `preferences_dialog`: the choices that hold for every window
 - `menu_bar`: the actions of the window by name, with their keys
 - `event_list`: the tab Events

@@ -43,11 +43,15 @@ class Overlay(QObject):
         if above.isHidden():
             self._place_hidden()
             return
-        width = min(ground.width() - 2 * MARGIN_PX, MAX_LETTERS * above.fontMetrics().averageCharWidth())
+        width = min(ground.width() - 2 * MARGIN_PX, self._widest())
         down, height = self._place_in(width)
         top = ground.mapTo(self._window, QPoint(0, 0))
         above.raise_()  # the window may have put the ground in front
         above.setGeometry(top.x() + (ground.width() - width) // 2, top.y() + down, width, height)
+
+    def _widest(self) -> int:
+        """Return the greatest width of the widget."""
+        return MAX_LETTERS * self._above.fontMetrics().averageCharWidth()
 
     def _place_in(self, width: int) -> tuple[int, int]:
         """Return the distance from the top of the ground, and the height, of a widget with this width."""
@@ -80,6 +84,23 @@ class TopOverlay(Overlay):
         self._fit(width, room - down)
         height = self._height(width)
         return min(down, max(room - height, 0)), height
+
+
+class CentredOverlay(Overlay):
+    """Lies in the middle of the first part of the ground, below its heading, as wide as its content."""
+
+    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int]) -> None:
+        """`room`: returns the height of that part."""
+        self._room = room
+        super().__init__(above, ground, window)
+
+    def _widest(self) -> int:
+        return min(super()._widest(), self._above.sizeHint().width())
+
+    def _place_in(self, width: int) -> tuple[int, int]:
+        height = self._height(width)
+        heading = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing()
+        return max((heading + self._room() - height) // 2, 0), height
 
 
 class FootOverlay(Overlay):

@@ -93,6 +93,10 @@ class RecipeSetup(QWidget):
         """Choose a recipe file."""
         self._recipe.open_file(path)
 
+    def choose_built_in(self, name: str) -> None:
+        """Choose a built-in recipe by its name."""
+        self._recipe.choose(name)
+
     def show_devices(self, devices: Sequence[Device]) -> None:
         """Adapt to the ticked devices: until the user chooses a strategy, select the default for their number."""
         self._devices = tuple(devices)

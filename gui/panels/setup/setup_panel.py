@@ -80,6 +80,11 @@ class SetupPanel(QWidget):
         self._switch.show_script(is_script=False)
         self._recipe.open_file(Path(path))
 
+    def choose_built_in(self, name: str) -> None:
+        """Choose a built-in recipe by its name."""
+        self._switch.show_script(is_script=False)
+        self._recipe.choose_built_in(name)
+
     def open_script(self, path: Path | str) -> None:
         """Choose a script."""
         self._switch.show_script(is_script=True)

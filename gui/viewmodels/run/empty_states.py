@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from core.language import tr_noop
+from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
 
 if TYPE_CHECKING:
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 class Situation(Enum):
     """What is looked at, as far as it decides the sentence."""
 
-    MACHINE = tr_noop("no run")
+    FIRST = "no run, and none in the folder"
+    MACHINE = "no run"
     STARTING = "starting"
     RUNNING = "running"
-    EARLY = tr_noop("over before its first step")
+    EARLY = "over before its first step"
     OVER = "over"
 
 
@@ -28,7 +30,7 @@ class Place(Enum):
     LOSS = "lossPlot"
     UTILISATION = "utilisationPlot"
     MEMORY = "memoryPlot"
-    OTHER_READINGS = tr_noop("plots of other readings")
+    OTHER_READINGS = "plots of other readings"
     EVENTS = "events"
     LOG = "log"
     SETTINGS = "settings"
@@ -48,6 +50,7 @@ _READINGS = {
 }
 SENTENCES: dict[Place, dict[Situation, str]] = {
     Place.LOSS: {
+        Situation.FIRST: tr_noop("There are no runs here yet. Begin with one of these."),
         Situation.MACHINE: tr_noop("The loss of a run appears here. Start a run, or select one in the list."),
         Situation.STARTING: tr_noop("The curve begins with the first step."),
         Situation.RUNNING: tr_noop("The curve begins with the first step."),
@@ -72,6 +75,7 @@ SENTENCES: dict[Place, dict[Situation, str]] = {
         Situation.OVER: tr_noop("The run printed no output."),
     },
     Place.SETTINGS: {
+        Situation.FIRST: tr_noop("The settings of a run appear here."),
         Situation.MACHINE: tr_noop("The settings of a run appear here. Select one in the list."),
         **dict.fromkeys(
             (Situation.STARTING, Situation.RUNNING, Situation.EARLY, Situation.OVER),
@@ -79,7 +83,7 @@ SENTENCES: dict[Place, dict[Situation, str]] = {
         ),
     },
 }
-"""The sentences of all kinds of runs."""
+"""The sentences of all kinds of runs. In a first run the sentence of this machine stands where there is no other."""
 OF_KIND: dict[tuple[Place, Situation, str], str] = {
     (Place.LOSS, Situation.RUNNING, SCRIPT): tr_noop("No measurement was found in the output of the script so far."),
     (Place.LOSS, Situation.OVER, SCRIPT): tr_noop(
@@ -88,12 +92,47 @@ OF_KIND: dict[tuple[Place, Situation, str], str] = {
     (Place.MEMORY, Situation.MACHINE, CPU): tr_noop("The memory of CPU devices is read while a run is on them."),
 }
 """The sentences that differ by kind."""
+EXAMPLE = "digits_cnn"
+"""The workload for a first run: its data are included and it trains in seconds."""
 
 
-def situation_of(facts: RunFacts, *, is_shown: bool) -> Situation:
-    """Return the situation of the run that is looked at; `is_shown`: whether there is one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStep:
+    """A button that stands in the middle of the window while there are no runs. `{example}` stands for `EXAMPLE`."""
+
+    name: str
+    """The name of the button."""
+    button: str
+    sentence: str
+    """What the button does."""
+
+
+FIRST_STEPS = (
+    FirstStep(
+        name="firstTickButton",
+        button=tr_noop("Tick the free devices"),
+        sentence=tr_noop("Choose where to train. The list of devices shows which are in use, and by whom."),
+    ),
+    FirstStep(
+        name="firstExampleButton",
+        button=tr_noop("Train {example}"),
+        sentence=tr_noop("Train a small example network on the ticked devices, or on a free one. It takes seconds."),
+    ),
+    FirstStep(
+        name="firstScriptButton",
+        button=tr_noop("Open a script…"),
+        sentence=tr_noop("Train a program of your own as it is. Its loss is read from what it prints."),
+    ),
+)
+
+
+def situation_of(facts: RunFacts, *, is_shown: bool, are_runs: bool = True) -> Situation:
+    """Return the situation of the run that is looked at; `is_shown`: whether there is one.
+
+    `are_runs`: whether there are runs to look at.
+    """
     if not is_shown:
-        return Situation.MACHINE
+        return Situation.MACHINE if are_runs else Situation.FIRST
     states = [state for _, state in facts.history]
     trained = RunState.RUNNING in states or facts.step > 0
     if state_info(facts.state).over:
@@ -104,8 +143,10 @@ def situation_of(facts: RunFacts, *, is_shown: bool) -> Situation:
 def empty_words(place: Place, situation: Situation, *, is_script: bool = False, is_cpu_only: bool = False) -> str:
     """Return the sentence for a place with nothing to show. `is_cpu_only`: there are CPU devices only."""
     kinds = [*([SCRIPT] if is_script else []), *([CPU] if is_cpu_only else [])]
+    if situation not in SENTENCES[place]:
+        situation = Situation.MACHINE
     own = (OF_KIND[place, situation, kind] for kind in kinds if (place, situation, kind) in OF_KIND)
-    return next(own, SENTENCES[place][situation])
+    return tr(next(own, SENTENCES[place][situation]))
 
 
 def plot_words(name: str, situation: Situation, *, is_script: bool = False, is_cpu_only: bool = False) -> str:

@@ -1,0 +1,57 @@
+"""The guidance for a first run: it stands in the middle while there are no runs, and its buttons do what they say."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+
+from gui.viewmodels.run.empty_states import FIRST_STEPS, Place, Situation, empty_words
+from gui.widgets.file_dialog import FileDialog
+from tests.support.recorded import recorded
+
+
+def parts(panel) -> tuple[QWidget, list[QPushButton]]:
+    """Return the guidance and its buttons."""
+    buttons = [panel.window.findChild(QPushButton, step.name) for step in FIRST_STEPS]
+    return panel.window.findChild(QWidget, "firstSteps"), buttons
+
+
+def is_inside(steps: QWidget, plot: QWidget) -> bool:
+    """Return whether the guidance is inside a plot."""
+    top = plot.mapTo(plot.window(), QPoint(0, 0)).y()
+    return top < steps.y() and steps.geometry().bottom() < top + plot.height()
+
+
+def test_first_run_is_one_click_away(drive, qtbot) -> None:
+    panel = drive()
+    steps, (tick, example, script) = parts(panel)
+    panel.until(steps.isVisible, "the guidance")
+    assert panel.window.findChild(QLabel, "firstStepsHeading").text() == empty_words(Place.LOSS, Situation.FIRST)
+    plot = panel.plot("lossPlot")
+    assert plot.empty.text() == "", "the guidance stands in place of the sentence"
+    for size in ((900, 600), (1480, 900)):
+        panel.window.resize(*size)
+        panel.until(lambda: is_inside(steps, plot), "the guidance inside the first plot")
+        assert all(not button.visibleRegion().isEmpty() for button in (tick, example, script))
+    qtbot.mouseClick(tick, Qt.MouseButton.LeftButton)
+    assert panel.table.ticked()
+    panel.table.tick_only(())
+    qtbot.mouseClick(script, Qt.MouseButton.LeftButton)
+    panel.window.findChild(FileDialog, "openDialog").reject()
+    qtbot.mouseClick(example, Qt.MouseButton.LeftButton)
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.until_state("Finished")
+    assert panel.recipe.currentText() == "digits_cnn"
+    assert len(panel.table.ticked()) == 1, "nothing was ticked: it took one free device"
+    assert not steps.isVisible()
+    panel.window.controllers.run.show_machine()
+    panel.until(lambda: plot.empty.text().startswith("The loss of a run appears here"), "the words without a run")
+    assert not steps.isVisible()
+
+
+def test_folder_with_runs_has_no_guidance(drive, runs_root) -> None:
+    recorded(runs_root)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1 and panel.window.opened, "the run")
+    steps, _ = parts(panel)
+    panel.until(lambda: not steps.isVisible(), "no guidance")
