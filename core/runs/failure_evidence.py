@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.language import tr
+from core.runs.tracebacks import exception_lines, raised_in
 from core.text import join_names
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ class FailureEvidence:
     rank: int
 
     def has(self, *patterns: str) -> bool:
-        """Return whether one of these patterns is in the error, or in the last line of the traceback.
+        """Return whether one of these patterns is in the error, or in the exception at the end of the traceback.
 
         The lines above it may tell of errors that the program has handled.
         """
-        text = f"{self.error}\n{(self.facts.traceback or '').rstrip().rpartition(chr(10))[2]}"
+        lines, first = exception_lines(self.facts.traceback or "")
+        text = "\n".join([self.error, *lines[first:]])
         return any(re.search(pattern, text) for pattern in patterns)
 
     def found(self, pattern: str) -> str:
@@ -82,7 +84,7 @@ RAISED = re.compile(
     r"^(?:.*?: )?(?P<kind>[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration)): (?P<message>.*)$", re.DOTALL
 )
 RANK_OF_SCRIPT = re.compile(r"\(Worker (\d+)(?: on ([^)]+))?\)")
-FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?', re.MULTILINE)
+FRAME = re.compile(r'^(?:  ){1,2}File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?', re.MULTILINE)
 
 
 def evidence_of(facts: RunFacts, spec: RunSpec | None, error: str, labels: Mapping[str, str]) -> FailureEvidence:
@@ -92,10 +94,9 @@ def evidence_of(facts: RunFacts, spec: RunSpec | None, error: str, labels: Mappi
     known = tuple(facts.devices) or (spec.devices if spec else ())
     devices = tuple(each for each in (names or "").split(", ") if each in known) or (known if len(known) == 1 else ())
     raised = RAISED.match(error)
-    last = (facts.traceback or "").rstrip().rpartition("\n")[2].strip()
     kind, message = (raised["kind"], raised["message"]) if raised else ("", error)
-    if not raised and (found := re.match(r"(?:\w+\.)*([A-Za-z_]\w*)(?:: (.*))?$", last)):
-        kind, message = found[1], found[2] or ""
+    if not raised and (found := raised_in(facts.traceback or "")) is not None:
+        kind, message = found.kind, found.message
     own = {device: str(each.get("label") or device) for device, each in facts.devices.items()}
     return FailureEvidence(
         facts=facts, spec=spec, error=error, kind=kind, message=message.strip(),
@@ -131,9 +132,15 @@ def place_of(traceback: str, spec: RunSpec | None) -> Place | None:
     return next(reversed(own or near), None)
 
 
-def last_lines(text: str | None) -> tuple[str, ...]:
-    """Return the last lines of a traceback or a log that say something."""
-    lines = [line.rstrip() for line in (text or "").splitlines() if line.strip() and not set(line) <= set(" ^~")]
+def lines_of_exception(traceback: str | None) -> tuple[str, ...]:
+    """Return the line of a traceback that names the exception, with those before it."""
+    lines, first = exception_lines(traceback or "")
+    return tuple(shorten(line, MAX_LINE, strip=False) for line in lines[: first + 1][-LAST_LINES:])
+
+
+def last_lines(text: str) -> tuple[str, ...]:
+    """Return the last lines of a log that say something."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip() and not set(line) <= set(" ^~")]
     return tuple(shorten(line, MAX_LINE, strip=False) for line in lines[-LAST_LINES:])
 
 

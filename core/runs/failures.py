@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING
 
 from core.language import join_sentences, tr, tr_noop, tr_stored
 from core.runs.facts import RunFacts
-from core.runs.failure_evidence import FailureEvidence, Place, evidence_of, last_lines, place_of, shorten
+from core.runs.failure_evidence import (
+    FailureEvidence,
+    Place,
+    evidence_of,
+    last_lines,
+    lines_of_exception,
+    place_of,
+    shorten,
+)
 from core.runs.states import RunState
+from core.runs.tracebacks import first_sentence
 from core.units import BYTES_PER_GB
 
 if TYPE_CHECKING:
@@ -31,6 +40,8 @@ class Cause(Enum):
 
     DEVICE_MEMORY = "device memory"
     HOST_MEMORY = "host memory"
+    TENSORFLOW_1 = "tensorflow 1"
+    """A program for TensorFlow 1, run with TensorFlow 2."""
     MISSING_MODULE = "missing module"
     FRAMEWORK = "framework"
     CUDA = "cuda"
@@ -57,7 +68,7 @@ class Failure:
     place: Place | None
     """Where in the user's code; None if it is not known."""
     lines: tuple[str, ...]
-    """The last lines of the traceback, else of the log."""
+    """The line that names the exception and those before it, else the last lines of the log."""
     rank: int
     """The worker that failed first; 0 if it is not known."""
 
@@ -79,7 +90,7 @@ def failure_of(
         title=shorten(title, MAX_TITLE).rstrip("."),
         sentence=shorten(sentence, MAX_SENTENCE),
         place=place_of(facts.traceback or "", spec),
-        lines=last_lines(facts.traceback) or last_lines(log_end),
+        lines=lines_of_exception(facts.traceback) or last_lines(log_end),
         rank=evidence.rank,
     )
 
@@ -106,6 +117,7 @@ def _cause_and_module(error: str) -> tuple[Cause, str]:
 SHORT = {
     Cause.DEVICE_MEMORY: tr_noop("out of memory"),
     Cause.HOST_MEMORY: tr_noop("machine out of memory"),
+    Cause.TENSORFLOW_1: tr_noop("needs TensorFlow 1"),
     Cause.CUDA: tr_noop("no CUDA"),
     Cause.DISK: tr_noop("disk full"),
     Cause.KILLED: tr_noop("killed from outside"),
@@ -125,6 +137,14 @@ NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|
            r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
            r"no kernel image is available")  # fmt: skip
 NO_MODULE = r"No module named '([^']+)'"
+TENSORFLOW_1 = (
+    r"module 'tensorflow(?:\.\S+)?' has no attribute '(placeholder\w*|Session|InteractiveSession|ConfigProto|contrib|"
+    r"app|flags|logging|layers|get_variable|variable_scope|global_variables_initializer|initialize_all_variables|"
+    r"reset_default_graph|get_default_graph|set_random_seed|truncated_normal|random_normal|to_float|\w+Optimizer|"
+    r"FileWriter|merge_all\w*)'|No module named '(tensorflow\.(?:contrib|examples)[\w.]*)'|"
+    r"(tf\.\w+)(?:\(\))? is not (?:compatible with|supported when) eager execution"
+)
+"""What TensorFlow 2 says of a name that only TensorFlow 1 has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +215,19 @@ def _missing_module(evidence: FailureEvidence) -> tuple[str, str]:
             "{python} does not have {module}. Install the package that provides it there, or choose another Python.",
             python=python,
             module=module,
+        ),
+    )
+
+
+def _tensorflow_1(evidence: FailureEvidence) -> tuple[str, str]:
+    name = evidence.found(TENSORFLOW_1)
+    return (
+        tr("The program needs TensorFlow 1"),
+        tr(
+            "{name} is of TensorFlow 1, and TensorFlow 2 does not have it. Choose a Python with TensorFlow 1 (Python "
+            "3.7 or older). For all but tf.contrib and tensorflow.examples, it is also enough to import "
+            "tensorflow.compat.v1 as tf and to call tf.disable_v2_behavior().",
+            name=name if name.startswith(("tf.", "tensorflow.")) else f"tf.{name}",
         ),
     )
 
@@ -281,7 +314,7 @@ def _lost(evidence: FailureEvidence) -> tuple[str, str]:
 
 
 def _code(evidence: FailureEvidence) -> tuple[str, str]:
-    return evidence.kind, tr_stored(_first_sentences(evidence.message)) or tr("It has no message.")
+    return evidence.kind, tr_stored(first_sentence(evidence.message)) or tr("It has no message.")
 
 
 def _exit(evidence: FailureEvidence) -> tuple[str, str]:
@@ -300,6 +333,7 @@ _ROWS = (
          words=_device_memory),
     _Row(cause=Cause.HOST_MEMORY, applies=lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY),
          words=_host_memory),
+    _Row(cause=Cause.TENSORFLOW_1, applies=lambda each: each.has(TENSORFLOW_1), words=_tensorflow_1),
     _Row(cause=Cause.MISSING_MODULE,
          applies=lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE),
          words=_missing_module),
@@ -320,8 +354,3 @@ def _is_on_host(evidence: FailureEvidence) -> bool:
     """Return whether memory of the machine was missing: the run has CPU devices only."""
     devices = evidence.devices or tuple(evidence.facts.devices)
     return bool(devices) and all(each.startswith("cpu:") for each in devices)
-
-
-def _first_sentences(text: str) -> str:
-    """Return the first line of a message, since the rest is often a page of details."""
-    return text.strip().partition("\n")[0].strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from core.launchers.ranks import FETCH, fetcher
 from core.launchers.script import Launcher
 from core.metrics.process import MetricsProcess
 from core.runs.directory import last_lines
+from core.runs.tracebacks import as_printed, last_traceback, raised_in
 from core.schema.paths import log_of_rank
 from core.supervisor.disk_watch import DiskWatch
 from core.supervisor.workers import describe
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from core.supervisor.workers import Worker
 
-LAST_OUTPUT_BYTES = 16 * 1024
+LAST_OUTPUT_BYTES = 64 * 1024
 MAX_LINE = 300
 """Characters of the last line of output that a message quotes."""
-TRACEBACK = "Traceback (most recent call last):"
-RANK = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
 MISSING = tr_noop(
     "Output that the script printed from then on may be missing from the log, and its measurements from the curves. "
     "Free some space, then run it again."
@@ -48,7 +46,6 @@ LOST_STORE = tr_noop(
     "The process at which the script's PyTorch ranks meet has ended. If they wait for each other, stop the run, and "
     "start it again with --env TORCHELASTIC_USE_AGENT_STORE=False, so that rank 0 takes its place."
 )
-COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Job(ABC):
@@ -214,11 +211,12 @@ class ScriptJob(Job):
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return the exit code with the error at the end of the output, or with the last line of the output."""
         printed = as_printed(last_lines(log_of_rank(self._run_dir, worker.assignment.rank), LAST_OUTPUT_BYTES))
-        trace = last_traceback(printed)
+        trace = last_traceback(printed, worker.exit_code or 0)
         if (worker.exit_code or 0) <= 0:
             return describe(worker), trace
         which = f" ({worker.name})" if worker.assignment.world_size > 1 else ""
-        error = (trace or "").rstrip().rpartition("\n")[2].strip().rstrip(".")
+        raised = raised_in(trace or "")
+        error = raised.sentence[:MAX_LINE].rstrip(".") if raised is not None else ""
         last = printed.rstrip().rpartition("\n")[2].strip()[:MAX_LINE].rstrip(".")
         program, code = f"{self._name}{which}", worker.exit_code
         if error:
@@ -259,22 +257,3 @@ def _leaves_port_to_us(spec: RunSpec) -> bool:
         return False  # the program cannot be started, which the start says
     has_torch = not found.frameworks or "torch" in found.frameworks
     return bool(found.file) and has_torch and not found.chooses_port
-
-
-def as_printed(text: str) -> str:
-    """Return output as it looks on a terminal: without colours, and of overwritten lines only the last.
-
-    The `[rank1]: ` that PyTorch puts before each line of a traceback is left out, too.
-    """
-    text = RANK.sub("", COLOURS.sub("", text))
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-
-
-def last_traceback(text: str) -> str | None:
-    """Return the traceback at the end of a Python program's output; None if it does not end with one."""
-    _, heading, after = text.rpartition(TRACEBACK)
-    lines = after.splitlines()
-    body = [number for number, line in enumerate(lines) if line.startswith("  ")]
-    if not heading or not body or body[-1] + 1 >= len(lines):
-        return None
-    return "\n".join([heading, *lines[1:]]) + "\n"

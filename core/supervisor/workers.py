@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import select
 import signal
 import time
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
+from core.runs.tracebacks import first_sentence
 from core.schema.events import Event, Tail
 from core.schema.paths import EVENTS, worker_events
 from core.system import processes
@@ -223,7 +223,7 @@ def describe(worker: Worker) -> str:
     name = worker.name
     code = worker.exit_code or 0
     if worker.error is not None:
-        kind, line = worker.error.get("type"), _informative_line(str(worker.error.get("message")))
+        kind, line = worker.error.get("type"), first_sentence(str(worker.error.get("message")))
         if kind == "RecordError":
             return line
         return f"{name}: {kind}: {line}" + ("" if line.endswith((".", "!", "?")) else ".")
@@ -237,15 +237,6 @@ def describe(worker: Worker) -> str:
         name=name,
         code=code,
     )
-
-
-def _informative_line(message: str) -> str:
-    """Return the first line of an error message that carries information: TensorFlow's often begins with a heading."""
-    lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
-    if not lines or not lines[0].endswith(":"):
-        return lines[0] if lines else ""
-    named = [found[1] for line in lines if (found := re.match(r"\w+(?:Error|Exception): (.+)", line))]
-    return named[-1] if named else " ".join(lines[:2])
 
 
 def _group(pid: int) -> int | None:

@@ -19,9 +19,9 @@ from core.config.shell_command import shell_line
 from core.devices.cpu import cpu_devices
 from core.runs.run import Run
 from core.runs.states import RunState
+from core.runs.tracebacks import TRACEBACK, as_printed, last_traceback
 from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts
-from core.supervisor.jobs import TRACEBACK, as_printed, last_traceback
 from core.system import processes
 from tests.support.running import CAME_UP, script_spec, start, train
 from tests.support.waiting import wait_until

@@ -61,6 +61,14 @@ def failed(error: str, *, spec: RunSpec | None = None, log_end: str = "", **know
          "The machine ran out of memory at step 214"),
         ("Worker 0 on GPU-aa: ModuleNotFoundError: No module named 'einops'.", Cause.MISSING_MODULE,
          "The module einops is missing"),
+        ("Worker 0 on GPU-aa: AttributeError: module 'tensorflow' has no attribute 'placeholder'.", Cause.TENSORFLOW_1,
+         "The program needs TensorFlow 1"),
+        ("a.py ended with exit code 1: ModuleNotFoundError: No module named 'tensorflow.examples'.",
+         Cause.TENSORFLOW_1, "The program needs TensorFlow 1"),
+        (("a.py ended with exit code 1: AttributeError: module 'tensorflow._api.v2.train' has no attribute "
+         "'AdamOptimizer'."), Cause.TENSORFLOW_1, "The program needs TensorFlow 1"),
+        ("a.py ended with exit code 1: AttributeError: module 'tensorflow' has no attribute 'fucntion'.", Cause.CODE,
+         "AttributeError"),
         ("Worker 0 on GPU-aa: FrameworkError: pytorch could not be imported by /p: No module named 'torch'.",
          Cause.FRAMEWORK, "The framework could not be loaded"),
         ("The CUDA driver's library cannot be used, so nothing can train on a GPU: libcuda.so.1 is missing.",
@@ -103,6 +111,16 @@ def test_place_is_the_deepest_line_of_the_users_code() -> None:
     assert str(failure.place) == "train.py, line 12, in loss()"
     assert failure.lines == ('  File "/usr/lib/python3/site-packages/torch/nn.py", line 400, in forward',
                              "    return self.module(x)", "ValueError: shapes do not fit")  # fmt: skip
+
+
+def test_exception_of_many_lines_is_shown_from_its_name_on() -> None:
+    trace = TRACE.replace(
+        "ValueError: shapes do not fit", "torch.OtherProblem: no data:\ntried one\ntried two\n\nlast line"
+    )
+    failure = failed("train.py ended with exit code 1: torch.OtherProblem: no data: tried one.", traceback=trace)
+    assert (failure.title, failure.sentence) == ("OtherProblem", "no data: tried one")
+    assert failure.lines[-1] == "torch.OtherProblem: no data:"
+    assert str(failure.place) == "train.py, line 12, in loss()"
 
 
 def test_lines_come_from_the_log_where_there_is_no_traceback() -> None:
