@@ -92,6 +92,7 @@ class Supervisor:
         self._software = SoftwareRecord(self._events.write_if_room)
         self._oom_kills = oom_kills()
         self._has_stepped = False
+        self._measured_at = float("-inf")
         self._done_since = time.monotonic()
         self._escalation = StopEscalation(escalation_steps(spec.ladder), send=self._send, record=self._record_step)
         self._server_escalation = StopEscalation(SERVER_STEPS, send=self._send)
@@ -190,7 +191,7 @@ class Supervisor:
             if self._workers.only_servers_left:
                 self._server_escalation.begin()
             self._server_escalation.tick()
-            self._escalation.tick()
+            self._escalation.tick(self._measured_at)
             self._monitor.poll(self._facts.step if self._has_stepped else None, trains=self._trains)
 
     def _poll_workers(self) -> None:
@@ -199,7 +200,8 @@ class Supervisor:
         if (trouble := self._job.trouble()) is not None:
             self._record("notice", text=trouble)
         self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "rewind", "metrics"}])
-        self._has_stepped |= any(event["kind"] == "metrics" for event in events)
+        if any(event["kind"] == "metrics" for event in events):
+            self._has_stepped, self._measured_at = True, time.monotonic()
         self._record_exits(ended)
         if self._facts.state is RunState.STARTING and self._job.has_begun(events):
             self._enter(RunState.RUNNING)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 SURVIVOR_GRACE_S = 2.0
 """Seconds between SIGTERM and SIGKILL for processes that outlived their worker."""
+RESOURCE_TRACKER = "from multiprocessing.resource_tracker import main"
+"""In the command line of the process by which Python removes shared memory when the last process that used it ends."""
+RESOURCE_TRACKER_S = 1.0
+"""Seconds that it has to end by itself, after the others. It ignores SIGTERM, and SIGKILL would leave the memory."""
 SCAN_S = 0.5
 """Seconds between two searches for further processes. The end of a known process brings the next search forward."""
 GRACE_S = 3.0
@@ -63,9 +67,16 @@ class TrackedProcess:
     signal: signal.Signals | None = None
     """The last signal that was sent."""
     sent_at: float = 0.0
+    alone_since: float | None = None
+    """For a resource tracker: when it was first seen without other processes."""
     refused: bool = False
     """Whether the latest signal could not be sent: an exiting process has lost the tag that identifies it."""
     gone: bool = False
+
+    @property
+    def is_resource_tracker(self) -> bool:
+        """Whether it is Python's resource tracker, which ends by itself."""
+        return RESOURCE_TRACKER in (self.info.command or "")
 
     @property
     def stuck(self) -> bool:
@@ -101,7 +112,7 @@ class ProcessEscalation:
         sent: dict[signal.Signals, list[ProcessInfo]] = {}
         for survivor in self.living:
             number = self._due(survivor, now, hurried=hurried)
-            if number is None:
+            if number is None or (not hurried and self._ends_by_itself(survivor, now)):
                 continue
             survivor.refused = not self._processes.send(survivor.process, number)
             if not survivor.refused:
@@ -151,6 +162,16 @@ class ProcessEscalation:
         for process in found or ():
             if process not in self._known and (info := self._processes.inspect(process)) is not None:
                 self._known[process] = TrackedProcess(process, info)
+
+    def _ends_by_itself(self, survivor: TrackedProcess, now: float) -> bool:
+        """Return whether it is a resource tracker that has had no time yet to end."""
+        if not survivor.is_resource_tracker or survivor.signal is not None:
+            return False
+        if any(not other.is_resource_tracker for other in self.living):
+            survivor.alone_since = None
+        elif survivor.alone_since is None:
+            survivor.alone_since = now
+        return survivor.alone_since is None or now - survivor.alone_since < RESOURCE_TRACKER_S
 
     def _due(self, survivor: TrackedProcess, now: float, *, hurried: bool) -> signal.Signals | None:
         """Return the signal that is due now. A process that waits inside the kernel after SIGKILL gets no other."""

@@ -237,6 +237,23 @@ def test_script_that_ignores_sigint_gets_stronger_signals(tmp_path: Path, runs_r
     assert processes.tagged(ended.run.id) == []
 
 
+def test_script_that_trains_on_after_sigint_gets_a_second_one(tmp_path: Path, runs_root: Path) -> None:
+    """As Keras does: an interrupt within one of its callbacks is lost."""
+    (tmp_path / "loses.py").write_text(
+        "import signal, time\ndef lose(*_):\n    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGINT, lose)\nstep = 0\nwhile True:\n"
+        "    step += 1\n    print(f'step {step} loss: {1 / step}', flush=True)\n    time.sleep(0.05)\n"
+    )
+    spec = replace(script_spec(tmp_path / "loses.py", cwd=tmp_path), ladder=StopTimeouts(interrupt_s=6))
+    followed = start(spec, runs_root).until_trained(3)
+
+    followed.run.request("stop")
+    ended = followed.until_over()
+
+    assert ended.state is RunState.STOPPED
+    assert [rung.name for rung in ended.run.facts.stop_steps] == ["SIGINT", "SIGINT"]
+
+
 def test_pause_and_save_of_a_script_are_refused_with_a_notice(
     tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -115,6 +115,25 @@ def test_survivor_that_ignores_sigterm_is_killed_after_grace_period(machine: Fak
     assert [each.signal for each in watch.ended()] == ["SIGKILL"]
 
 
+def test_resource_tracker_of_python_ends_by_itself_after_the_others(machine: FakeMachine) -> None:
+    tracker = machine.leave(200, immune="SIGTERM")
+    command = "python -c 'from multiprocessing.resource_tracker import main;main(7)'"
+    machine.left[tracker] = replace(machine.left[tracker], command=command)
+    other_one = machine.leave(201, immune="SIGTERM")
+    watch = trained(machine)
+    watch.step()
+    read(watch, machine, seconds=1.5)
+    assert machine.sent == [(201, "SIGTERM")]
+    del machine.left[other_one]
+    read(watch, machine, seconds=0.9)
+    read(watch, machine, seconds=0.9)
+    assert machine.sent == [(201, "SIGTERM")]
+    read(watch, machine, seconds=0.2)
+    assert machine.sent[1:] == [(200, "SIGTERM")], "it had time to end by itself"
+    del machine.left[tracker]
+    assert read_until_verdict(watch, machine, GB // 2)[0].verdict is Verdict.RELEASED
+
+
 def test_survivor_that_forks_while_terminated_leaves_no_process(machine: FakeMachine) -> None:
     machine.leave(201)
     watch = trained(machine, device=CPU, before=None)

@@ -24,9 +24,9 @@ class Climb:
             escalation_steps(graces), send=self.sent.append, record=lambda *rung: self.recorded.append(rung)
         )
 
-    def at(self, now: float) -> list[signal.Signals]:
+    def at(self, now: float, measured_at: float = 0.0) -> list[signal.Signals]:
         self.now = now
-        self.ladder.tick()
+        self.ladder.tick(measured_at)
         return self.sent
 
 
@@ -64,3 +64,14 @@ def test_escalation_can_begin_with_sigterm(climb: Climb) -> None:
     climb.ladder.begin("SIGTERM")
     assert climb.sent == [signal.SIGTERM]
     assert climb.at(102) == [signal.SIGTERM, signal.SIGKILL]
+
+
+def test_sigint_is_repeated_once_to_workers_that_train_on(climb: Climb) -> None:
+    climb.ladder.begin("SIGINT")
+    assert climb.at(101.6, 101.5) == [signal.SIGINT]
+    assert climb.at(102, 100.1) == [signal.SIGINT], "it may be saving since the first"
+    assert climb.at(103, 102.9) == [signal.SIGINT] * 2
+    assert climb.at(104.9, 104.8) == [signal.SIGINT] * 2
+    assert climb.at(105, 104.8) == [signal.SIGINT, signal.SIGINT, signal.SIGTERM]
+    assert climb.at(106, 105.9)[3:] == [], "only an interrupt is repeated"
+    assert climb.recorded == [("SIGINT", 5), ("SIGINT", 2), ("SIGTERM", 2)]
