@@ -65,13 +65,18 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Every cell that can train on two CPU devices, what checkpoints cost by default, and a model of no work at all."""
+    """Every cell that trains on two CPU devices, default checkpoints, steps of a recipe's own, a model of no work."""
     every = [_case(row) for row in STRATEGIES if _is_available(row)]
     single = every[0]
     checkpoints = Case("auto_checkpoints", replace(single.work, checkpoints={}), MARK)
     linear = Path(__file__).with_name("linear.py")
     tiny = Work(recipe=str(linear), devices=("cpu:0",), epochs=100, batch_size=32)
-    return [*every, checkpoints, Case("linear", tiny, 0.90)]
+    own_step = str(Path(__file__).with_name("own_step.py"))
+    steps = [
+        Case("own_step.single", replace(single.work, recipe=own_step), 0.98),
+        Case("own_step.ddp", replace(every[1].work, recipe=own_step), 0.98, turn_s=RANKS_TURN_S),
+    ]
+    return [*every, checkpoints, *steps, Case("linear", tiny, 0.90)]
 
 
 def _is_available(row: Strategy) -> bool:
