@@ -169,6 +169,11 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
         help=tr("how to read metrics from the log: "
                 "a regular expression with a named group for each, as (?P<loss>\\S+)"),
     )  # fmt: skip
+    add(
+        "--rules", default="", metavar="FILE",
+        help=tr("rules for reading the log, as `trainyard try RUN --point` makes them; default: SCRIPT.rules.json "
+                "beside the script, if there is one; none: no rules"),
+    )  # fmt: skip
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ RECIPE_ONLY = (
     "ask_timeout",
 )  # fmt: skip
 """A script does not know Trainyard: it writes no checkpoints, and cannot be asked to stop before SIGINT."""
-SCRIPT_ONLY = ("cwd", "env", "launch", "expression", "arguments")
+SCRIPT_ONLY = ("cwd", "env", "launch", "expression", "rules", "arguments")
 STOP = ("ask_timeout", "interrupt_timeout", "terminate_timeout")
 RELEASE = ("release_wait", "release_tolerance")
 NOT_GIVEN: tuple[object, ...] = (None, "", [])
@@ -73,6 +73,7 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
         launch=options.launch,
         python=options.python,
         expression=options.expression,
+        rules=options.rules,
         devices=_device_names(options),
         name=options.name,
         stop=_stop(options),

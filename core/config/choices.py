@@ -73,6 +73,8 @@ class ScriptChoices:
     """None for the active environment, one next to the script, or Trainyard's own (`core.pythons.discovery`)."""
     expression: str = ""
     """A regular expression that reads metrics from the log."""
+    rules: str = ""
+    """The file of rules for the log; empty for the one beside the script, if there is one, and `none` for no rules."""
     devices: tuple[str, ...]
     name: str | None = None
     stop: Mapping[str, object] = field(default_factory=dict)

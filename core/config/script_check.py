@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from core.catalog.strategies import find_launch_mode
 from core.config.build_spec import absolute_folder, check_folder, resolve
 from core.config.choices import INTERRUPT_S, ScriptChoices
-from core.language import join_sentences
+from core.language import join_sentences, tr
+from core.metrics.rules.rule_file import NONE, chosen_file, read_rules
 from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts
@@ -121,19 +122,29 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
     """
     if choices.expression:
         compile_expression(choices.expression)
+        if choices.rules not in {"", NONE}:
+            raise ValueError(tr("Rules and an expression cannot be used together. Give one of them."))
     if result.spec is None or result.spec.script is None:
         raise ValueError(join_sentences(result.problems))
     return replace(
         result.spec,
         name=choices.name or result.spec.name,
         script=replace(
-            result.spec.script, arguments=choices.arguments, expression=choices.expression, inherited=choices.inherited
+            result.spec.script, arguments=choices.arguments, expression=choices.expression, inherited=choices.inherited,
+            rules=_rules(choices, result.spec), rules_file=choices.rules,
         ),
         devices=tuple(resolve(choices.devices, devices)),
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
         ladder=StopTimeouts(**{"interrupt_s": INTERRUPT_S, **choices.stop}),  # type: ignore[arg-type]  # so does this
         cuda_ids=choices.cuda_ids,
-    )
+    )  # fmt: skip
+
+
+def _rules(choices: ScriptChoices, spec: RunSpec) -> tuple[str, ...]:
+    """Return the rules in the chosen file. Raises `ValueError` with a sentence if it cannot be used."""
+    assert spec.script is not None
+    path = None if choices.expression else chosen_file(choices.rules, spec.script, spec.working_dir)
+    return read_rules(path) if path else ()
 
 
 def _changed(path: str) -> tuple[int, int] | None:

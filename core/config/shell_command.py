@@ -47,6 +47,7 @@ def _own_script_words(spec: RunSpec) -> list[str]:
     for variable in (*(f"{name}={value}" for name, value in script.environment.items()), *script.inherited):
         words += ["--env", variable]
     words += ["--expression", script.expression] if script.expression else []
+    words += ["--rules", script.rules_file] if script.rules_file else []
     words += [*_stop_words(spec), *_release_words(spec.release), *_cuda_words(spec)]
     return [*words, "--", *script.arguments] if script.arguments else words
 

@@ -11,6 +11,7 @@
 - `text`: read printed text
 - `files`: read metric files
 - `dialects`: known ways of printing
+- `rules`: rules by which the user teaches what numbers are
 
 The numbers come from programs we did not write. A reader takes only what it recognises, returns nothing if in doubt,
 and never raises because of its input.

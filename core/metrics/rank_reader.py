@@ -11,6 +11,7 @@ from core.metrics.files.finder import TABLES, MetricFileFinder
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
 from core.metrics.files.record_logs import CsvFile, JsonLines
 from core.metrics.files.tensorboard import EventFile
+from core.metrics.rules.rule_set import usable_rules
 from core.metrics.text.expression import compile_expression
 from core.metrics.text.log import LogReader
 from core.schema.paths import log_of_rank, metrics_file
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from core.metrics.common.merge import MergedReading
     from core.metrics.common.reading import Reading
     from core.metrics.log_times import LogTimes
+    from core.schema.settings import Script
     from core.schema.spec import RunSpec
 
 MAX_READ_S = 1.0
@@ -51,7 +53,7 @@ class RankReader:
     ) -> None:
         """`times`: when the log was written, if it is not being written now."""
         assert spec.script is not None
-        self._log = _Log(log_of_rank(run_dir, rank), spec.script.expression, times)
+        self._log = _Log(log_of_rank(run_dir, rank), spec.script, times)
         self._sources: dict[str, MetricSource] = {OWN: JsonLines(metrics_file(run_dir, rank))}
         self._merger = MetricMerger()
         self._finder = finder
@@ -85,7 +87,7 @@ class RankReader:
 
     def troubles(self) -> list[str]:
         """Return a sentence for each thing that could not be read or parsed, also those returned before."""
-        found = [source.trouble for source in (self._log, *self._sources.values())]
+        found = [source.trouble for source in (self._log, *self._sources.values())] + self._log.about_rules
         complaints = [source.complaint for source in self._sources.values() if isinstance(source, JsonLines)]
         return [sentence for sentence in (*found, *complaints[:1], *self._merger.notices) if sentence]
 
@@ -120,10 +122,13 @@ def _reader_of(path: Path) -> tuple[str, type[EventFile | CsvFile | JsonLines]]:
 class _Log:
     """The text that a rank prints, as a source."""
 
-    def __init__(self, path: Path, expression: str, times: LogTimes | None) -> None:
+    def __init__(self, path: Path, script: Script, times: LogTimes | None) -> None:
+        expression = script.expression
         self.kind = EXPRESSION if expression else TEXT
         self._file, self._times = GrowingFile(path), times
-        self._reader = LogReader(compile_expression(expression) if expression else None)
+        self._reader = LogReader(
+            compile_expression(expression) if expression else None, rules=usable_rules(script.rules)
+        )
 
     @property
     def more(self) -> bool:
@@ -136,6 +141,11 @@ class _Log:
     @property
     def trouble(self) -> str:
         return self._file.trouble or self._reader.problem or ""
+
+    @property
+    def about_rules(self) -> list[str]:
+        """Sentences on rules that match nothing or contradict each other, once the log has ended."""
+        return self._reader.about_rules
 
     def poll(self, *, ended: bool = False) -> list[Reading]:
         begin = self._file.offset

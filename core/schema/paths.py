@@ -2,6 +2,7 @@
 
     spec.json                   what was asked for, written once
     name.json                   the name that the user gave the run later; only then
+    rules.json                  the rules for its output that the user gave a script's run later; only then
     events/supervisor.jsonl     life-cycle, written by the supervisor
     events/worker-N.jsonl       measurements of rank N of a recipe
     events/collector.jsonl      measurements of a script, written by the metrics process
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "spec.json"
 NAME_FILE = "name.json"
+RULES_FILE = "rules.json"
 
 EVENTS = "events"
 """The folder of the event files."""

@@ -152,6 +152,10 @@ class Script:
     stored."""
     expression: str = ""
     """A regular expression with named groups that reads metrics from the output; empty for the built-in parsers."""
+    rules: tuple[str, ...] = ()
+    """What the numbers of certain lines are: see `core.metrics.rules.rule`."""
+    rules_file: str = ""
+    """Where the user chose to keep these rules; empty for beside the script, `none` for no rules."""
 
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.module):

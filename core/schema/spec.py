@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..language import tr, tr_noop
 from .files import read_json, write_whole
-from .paths import NAME_FILE, SPEC_FILE
+from .paths import NAME_FILE, RULES_FILE, SPEC_FILE
 from .settings import (
     CUDA_IDS,
     Checkpoints,
@@ -35,6 +35,8 @@ VERSION = 1
 MAX_NAME = 200
 """Maximum characters of a run's name."""
 MAX_NAME_BYTES = 4096
+MAX_RULES = 200
+MAX_RULES_BYTES = 1 << 18
 SCRIPT = "script"
 """The framework of a run that starts a user's program: the program loads its framework itself."""
 RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints", "allow_open_ports"})
@@ -121,7 +123,9 @@ def read_spec(run_dir: Path) -> RunSpec:
         raise ValueError(tr("{path} could not be read: {strerror}.", path=path, strerror=error.strerror)) from error
     except ValueError as error:
         raise ValueError(tr("{path} is not a valid spec. {error}", path=path, error=error)) from error
-    name = given_name(run_dir)
+    name, rules = given_name(run_dir), given_rules(run_dir)
+    if spec.script is not None and rules is not None:
+        spec = replace(spec, script=replace(spec.script, rules=rules))
     return replace(spec, name=name) if name else spec
 
 
@@ -132,6 +136,15 @@ def given_name(run_dir: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     return " ".join(name.split())[:MAX_NAME] if isinstance(name, str) else ""
+
+
+def given_rules(run_dir: Path) -> tuple[str, ...] | None:
+    """Return the rules that the user gave a script's run after its start; None if there are none."""
+    try:
+        rules = read_json(run_dir / RULES_FILE, MAX_RULES_BYTES)["rules"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return tuple(rules[:MAX_RULES]) if isinstance(rules, list) and _are_texts(rules) else None
 
 
 def write_spec(run_dir: Path, spec: RunSpec) -> None:

@@ -108,6 +108,8 @@ SCRIPT_RUN = {
         "environment": {"A": "b"},
         "inherited": ["C"],
         "expression": "",
+        "rules": ["a {step}"],
+        "rules_file": "",
     },
 }
 WRONG = (5, 1.5, True, None, "x", [1], ["x"], {"a": [1]})
@@ -137,7 +139,7 @@ def test_sample_specs_have_all_fields() -> None:
     assert RunSpec.from_json(WHOLE).to_json() == {**WHOLE, "script": None}
     assert RunSpec.from_json(SCRIPT_RUN).to_json() == {
         **SCRIPT_RUN,
-        "script": {**SCRIPT_RUN["script"], "arguments": ("--lr",), "inherited": ("C",)},
+        "script": {**SCRIPT_RUN["script"], "arguments": ("--lr",), "inherited": ("C",), "rules": ("a {step}",)},
     }
 
 

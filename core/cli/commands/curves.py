@@ -1,4 +1,4 @@
-"""The commands `reread` and `try`: how the curves of a script's run are read from what it printed and wrote."""
+"""The commands `reread` and `try`: how the curves of a script's run are read from its output."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from core.cli.commands.common import find
 from core.cli.output import say, say_json, say_table
 from core.language import tr, tr_plural
 from core.metrics import expression_trial
+from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
 from core.runs import index
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from core.metrics.reread import Result, Times
+
+ROLES = ("metric", STEP, EPOCH, NO_METRIC)
+"""What a number can be."""
 
 
 def reread(options: Namespace) -> int:
@@ -76,16 +80,39 @@ def _about_kept(result: Result) -> list[str]:
 
 
 def add_expression(parser: ArgumentParser) -> None:
-    """Add the argument of `try`."""
-    parser.add_argument(
-        "expression",
-        metavar="REGEX",
+    """Add the arguments of `try`."""
+    add = parser.add_argument
+    add(
+        "expression", metavar="REGEX", nargs="?", default="",
         help=tr("a regular expression with a named group for each metric: (?P<loss>\\S+)"),
+    )  # fmt: skip
+    add(
+        "--point", nargs=2, metavar=("LINE", "NUMBER"),
+        help=tr("a line of the log and a number in it: show the rule that reads it, and the curve that it gives"),
+    )  # fmt: skip
+    add("--name", metavar="NAME", help=tr("the name of the metric; default: the words before the number"))
+    add(
+        "--as",
+        dest="role",
+        choices=ROLES,
+        default="metric",
+        help=tr("what the number is: {roles}", roles=", ".join(ROLES)),
     )
+    add(
+        "--rules", metavar="FILE", default="",
+        help=tr("the file in which --keep keeps the rule; default: SCRIPT.rules.json beside the script"),
+    )  # fmt: skip
+    add("--keep", action="store_true", help=tr("keep the rule, and read the curves of this run anew with it"))
 
 
 def try_expression(options: Namespace) -> int:
-    """Show what an expression for `run --expression` would read from the end of a run's log."""
+    """Show what an expression would read from the end of a run's log, or what a number in the log would give."""
+    if options.point:
+        if options.expression:
+            raise ValueError(tr("Give an expression or --point, not both."))
+        return _point(options)
+    if not options.expression:
+        raise ValueError(tr("Give a regular expression, or --point LINE NUMBER."))
     run = find(options)
     result = expression_trial.try_expression(options.expression, run.dir)
     if options.json:
@@ -95,4 +122,41 @@ def try_expression(options: Namespace) -> int:
         })  # fmt: skip
     else:
         say(expression_trial.describe_result(result), lines=True)
+    return 0
+
+
+# -- teach by pointing ---------------------------------------------------------------------------
+
+
+def _point(options: Namespace) -> int:
+    """Show the rule for a number that the user points at, and the curve that it gives; keep it if that was asked."""
+    from core.metrics.rules import lessons  # loads numpy
+
+    run = find(options)
+    line, number = options.point
+    teacher = lessons.Teacher(run.dir)
+    position = teacher.find(line, number)
+    role = (
+        options.role
+        if options.role != "metric"
+        else lessons.metric(options.name or teacher.propose_name(line, position))
+    )
+    lesson = teacher.teach(line, position, role)
+    kept = teacher.keep(lesson, options.rules) if options.keep else None
+    if options.json:
+        say_json({
+            "run": run.id, "rule": str(lesson.rule), "rules": [str(rule) for rule in lesson.rules],
+            "matched": lesson.matched,
+            "curves": {name: list(map(list, points)) for name, points in lesson.curves.items()},
+            "problems": list(lesson.problems), "kept": str(kept.path) if kept else None,
+            "reread": kept is not None and kept.reread is not None,
+        })  # fmt: skip
+        return 0
+    say(tr("Rule: {rule}", rule=str(lesson.rule)), lines=True)
+    for sentence in (*lessons.describe(lesson), *lesson.problems):
+        say(sentence, lines=True)
+    if kept is None:
+        say(tr("Nothing was kept. --keep keeps the rule, and reads the curves of this run anew."))
+        return 0
+    say(lessons.describe_kept(kept), lines=True)
     return 0

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from core.language import tr
 from core.metrics.dialects import pairs
 from core.metrics.dialects.registry import BARS, PAIRS, TABLES
+from core.metrics.rules.rule_set import RuleSet
 from core.metrics.text.expression import Matcher
+from core.metrics.text.line_filter import holds
 from core.metrics.text.open_table import OpenTable
 from core.metrics.text.position import PositionTracker
 from core.metrics.text.printed_lines import PrintedLines
@@ -20,10 +22,11 @@ from core.metrics.text.roles import Roles
 from core.metrics.text.shapes import ShapeCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from core.metrics.common.reading import Reading
     from core.metrics.dialects.registry import Statement
+    from core.metrics.rules.rule import Rule
     from core.metrics.text.expression import Expression
     from core.metrics.text.printed_lines import PrintedLine
 
@@ -32,14 +35,22 @@ class LogReader:
     """Takes a log's bytes as they come, cut anywhere, and returns their readings in order."""
 
     def __init__(
-        self, expression: Expression | None = None, *, parse: Callable[[str], Statement] | None = None
+        self,
+        expression: Expression | None = None,
+        *,
+        parse: Callable[[str], Statement] | None = None,
+        rules: Sequence[Rule] = (),
     ) -> None:
         """`expression`: the user's, replaces the dialects until it is disabled. Call `end` then: it ends a process.
 
-        `parse`: parses one line. The default is `registry.statement_of` with a cache of line shapes.
+        `parse`: parses one line. The default is `registry.statement_of` with a cache of line shapes. `rules`: the
+        user's; they win over the dialects, but are not used together with an expression.
         """
         self._parse = parse or ShapeCache().statement_of
-        self._lines = PrintedLines(all_of_them=expression is not None)
+        self._rules = RuleSet(rules) if rules and expression is None else None
+        self._taught: Reading | None = None  # what the rules say about the line at hand
+        self._needs_all = expression is not None or self._rules is not None
+        self._lines = PrintedLines(all_of_them=self._needs_all)
         self._matcher = Matcher(expression) if expression else None
         self._position = PositionTracker()
         self._bars = ProgressBars(self._position)
@@ -62,6 +73,11 @@ class LogReader:
             seen=self._seen,
         )
 
+    @property
+    def about_rules(self) -> list[str]:
+        """Sentences on rules that match nothing or contradict each other, once the log has ended."""
+        return self._rules.problems if self._rules and self._ended else []
+
     def take(self, data: bytes) -> list[Reading]:
         """Take more bytes, and return the readings that are complete now."""
         return self._read(self._lines.take(data))
@@ -78,7 +94,20 @@ class LogReader:
     def _read(self, lines: Iterable[PrintedLine]) -> list[Reading]:
         if self._matcher and not self._matcher.problem:
             return list(self._matched(self._matcher, lines))
+        if self._rules:
+            return [reading for line in lines for reading in self._ruled(self._rules, line)]
         return [reading for line in lines for reading in self._new(self._roles.take(self._line(line)))]
+
+    def _ruled(self, rules: RuleSet, line: PrintedLine) -> Iterator[Reading]:
+        """Yield what the dialects read in the part of a line that the rules leave them, then what the rules say."""
+        text, self._taught = rules.taught(line.text)
+        readings: list[Reading] = []
+        if text != line.text or self._table.is_open or holds(text.encode()):
+            readings = [_at(reading, rules.step) for reading in self._line(line._replace(text=text))]
+        yield from self._new(self._roles.take(readings))
+        if self._taught is not None:  # not a bar's, which were taken with the bar
+            step = next((reading.step for reading in readings if reading.step is not None), None)
+            yield from self._new([self._position.stepped(_at(self._taught, step))])
 
     def _matched(self, matcher: Matcher, lines: Iterable[PrintedLine]) -> Iterator[Reading]:
         """Yield what the user's expression finds; steps that restart with each epoch are made continuous."""
@@ -110,7 +139,7 @@ class LogReader:
         readings = [*self._bars.release(), *map(self._position.stepped, taken.readings)] if taken.readings else []
         if not taken.is_row:
             readings += self._untabled(line)
-        self._lines.all_of_them = self._table.is_open
+        self._lines.all_of_them = self._needs_all or self._table.is_open
         return readings
 
     def _untabled(self, line: PrintedLine) -> list[Reading]:
@@ -120,16 +149,21 @@ class LogReader:
         self._validation_next = statement.heading
         if statement.dialect == TABLES:
             self._table.begin(line.text)
-            self._lines.all_of_them = self._table.is_open
+            self._lines.all_of_them = self._needs_all or self._table.is_open
         if statement.reading is None:
             return []
         if statement.dialect == BARS:
-            return self._bars.draw(line, statement, statement.reading)
+            return self._bars.draw(line, statement, self._with_taught(statement.reading))
         complete = self._bars.release()
         reading = pairs.as_validation(statement.reading) if after_heading else statement.reading
         if statement.dialect != PAIRS:
             return [*complete, *self._bars.awaiting_step(self._position.stepped(reading))]
         return [*complete, self._pairs(statement, reading)]
+
+    def _with_taught(self, reading: Reading) -> Reading:
+        """Return a bar's reading with what the rules say about its line: a value that a redraw repeats is one value."""
+        taught, self._taught = self._taught, None
+        return reading if taught is None else replace(reading, values={**reading.values, **taught.values})
 
     def _pairs(self, statement: Statement, reading: Reading) -> Reading:
         if not reading.values and reading.epoch is not None and reading.unit != "steps":
@@ -152,3 +186,9 @@ class LogReader:
         else:
             self._estimated = reading.step
         return reading
+
+
+def _at(reading: Reading, step: int | None) -> Reading:
+    """Return a reading at this step, unless it says itself where it belongs."""
+    says = reading.step is not None or reading.done is not None or not reading.values
+    return reading if says or step is None else replace(reading, step=step)

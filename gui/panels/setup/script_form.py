@@ -38,6 +38,7 @@ AUTOMATIC = tr_noop("Automatic")
 BRIEF = {"one": tr_noop("one process"), "per-device": tr_noop("per device")}
 """Short names of launch modes."""
 EXPRESSION_TIP = tr_noop("Regular expression whose named groups are metrics: (?P<step>\\d+) (?P<loss>[\\d.]+)")
+RULES_TIP = tr_noop("File of the rules that were taught by pointing at numbers in the log; none: use no rules")
 SCRIPT_TIP = tr_noop("A Python file, a folder with a __main__.py, or -m package.module")
 HOW_AUTOMATIC = tr_noop("Chosen by reading the source of the script, without running it")
 MAX_CHARACTERS = 32_768
@@ -50,15 +51,18 @@ class LogPatternForm(FieldGroup):
     def __init__(self) -> None:
         super().__init__("Measurements")
         editor = editors.text("expressionEdit", tr("Log pattern"), EXPRESSION_TIP, self.changed.emit, empty="automatic")
+        rules = editors.text("rulesEdit", tr("Rules"), tr(RULES_TIP), self.changed.emit, empty=tr("beside the script"))
         self._add(tr("Log pattern"), expression=editor)
+        self._add(tr("Rules"), rules=rules)
         self.edit: QLineEdit = editor.widget  # type: ignore[assignment]  # `text` creates one
+        self.rules: QLineEdit = rules.widget  # type: ignore[assignment]  # so it does here
         self._trial = PlainLabel()
         self._trial.setObjectName("expressionTrial")
         self._trial.setProperty("role", "small")
         self._trial.setWordWrap(True)
         self._trial.setVisible(False)
         self._rows.addRow(self._trial)
-        self.set_defaults({"expression": ""})
+        self.set_defaults({"expression": "", "rules": ""})
 
     def show_trial(self, text: str) -> None:
         """Show what the expression finds in an existing log."""
@@ -90,7 +94,7 @@ class ScriptForm(QWidget):
         self._launch = StrategyBox(theme, "launchBox", "Launch", tr("How to start the script on several devices"))
         self._python = StrategyBox(theme, "pythonBox", "Python", tr("The Python that runs the script"))
         self.more = LogPatternForm()
-        self._expression = self.more.edit
+        self._expression, self._rules = self.more.edit, self.more.rules
         self._default_folder = ""
         self._suggested, self._reason = "", ""
         self._chosen_python, self._default_python = "", ""
@@ -131,6 +135,7 @@ class ScriptForm(QWidget):
             launch=self._launch.currentData() or "",
             python=self._chosen_python,
             expression=self.expression,
+            rules=self._rules.text().strip(),
             devices=devices,
             release=release,
             cuda_ids=cuda_ids,
@@ -180,6 +185,7 @@ class ScriptForm(QWidget):
             "launch": self._launch.currentData() or "",
             "python": self._chosen_python,
             "expression": self._expression.text(),
+            "rules": self._rules.text().strip(),
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -190,6 +196,7 @@ class ScriptForm(QWidget):
         self._folder.setText(texts.get("working_dir", self._default_folder))
         self._environment.setPlainText(texts.get("environment", ""))
         self._expression.setText(texts.get("expression", ""))
+        self._rules.setText(texts.get("rules", ""))
         self._launch.show_strategy(texts.get("launch", ""))
         self.choose_python(texts.get("python", ""))
 
@@ -240,6 +247,7 @@ class ScriptForm(QWidget):
         self._arguments.textChanged.connect(lambda _: self.changed.emit())
         self._environment.textChanged.connect(self.changed)
         self._expression.textChanged.connect(lambda _: self.changed.emit())
+        self._rules.textChanged.connect(lambda _: self.changed.emit())
         self._launch.chosen.connect(self.changed)
         self._python.chosen.connect(self._on_python_chosen)
 
@@ -255,7 +263,7 @@ class ScriptForm(QWidget):
         self._environment.setTabChangesFocus(True)
         self._environment.setProperty("field", True)
         # Let the window handle drops: it recognises scripts.
-        for each in (self._script, self._arguments, self._folder, self._environment, self._expression):
+        for each in (self._script, self._arguments, self._folder, self._environment, self._expression, self._rules):
             each.setAcceptDrops(False)
         self._environment.viewport().setAcceptDrops(False)
 

@@ -182,6 +182,8 @@ def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     assert script is not None
     arguments = shlex.join(script.arguments)
     rows = [SettingRow(label=tr("Arguments"), value=arguments or "none")]
+    if script.rules:
+        rows.append(SettingRow(label=tr("Rules for the log"), value="\n".join(script.rules)))
     if script.expression:
         rows.append(SettingRow(label=tr("Log pattern"), value=script.expression))
     yield "Script", rows

@@ -37,6 +37,8 @@ class TypedScript:
     python: str = ""
     """The empty string for the usual one."""
     expression: str = ""
+    rules: str = ""
+    """The file of rules for the log; the empty string for the one beside the script."""
     devices: tuple[str, ...] = ()
     release: Mapping[str, object] = field(default_factory=dict)
     cuda_ids: str = "uuid"
@@ -68,6 +70,7 @@ class TypedScript:
             launch=self.launch or None,
             python=self.python or None,
             expression=self.expression,
+            rules=self.rules,
             devices=self.devices,
             release=self.release,
             cuda_ids=self.cuda_ids,
@@ -124,6 +127,7 @@ def typed_of(spec: RunSpec) -> dict[str, str]:
         "launch": spec.strategy,
         "python": spec.python,
         "expression": script.expression,
+        "rules": script.rules_file,
     }
 
 

@@ -1,0 +1,240 @@
+"""Make a rule from a line and a number in it, and show the curve that it would give over a whole log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from core.language import tr
+from core.metrics.common.merge import TEXT, MetricMerger
+from core.metrics.rules.rule import (
+    ANY,
+    ANY_DIGITS,
+    MAX_CHARACTERS,
+    MAX_NUMBERS,
+    METRIC,
+    NO_METRIC,
+    NUMBER,
+    Rule,
+    check_rule,
+    words_of,
+)
+from core.metrics.text.log import LogReader
+from core.metrics.text.printed_lines import PrintedLines
+from core.schema.files import open_to_read
+from core.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+TRIAL_BYTES = 1 << 26
+"""Bytes of a log over which a rule is tried."""
+BLOCK_BYTES = 1 << 20
+SHOWN_CHARACTERS = 60
+MAX_WORDS = 3
+"""Words before a number that may be its name."""
+WORDS_BEFORE = re.compile(r"((?:[A-Za-z_][\w/.-]*\s+){0,2}[A-Za-z_][\w/.-]*)[\s:=|(\[>~-]*$")
+WORDS_AFTER = re.compile(r"^\s*([A-Za-z_][\w/.-]*)")
+TABLE_LINE = re.compile(r"[\W_]*")
+"""The line under the header of a table."""
+ENOUGH = 0.1
+"""The share of the lines of the most general rule that a more specific one must match to be taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What pointing at a number gives."""
+
+    rule: Rule
+    """What was pointed at, as a rule."""
+    rules: tuple[Rule, ...]
+    """All rules, with this one."""
+    matched: int
+    """Lines of the log that the rule matches."""
+    curves: dict[str, list[tuple[int, float]]]
+    """Steps and values by metric, of all metrics that the rules name."""
+    problems: tuple[str, ...]
+    """Sentences on rules that match nothing or contradict each other, and on what was not read."""
+
+
+def number_at(line: str, position: int) -> tuple[int, int] | None:
+    """Return where the number at this character of a line begins and ends; None if there is none."""
+    for pattern in (NUMBER, ANY_DIGITS):
+        for match in pattern.finditer(line[:MAX_CHARACTERS]):
+            if match.start() <= position < match.end():
+                return match.span()
+    return None
+
+
+def find_number(line: str, number: str) -> int:
+    """Return where a number stands in a line; `1#2` is the second 1. Raises `ValueError` with a sentence."""
+    text, _, which = number.partition("#")
+    places = [
+        match.start()
+        for pattern in (NUMBER, ANY_DIGITS)
+        for match in pattern.finditer(line[:MAX_CHARACTERS])
+        if match[0] == text or match[0].lstrip("+-") == text
+    ]
+    places = sorted(set(places))
+    shown = one_line(line, SHOWN_CHARACTERS)
+    if not places:
+        raise ValueError(tr("{number} is not a number of the line {line!r}.", number=text, line=shown))
+    if len(places) > 1 and not which:
+        raise ValueError(
+            tr(
+                "The line {line!r} has the number {number} {count} times. Write {number}#1 for the first.",
+                line=shown, number=text, count=len(places),
+            )
+        )  # fmt: skip
+    if which and not (which.isdecimal() and 1 <= int(which) <= len(places)):
+        raise ValueError(
+            tr("The line {line!r} has the number {number} {count} times.", line=shown, number=text, count=len(places))
+        )
+    return places[int(which or 1) - 1]
+
+
+def propose_name(line: str, position: int, header: str = "") -> str:
+    """Return a name for the number at this character: the words before it, the column, or the word after it."""
+    spans = [match.span() for match in NUMBER.finditer(line)]
+    column = next((index for index, (begin, end) in enumerate(spans) if begin <= position < end), None)
+    words = words_of(header)
+    if column is not None and len(words) == len(spans):
+        return words[column]
+    begin, end = number_at(line, position) or (position, position)
+    since = max((stop for _, stop in spans if stop <= begin), default=0)
+    if before := WORDS_BEFORE.search(line[since:begin]):
+        return " ".join(before[1].split())
+    after = WORDS_AFTER.match(line[end:])
+    return after[1] if after else "value"
+
+
+def header_of_row(line: str, lines: Iterable[str]) -> str:
+    """Return the names of the columns above a row that has numbers only; the empty string if there are none."""
+    count = len(NUMBER.findall(line))
+    if not count or any(letter.isalpha() for letter in NUMBER.sub("", line)):
+        return ""
+    header = ""
+    for each in lines:
+        if each == line:
+            return header
+        if len(words_of(each)) == count and not NUMBER.search(each) and not TABLE_LINE.fullmatch(each):
+            header = each
+    return header
+
+
+def teach(line: str, position: int, role: str, log: Path, known: Sequence[Rule] = ()) -> Lesson:
+    """Make a rule for the number at this character of a line, add it to the known ones, and try them on the log.
+
+    Raises `ValueError` with a sentence if there is no number, or if no rule can be made of the line.
+    """
+    line, position = line.strip(), position - (len(line) - len(line.lstrip()))
+    if number_at(line, position) is None:
+        raise ValueError(tr("There is no number in the line {line!r} there.", line=one_line(line, SHOWN_CHARACTERS)))
+    header = header_of_row(line, log_lines(log))
+    candidates = [replace(rule, header=header) for rule in _candidates(line, position, role)]
+    counts = [0] * len(candidates)
+    for each in log_lines(log):
+        for index, rule in enumerate(candidates):
+            counts[index] += rule.claims(each) is not None
+    if not candidates:
+        raise ValueError(tr("No rule can be made of the line {line!r}.", line=one_line(line, SHOWN_CHARACTERS)))
+    enough = min(max(counts), max(2, ENOUGH * max(counts)))
+    best = next(index for index, count in enumerate(counts) if count >= enough)
+    rule = candidates[best]
+    check_rule(rule)
+    rules = with_rule(known, rule)
+    return replace(try_rules(rules, log), rule=rule, matched=counts[best])
+
+
+def with_rule(known: Sequence[Rule], rule: Rule) -> tuple[Rule, ...]:
+    """Return the rules with one more. If one is about the same lines, it takes the roles of the new one.
+
+    A line has one step, and one value of a metric: the number that had the role before loses it.
+    """
+    rules = list(known)
+    for index, each in enumerate(rules):
+        if each.shape == rule.shape and len(each.roles) == len(rule.roles):
+            kept = [ANY if role in rule.roles and role != NO_METRIC else role for role in each.roles]
+            both = zip(kept, rule.roles, strict=True)
+            rules[index] = replace(each, roles=tuple(new if new != ANY else old for old, new in both))
+            return tuple(rules)
+    return (rule, *rules)
+
+
+def try_rules(rules: Sequence[Rule], log: Path) -> Lesson:
+    """Return the curves that these rules give over a log."""
+    reader, merger = LogReader(rules=rules), MetricMerger()
+    names = {name for rule in rules for name in rule.metrics}
+    curves: dict[str, dict[int, float]] = {}
+    blocks = [*_blocks(log)]
+    for number, block in enumerate(blocks, start=1):
+        readings = reader.take(block) + (reader.end() if number == len(blocks) else [])
+        for each in merger.take(TEXT, readings):
+            for name in each.restarts:
+                curves.pop(name, None)
+            for name in names & each.values.keys():
+                curves.setdefault(name, {})[each.step or 0] = each.values[name]
+    problems = list(reader.about_rules)
+    if sum(map(len, blocks)) >= TRIAL_BYTES:
+        problems.append(tr("Only the first {size} MiB of the log were tried.", size=TRIAL_BYTES >> 20))
+    return Lesson(
+        rule=rules[0],
+        rules=tuple(rules),
+        matched=0,
+        curves={name: sorted(points.items()) for name, points in curves.items()},
+        problems=tuple(problems),
+    )
+
+
+def log_lines(log: Path) -> Iterator[str]:
+    """Yield the lines of a log as a terminal shows them."""
+    lines = PrintedLines(all_of_them=True)
+    for block in _blocks(log):
+        for line in lines.take(block):
+            yield line.text
+    for line in lines.end():
+        yield line.text
+
+
+def _blocks(log: Path) -> Iterator[bytes]:
+    left = TRIAL_BYTES
+    with open_to_read(log) as file:
+        while left > 0 and (block := file.read(min(BLOCK_BYTES, left))):
+            left -= len(block)
+            yield block
+
+
+def _candidates(line: str, position: int, role: str) -> list[Rule]:
+    """Return rules for a number, from the most specific one to the most general one."""
+    rules = []
+    for pattern in (NUMBER, ANY_DIGITS):
+        spans = [match.span() for match in pattern.finditer(line[:MAX_CHARACTERS])]
+        roles = [role if begin <= position < end else ANY for begin, end in spans]
+        if role not in roles:
+            continue
+        texts = _between(line, spans)
+        if len(spans) <= MAX_NUMBERS and all(texts[1:-1]):
+            rules.append(Rule(tuple(texts), tuple(roles)))
+        at = roles.index(role)
+        before, after = texts[at].split()[-MAX_WORDS:], texts[at + 1].split()[:1]
+        if any(letter.isalpha() for word in (*before, *after) for letter in word):
+            around = (f"{' '.join(before)} ", f" {' '.join(after)}")
+            rules.append(Rule(around, (role,), "", open_begin=True, open_end=True))
+    return sorted(rules, key=lambda rule: rule.open_begin)
+
+
+def _between(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the texts before, between and after the spans."""
+    ends = [0, *(end for _, end in spans)]
+    begins = [*(begin for begin, _ in spans), len(line)]
+    return [line[end:begin] for end, begin in zip(ends, begins, strict=True)]
+
+
+def metric(name: str) -> str:
+    """Return the role of a number that is a value of this metric. Raises `ValueError` for a name that cannot be one."""
+    name = " ".join(name.split())
+    if not name or not name.isprintable() or any(brace in name for brace in "{}"):
+        raise ValueError(tr("Give the metric a name without braces."))
+    return METRIC + name
