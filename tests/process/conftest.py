@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
+
+from core.devices.sampler import Sampler
+from tests.support.helper_pids import helper_pids
+from tests.support.sampling import NVIDIA, QUICK, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,3 +22,16 @@ def _fake_framework(fake_python: Path) -> Iterator[None]:
         patch.setenv("TRAINYARD_PYTHON_PYTORCH", str(fake_python))
         patch.setenv("TRAINYARD_PYTHON_TENSORFLOW", str(fake_python))
         yield
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sampler(nvml, clock):
+    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=QUICK, clock=clock) as sampler:
+        yield sampler
+        helpers = helper_pids()
+    assert not any(psutil.pid_exists(pid) for pid in helpers)

@@ -153,55 +153,6 @@ def test_workers_exit_when_their_supervisor_is_killed(runs_root: Path, tmp_path:
     assert again.run_series.metrics["loss"].count == followed.run_series.metrics["loss"].count
 
 
-def test_killed_worker_fails_the_run_and_ends_the_other(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(10)
-    os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
-    followed.until_over()
-    assert followed.states == FAILED
-    assert str(followed.run.facts.error).startswith(
-        "Worker 1 on cpu:1 was ended by SIGKILL, which this run did not send."
-    )
-    assert not any(processes.is_alive(worker.process) for worker in followed.run.facts.workers.values())
-
-
-def test_recipe_exception_fails_the_run_with_message_and_traceback(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, f"{LONG}\ndef loss():\n    return lambda output, target: 1 / 0\n", "raises")
-    followed = train(make_spec(recipe), runs_root)
-    assert followed.states == FAILED
-    assert followed.run.facts.error == "Worker 0 on cpu:0: ZeroDivisionError: division by zero."
-    assert "return lambda output, target: 1 / 0" in str(followed.run.facts.traceback)
-    assert "ZeroDivisionError" in followed.run.log_end()
-
-
-def test_error_names_the_rank_whose_recipe_raised_first(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        f"""{LONG}
-import json, sys
-
-def loss():
-    calls = []
-    def measure(output, target):
-        calls.append(1)
-        if json.loads(sys.argv[2])["rank"] == 1 and len(calls) == 20:
-            raise ValueError("label out of range")
-        return output
-    return measure
-""",
-        "one_rank",
-    )
-    followed = train(make_spec(recipe, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root)
-    assert followed.states == FAILED
-    assert followed.run.facts.error == "Worker 1 on cpu:1: ValueError: label out of range."
-
-
-def test_recipe_that_calls_os_exit_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "import os\ndef model():\n    pass\ndef train_data():\n    os._exit(0)\n", "leaves")
-    followed = train(make_spec(recipe), runs_root)
-    assert followed.states == [RunState.STARTING, RunState.RELEASING, RunState.FAILED]
-    assert "Worker 0 on cpu:0 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
-
-
 def test_process_that_outlives_its_worker_is_terminated_and_reported(runs_root: Path, tmp_path: Path) -> None:
     followed = train(played(tmp_path / "actor", before=CHILD, steps=3), runs_root)
     assert followed.states == FINISHED
@@ -325,45 +276,6 @@ def test_blocked_and_stopped_workers_end_when_their_supervisor_is_killed(runs_ro
     os.kill(facts.supervisor.pid, signal.SIGKILL)
     wait_until(lambda: not processes.tagged(followed.run.id), 10, "all processes of the run to end")
     assert followed.until_over(20).states == [*CAME_UP, RunState.LOST]
-
-
-def test_error_names_the_failed_rank_when_the_other_is_terminated(runs_root: Path, tmp_path: Path) -> None:
-    """As with NCCL: a rank that waits for a lost rank hangs silently until it is terminated."""
-    recipe = write_recipe(
-        tmp_path,
-        f"""{LONG}
-import json, sys, time
-
-def loss():
-    def measure(output, target):
-        if json.loads(sys.argv[2])["rank"] == 1:
-            raise RuntimeError("CUDA out of memory, say")
-        time.sleep(3600)
-    return measure
-""",
-        "one_waits",
-    )
-    followed = train(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root)
-    assert followed.states == FAILED
-    assert followed.run.facts.error == "Worker 1 on cpu:1: RuntimeError: CUDA out of memory, say."
-    assert "measure" in str(followed.run.facts.traceback)
-
-
-def test_rank_that_exits_early_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        f"""{LONG}
-import json, os, sys
-
-def model():
-    if json.loads(sys.argv[2])["rank"] == 1:
-        os._exit(0)
-""",
-        "leaves_early",
-    )
-    followed = train(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root)
-    assert followed.state is RunState.FAILED
-    assert "Worker 1 on cpu:1 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
 
 
 @pytest.mark.slow

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import ctypes.util
-from textwrap import dedent
 
 import pytest
 
 from tests.nvml.standin import mig_uuid, uuid
+from tests.support.nvidia_reader import run_reader
 
 GIGABYTE = 2**30
-
-# Reader and stand-in share one process, so that a test can change values between two readings.
-PREAMBLE = """
-import json
-from dataclasses import asdict
-from pathlib import Path
-from core.devices.nvidia.reader import NvidiaReader, open_reader
-from core.devices.nvidia.power import PciPaths
-from core.devices.reader import DriverError, NoDevices, Options, Tier
-from tests.nvml.standin import StandIn
-
-nvml = StandIn.inherited()
-seen = []
-
-def read(reader, *tiers):
-    seen.append([asdict(sample) for sample in reader.read(1.0, tiers or frozenset(Tier))])
-
-def trouble(**options):
-    try:
-        open_reader(Options(), **options)
-    except (DriverError, NoDevices) as error:
-        return [type(error).__name__, str(error)]
-"""
 
 
 @pytest.fixture
 def reading(nvml):
     """Run code and return what it appended to `seen`."""
-    return lambda code: nvml.python(PREAMBLE + dedent(code) + "\nprint(json.dumps(seen))")
+    return lambda code: run_reader(nvml, code)
 
 
 def test_eight_gpus_are_listed_with_their_properties(nvml, reading):
@@ -209,27 +186,6 @@ def test_missing_library_is_an_error_only_if_a_driver_exists(nvml, reading, monk
     assert "libnvidia-ml.so.1" in trouble[1]
 
 
-def test_sleeping_gpu_is_not_read(nvml, reading, tmp_path):
-    state = tmp_path / "0000:01:00.0" / "power" / "runtime_status"
-    state.parent.mkdir(parents=True)
-    state.write_text("active\n")
-    nvml.write(gpus=2)
-    awake, asleep, again = reading(f"""
-        state = Path({str(state)!r})
-        reader = NvidiaReader(Options(), paths=PciPaths(sysfs=Path({str(tmp_path)!r})))
-        read(reader)
-        state.write_text("suspended\\n")
-        read(reader)
-        state.write_text("active\\n")
-        read(reader)
-    """)
-    assert awake == again
-    assert [asleep[0][name] for name in ("utilisation_percent", "power_watts", "lost")] == [None] * 3
-    assert [sample["asleep"] for sample in asleep] == [True, False]
-    assert asleep[1] == awake[1]
-    assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 2
-
-
 def test_only_requested_gpus_are_listed_and_read(nvml, reading):
     nvml.write(gpus=4)
     (samples,) = reading(f"read(open_reader(Options(only=frozenset({{{uuid(2)!r}}}))))")
@@ -324,78 +280,6 @@ def test_mig_devices_appear_and_disappear(nvml, reading):
     assert lost[:2] == [None, None]
     assert lost[2].startswith("GPU 0 MIG 1 does not answer: the driver says “Not Found”")
     assert whole[0] == ["GPU 0", False]
-
-
-@pytest.fixture
-def laptop(tmp_path):
-    """PciPaths of a machine whose GPUs at 0000:01:00.0 and 0000:02:00.0 have these power states."""
-    names = tmp_path / "pci.ids"
-    names.write_text("# list\n1002  AMD\n\t2860  another\n10de  NVIDIA Corporation\n\t2860  AD106M [RTX 4070]\n")
-
-    def make(**states):
-        for address, state in states.items():
-            bus = f"0000:{address.removeprefix('bus')}:00.0"
-            (tmp_path / "gpus" / bus).mkdir(parents=True, exist_ok=True)
-            (tmp_path / "sys" / bus / "power").mkdir(parents=True, exist_ok=True)
-            (tmp_path / "sys" / bus / "power" / "runtime_status").write_text(f"{state}\n")
-            (tmp_path / "sys" / bus / "device").write_text("0x2860\n")
-        root = f"Path({str(tmp_path)!r})"
-        return f"PciPaths(sysfs={root} / 'sys', gpus={root} / 'gpus', pci_ids=({root} / 'pci.ids',))"
-
-    return make
-
-
-def test_laptop_with_a_sleeping_gpu_lists_it_without_waking_it_up(nvml, reading, laptop):
-    nvml.write(gpus=1)
-    places = laptop(bus01="suspended")
-    devices, samples, awake, samples_awake = reading(f"""
-        places = {places}
-        reader = NvidiaReader(Options(), paths=places)
-        seen.append([asdict(device) for device in reader.devices])
-        read(reader)
-        seen.append(None)
-        (places.sysfs / "0000:01:00.0" / "power" / "runtime_status").write_text("active\\n")
-        read(reader)
-        seen[-2] = [asdict(device) for device in reader.devices]
-    """)
-    (device,) = devices
-    assert device["id"] == "PCI-0000:01:00.0"
-    assert device["name"] == "NVIDIA AD106M [RTX 4070]"
-    assert device["blocked"] == (
-        "GPU at 0000:01:00.0 is asleep and was not woken up to be listed. "
-        "To use it, wake it up: start a program that uses it, such as nvidia-smi."
-    )
-    assert [samples[0][name] for name in ("asleep", "lost", "memory_used_bytes")] == [True, None, None]
-    assert [one["id"] for one in awake] == [uuid(0)], "listed as soon as another program wakes it"
-    assert samples_awake[0]["memory_used_bytes"] == 0
-
-
-def test_sleeping_gpu_causes_no_driver_call(nvml, reading, laptop):
-    nvml.write(gpus=1)
-    reading(f"reader = NvidiaReader(Options(retry_s=0), paths={laptop(bus01='suspended')})\nread(reader)")
-    assert nvml.calls().total() == 0
-
-
-def test_sleeping_gpu_is_not_read_while_another_is_awake(nvml, reading, laptop):
-    nvml.write(gpus=2)
-    (labels,) = reading(f"""
-        reader = NvidiaReader(Options(retry_s=0), paths={laptop(bus01="suspended", bus02="active")})
-        reader.read(1.0, frozenset(Tier))
-        seen.append([device.label for device in reader.devices])
-    """)
-    assert labels == ["GPU 1", "GPU at 0000:01:00.0"]
-    assert not [call for call in nvml.calls() if call.endswith(" gpu0")]
-
-
-@pytest.mark.parametrize("option", ["only", "wake"])
-def test_sleeping_gpu_needed_by_a_run_is_woken_up(nvml, reading, laptop, option):
-    nvml.write(gpus=2)
-    wanted = f"frozenset({{{uuid(0)!r}}})"
-    (ids,) = reading(f"""
-        reader = NvidiaReader(Options({option}={wanted}), paths={laptop(bus01="suspended", bus02="active")})
-        seen.append([device.id for device in reader.devices])
-    """)
-    assert ids == [uuid(0), uuid(1)][: 1 if option == "only" else 2]
 
 
 def test_empty_process_list_differs_from_unknown_process_list(nvml, reading):

@@ -22,11 +22,6 @@ from tests.support.fake_machine import (
 )
 
 
-@pytest.fixture
-def machine() -> FakeMachine:
-    return FakeMachine()
-
-
 def findings_of_two_readings(machine: FakeMachine, memory: int, *, before: int, **options: object):
     """The watch and its findings after two readings past the end, the minimum for a verdict."""
     watch = trained(machine, before=before)

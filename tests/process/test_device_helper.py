@@ -1,0 +1,198 @@
+"""The helper process that reads the GPUs: it crashes, hangs, is stopped or killed, and ends with its client."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.devices.sampler import Sampler
+from core.devices.source import HelperTimeouts
+from core.system import processes
+from tests.nvml.standin import uuid
+from tests.support.helper_pids import helper_pids
+from tests.support.sampling import NVIDIA, all_well, fall_silent, helper, wait_for
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from core.devices.device import Sample
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_helper_restarts_when_the_only_gpu_is_lost(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    first = helper(sampler)
+    nvml.write(gpu0={"lost": 1})
+    survey = wait_for(sampler, lambda survey: survey.samples[0].lost, "the lost GPU")
+    assert [device.id for device in survey.devices] == [uuid(0)]
+    first.wait(10)
+    nvml.write(gpu0={"lost": None})
+    survey = wait_for(sampler, all_well, "the GPU to come back")
+    assert survey.banner is None
+    assert helper(sampler) != first
+
+
+@pytest.mark.parametrize("how", ["segv", "abort"])
+def test_helper_crashed_by_the_driver_is_restarted(nvml, sampler, how):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    nvml.write(crash=how)
+    survey = wait_for(sampler, lambda survey: survey.banner, "the report of the crash")
+    signal_name = {"segv": "SEGV", "abort": "ABRT"}[how]
+    assert f"The helper that reads NVIDIA devices ended with signal {signal_name}" in survey.banner
+    crashed_at = time.time()
+    nvml.write(crash=None)
+    wait_for(sampler, lambda survey: survey.samples[0].time > crashed_at, "new readings")
+
+
+def test_killed_helper_is_restarted(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    first = helper(sampler)
+    first.kill()
+    killed_at = time.time()
+    survey = wait_for(sampler, lambda survey: survey.samples[0].time > killed_at, "new readings")
+    assert "ended with signal KILL; it is started again" in survey.banner
+    assert helper(sampler) != first
+    assert not psutil.pid_exists(first.pid), "no zombie is left"
+
+
+def test_hanging_driver_is_reported_and_its_helper_replaced(nvml, clock):
+    nvml.write(gpus=1)
+    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=HelperTimeouts(start_s=30), clock=clock) as sampler:
+        sampler.survey(10)
+        hanging = helper(sampler)
+        nvml.write(slow_ms=60_000)
+        fall_silent(sampler)
+        clock.step(5)
+        assert sampler.poll().banner.startswith("NVIDIA devices do not answer: their readings are 5 s old")
+        clock.step(12)
+        wait_until(lambda: sampler.poll() and not psutil.pid_exists(hanging.pid), what="the hanging helper to be ended")
+        nvml.write(slow_ms=None)
+        replaced_at = time.time()
+        clock.step(0.5)  # before the first restart
+        survey = wait_for(sampler, lambda survey: survey.samples[0].time > replaced_at, "new readings")
+        assert (
+            survey.banner
+            == "The helper that reads NVIDIA devices did not answer and was terminated; it is started again."
+        )
+
+
+def test_slow_driver_keeps_its_helper_and_shows_reading_age(nvml, clock):
+    nvml.write(gpus=1)
+    timeouts = HelperTimeouts(stale_s=1.5, hang_s=60, start_s=30, retry_s=30)
+    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=timeouts, clock=clock) as sampler:
+        sampler.survey(10)
+        patient = helper(sampler)
+        sampler.set_period(0.05, processes_s=0.05)
+        nvml.write(slow_ms=400)  # a round of readings takes two seconds
+        fall_silent(sampler)
+        clock.step(50)
+        survey = wait_for(sampler, lambda survey: "slowly" in (survey.banner or ""), "the report of the slowness")
+        assert survey.banner.startswith("NVIDIA devices answer slowly: their readings are 5")
+        clock.step(50)  # more than `hang_s` since the last answer, less since the last sign of life
+        seen = sampler.poll().samples[0].time
+        wait_for(sampler, lambda survey: survey.samples[0].time > seen, "the next readings")
+        assert helper(sampler) == patient, "it was not taken for one that hangs"
+
+
+def eight_readings(sampler: Sampler) -> list[Sample]:
+    """Return at least the next eight samples."""
+    got: list[Sample] = []
+
+    def enough() -> bool:
+        sampler.poll()
+        got.extend(sampler.new_samples())
+        return len(got) >= 8
+
+    wait_until(enough, what="readings")
+    return got
+
+
+def test_unchanged_readings_keep_arriving_after_a_helper_restart(nvml, sampler):
+    nvml.write(gpus=2, gpu1={"utilisation": 41, "memory_used": 7 * 2**20})
+    last = sampler.survey(10).samples[1]
+    sampler.new_samples()
+    for _ in range(2):
+        of_one = [sample for sample in eight_readings(sampler) if sample.device_id == uuid(1)]
+        assert [sample.reading for sample in of_one] == [last.reading] * len(of_one)
+        times = [last.time, *(sample.time for sample in of_one)]
+        assert times == sorted(set(times)), "each has a time of its own"
+        last = of_one[-1]
+        helper(sampler).kill()
+        wait_for(sampler, lambda survey: "is started again" in (survey.banner or ""), "the end of the helper")
+    nvml.write(gpu1={"utilisation": 42})
+    wait_for(sampler, lambda survey: survey.samples[1].utilisation_percent == 42, "the change")
+
+
+def test_poll_does_not_block_on_a_stopped_helper(nvml, sampler, clock):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    stopped = helper(sampler)
+    stopped.send_signal(signal.SIGSTOP)
+    wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, what="the helper to stop")
+    sampler.poll()
+    while sampler.new_samples():
+        sampler.poll()
+    clock.step(0.5)
+    survey = sampler.poll()
+    assert "s old" in survey.banner
+    assert sampler.new_samples() == []
+    assert survey.age_s(uuid(0), clock()) >= 0.5, "the reading keeps its time"
+    stopped.kill()  # otherwise close would time out twice waiting for it to exit
+
+
+def test_close_terminates_a_stopped_helper_and_can_be_repeated(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    stopped = helper(sampler)
+    stopped.send_signal(signal.SIGSTOP)
+    sampler.close()
+    assert not psutil.pid_exists(stopped.pid)
+    sampler.close()
+    assert sampler.poll().devices
+    assert helper_pids() == [], "a closed sampler starts nothing"
+
+
+def test_helper_in_a_hanging_driver_exits_with_its_client(nvml):
+    nvml.write(gpus=1)
+    code = """
+import os, sys
+from core.devices.sampler import Sampler
+from tests.support.helper_pids import helper_pids
+sampler = Sampler()
+sampler.survey(10)
+print(*helper_pids(), flush=True)
+sys.stdin.readline()
+os.abort()
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, **pipes) as client:
+        pid = int(client.stdout.readline())
+        nvml.write(slow_ms=60_000)
+        client.communicate("\n")
+    wait_until(lambda: processes.identify(pid) is None, what="the helper's end")
+
+
+def test_helper_environment_has_no_run_tag(nvml, sampler, monkeypatch):
+    monkeypatch.setenv("TRAINYARD_RUN", "some-run")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    nvml.write(gpus=1)
+    assert len(sampler.survey(10).devices) == 1
+    assert "TRAINYARD_RUN" not in helper(sampler).environ()
+
+
+def test_helper_ignores_a_core_folder_in_the_working_directory(nvml, sampler, monkeypatch, tmp_path):
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "__init__.py").write_text("raise SystemExit('not ours')")
+    monkeypatch.chdir(tmp_path)
+    nvml.write(gpus=1)
+    assert len(sampler.survey(10).devices) == 1

@@ -1,0 +1,83 @@
+"""What the helper process sends about devices and their readings, and how its client keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from core.devices.device import Device, Process, Sample
+from core.devices.helper import HelperAnswer, from_line, to_line
+from core.devices.source import ReadingsStore
+
+P = Process(pid=4711, memory_used_bytes=5)
+
+
+def test_gpu_that_wakes_up_replaces_its_sleeping_row():
+    store = ReadingsStore()
+    asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
+    store.add(HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=1.0, asleep=True),)), 0.0)
+    awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
+    store.add(HelperAnswer(devices=(awake,)), 0.0)
+    assert list(store.devices) == ["GPU-1"]
+    assert not store.latest
+
+
+def test_gpu_asleep_at_helper_restart_keeps_its_row():
+    """The new helper does not wake the GPU to ask for its id."""
+    store = ReadingsStore()
+    awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
+    store.add(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=1.0, memory_used_bytes=5),)), 0.0)
+    asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
+    for answer in (
+        HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=2.0, asleep=True),)),
+        HelperAnswer(samples=(Sample(device_id=asleep.id, time=3.0, asleep=True),)),
+    ):
+        store.add(answer, 0.0)
+        assert store.devices == {"GPU-1": awake}
+        assert list(store.latest) == ["GPU-1"]
+        assert (store.latest["GPU-1"].asleep, store.latest["GPU-1"].lost) == (True, None)
+    store.add(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=4.0, memory_used_bytes=6),)), 0.0)
+    assert list(store.devices) == ["GPU-1"]
+    assert store.latest["GPU-1"].memory_used_bytes == 6
+
+
+def test_device_survives_the_helper_protocol_unchanged():
+    device = Device(
+        id="GPU-1", kind="nvidia", label="GPU 0", name="N", minor=3, shared_memory=True, blocked="hidden", cores=(1,)
+    )
+    sample = Sample(device_id="GPU-1", time=1.0, asleep=True)
+    answer = from_line(to_line(HelperAnswer(devices=(device,), samples=(sample,))))
+    assert (answer.devices, answer.samples) == ((device,), (sample,))
+
+
+def test_unchanged_sample_is_sent_as_its_new_time_only():
+    old = Sample(device_id="GPU-1", time=1.0, utilisation_percent=3.0, clock_reasons=("too hot",), processes=(P,))
+    other = Sample(device_id="GPU-2", time=1.0, memory_used_bytes=5, lost="It is gone.")
+    before = (old, other)
+    same, changed = replace(old, time=2.0), replace(other, time=2.0, lost=None, asleep=True)
+    line = to_line(HelperAnswer(samples=(same, changed)), before)
+    assert b"GPU-1" not in line
+    assert from_line(line, before).samples == (same, changed)
+    whole = to_line(HelperAnswer(samples=(same, changed)))
+    assert from_line(whole).samples == (same, changed)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Sample) if field.name != "time"])
+def test_each_changed_sample_field_reaches_the_client(name):
+    old = Sample(device_id="GPU-1", time=1.0)
+    values = {"device_id": "GPU-2", "clock_reasons": ("too hot",), "processes": (P,), "lost": "Gone.", "asleep": True}
+    changed = replace(old, time=2.0, **{name: values.get(name, 7)})
+    assert from_line(to_line(HelperAnswer(samples=(changed,)), (old,)), (old,)).samples == (changed,)
+
+
+def test_answer_may_add_or_drop_devices():
+    one, two = (Sample(device_id=f"GPU-{number}", time=1.0) for number in (1, 2))
+    for before, samples in (((one,), (one, two)), ((one, two), (one,)), ((one, two), (two,)), ((one, two), ())):
+        assert from_line(to_line(HelperAnswer(samples=samples), before), before).samples == samples
+
+
+def test_answer_referring_to_an_unknown_answer_is_rejected():
+    one = Sample(device_id="GPU-1", time=1.0)
+    with pytest.raises(LookupError):
+        from_line(to_line(HelperAnswer(samples=(one,)), (one,)))
