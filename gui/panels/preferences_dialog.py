@@ -14,11 +14,12 @@ from core.language import tr, tr_noop
 from core.schema.settings import CUDA_IDS
 from gui.services.preferences import THEMES, Preferences
 from gui.style.text_size import ZOOMS, zoom
+from gui.widgets.compact import compact_button
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.file_dialog import FileDialog
 from gui.widgets.forms import editors
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -152,12 +153,8 @@ class PreferencesDialog(InfoDialog):
         dialog.open()
 
     def _button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
-        button = QPushButton(text)
-        button.setObjectName(name)
-        button.setProperty("compact", True)
-        button.setAutoDefault(False)
+        button = compact_button(name, text, text)
         button.clicked.connect(lambda _: action())
-        button.setToolTip(verbatim(text))
         return button
 
     def _label(self, text: str, buddy: QWidget | None = None) -> PlainLabel:

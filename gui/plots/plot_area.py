@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QScrollArea, QSplitter
+from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter
 
 from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
+from gui.widgets.compact import compact_button
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -136,12 +137,10 @@ class PlotArea(QSplitter):
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
-        hide = QPushButton(tr("Hide"))
-        hide.setObjectName(f"{name}Hide")
-        hide.setAccessibleName(tr("Hide the {title} plot", title=self._rows[name].title.lower()))
-        hide.setToolTip(tr("Hide this plot (menu View, Plots, shows it again)"))
-        hide.setProperty("role", "flat")
-        hide.setProperty("compact", True)
+        hide = compact_button(
+            f"{name}Hide", tr("Hide"), tr("Hide this plot (menu View, Plots, shows it again)"), role="flat",
+            spoken=tr("Hide the {title} plot", title=self._rows[name].title.lower()),
+        )  # fmt: skip
         hide.clicked.connect(lambda: self.set_plot_shown(name, False))
         plot.header.addWidget(hide)
         self._link.add(plot)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QPushButton
-
 from core.language import tr, tr_noop
 from core.series.device_readings import IntervalMean
 from gui.plots.items.heat_strips import HeatStripsItem, StripFold, StripRow, column_width_s
@@ -14,6 +12,7 @@ from gui.plots.items.hover import HoverRow
 from gui.plots.items.margin_labels import MarginLabel
 from gui.style.formatting import DASH
 from gui.style.text_size import scaled
+from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import verbatim
 
 from .base import MIN_HEIGHT_PX
@@ -65,10 +64,7 @@ class UtilisationPlot(DevicePlot):
         self.strips: HeatStripsItem | None = None
         """Created when it is first drawn."""
         super().__init__(name=name, title=title, theme=theme)
-        self.form_button = QPushButton()
-        self.form_button.setObjectName("stripsButton")
-        self.form_button.setProperty("role", "flat")
-        self.form_button.setProperty("compact", True)
+        self.form_button = compact_button("stripsButton", "", role="flat")
         self.form_button.clicked.connect(self._choose_other)
         self.form_button.hide()
         self.header.insertWidget(2, self.form_button)

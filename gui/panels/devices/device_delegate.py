@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.formatting import memory
-from gui.widgets.painting import Index, draw_elided, paint_row_background
+from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background
 
 from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
 
@@ -41,12 +41,11 @@ SHARED_MEMORY = tr_noop("shared memory")
 REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
 
-class DeviceDelegate(QStyledItemDelegate):
+class DeviceDelegate(ThemedDelegate):
     """Paints a row in three lines, or in two if `dense`. A click in the row or Space ticks it."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self.sizes = RowSizes.of(parent.font())
         self.dense = False
         self.shows_limits = True
@@ -57,10 +56,6 @@ class DeviceDelegate(QStyledItemDelegate):
         """Width of the column of the memory."""
         self.row_under_mouse = -1
         """The row that a click would tick; -1 for none, such as on a heading."""
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
         """Return the size of the row with what is above and below it."""

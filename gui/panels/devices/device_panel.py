@@ -6,10 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.language import join_sentences, tr
 from gui.viewmodels.devices.device_rows import all_together, free_devices
+from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .device_table import DeviceTable
@@ -104,12 +105,7 @@ class DevicePanel(QWidget):
         )):  # fmt: skip
             if number:
                 layout.addWidget(_small("·"))
-            button = QPushButton(title)
-            button.setObjectName(name)
-            button.setAccessibleName(tr("Tick {title}", title=title))
-            button.setProperty("role", "flat")
-            button.setProperty("compact", True)
-            button.setToolTip(verbatim(tip))
+            button = compact_button(name, title, tip, role="flat", spoken=tr("Tick {title}", title=title))
             button.clicked.connect(lambda _=False, chosen=chosen: self.table.tick_only(chosen(self.table.rows)))
             layout.addWidget(button)
         return bar

@@ -6,14 +6,15 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QHeaderView, QPushButton, QTableWidget, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QHeaderView, QTableWidget, QWidget
 
 from core.language import tr, tr_noop
 from core.system.installation import version
 from gui.viewmodels.program_report import Places, libraries
+from gui.widgets.compact import compact_button
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import plain_table, show_texts
 
 if TYPE_CHECKING:
@@ -63,12 +64,8 @@ class AboutDialog(InfoDialog):
             shown.setText(str(path))
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             folder = path if item.name != "settings" else path.parent
-            button = QPushButton(tr("Open"))
-            button.setObjectName(f"open-{item.name}")
-            button.setProperty("compact", True)
-            button.setAutoDefault(False)
-            button.setAccessibleName(tr("Open the folder: {titles}", titles=TITLES[item.name]))
-            button.setToolTip(verbatim(str(folder)))
+            spoken = tr("Open the folder: {titles}", titles=TITLES[item.name])
+            button = compact_button(f"open-{item.name}", tr("Open"), str(folder), spoken=spoken)
             button.clicked.connect(lambda _, folder=folder: self.open_asked.emit(folder))
             grid.addWidget(PlainLabel(TITLES[item.name]), row, 0)
             grid.addWidget(shown, row, 1)

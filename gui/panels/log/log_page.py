@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
-from PySide6.QtWidgets import QCheckBox, QComboBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from core.schema.paths import log_of_rank
 from gui.widgets.choice_box import ChoiceBox
+from gui.widgets.compact import compact_button, compact_check
 from gui.widgets.forms.fields import row_of
 from gui.widgets.search_bar import SearchBar
 
@@ -39,12 +40,17 @@ class LogPage(QWidget):
         self.view = LogView(theme)
         self.search = SearchBar()
         self.rank_box = _rank_box()
-        self.follow_box = _follow_box()
-        self.search_button = _search_button()
+        self.follow_box = compact_check(
+            "followBox", tr("Follow"),
+            tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it"), checked=True,
+        )  # fmt: skip
+        self.search_button = compact_button("searchButton", tr("Search"), tr("Search in the log (Ctrl+F)"), role="flat")
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=8)
         self._file_search = FileSearch()
-        self._show_earlier, self._open_file = _link("earlierButton", EARLIER), _link("openLogButton", OPEN)
-        self._show_later = _link("laterButton", LATER)
+        self._show_earlier, self._open_file, self._show_later = (
+            compact_button(name, text, role="link")
+            for name, text in (("earlierButton", EARLIER), ("openLogButton", OPEN), ("laterButton", LATER))
+        )
         self.links = row_of(self._show_earlier, self._show_later, self._open_file, spacing_px=4)
         self._run_dir: Path | None = None
         self._ranks = 1
@@ -229,15 +235,6 @@ class LogPage(QWidget):
         self._counted = (self.view.revision, time.monotonic())
 
 
-def _link(name: str, text: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setObjectName(name)
-    button.setProperty("role", "link")
-    button.setProperty("compact", True)
-    button.setAutoDefault(False)
-    return button
-
-
 def _rank_box() -> QComboBox:
     box = ChoiceBox()
     box.setObjectName("rankBox")
@@ -246,22 +243,3 @@ def _rank_box() -> QComboBox:
     box.setProperty("compact", True)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return box
-
-
-def _follow_box() -> QCheckBox:
-    box = QCheckBox(tr("Follow"))
-    box.setObjectName("followBox")
-    box.setToolTip(tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it"))
-    box.setProperty("compact", True)
-    box.setChecked(True)
-    return box
-
-
-def _search_button() -> QPushButton:
-    button = QPushButton(tr("Search"))
-    button.setObjectName("searchButton")
-    button.setToolTip(tr("Search in the log (Ctrl+F)"))
-    button.setProperty("role", "flat")
-    button.setProperty("compact", True)
-    button.setAutoDefault(False)
-    return button

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton
 
 from core.language import tr
+from gui.widgets.compact import compact_button
 from gui.widgets.message_strip import MessageStrip
-from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QPushButton
+
     from gui.style.theme import Theme
 
 
@@ -29,10 +30,6 @@ class LeftoversStrip(MessageStrip):
         self.end_button.clicked.connect(self.end_asked)
 
     def _button(self, name: str, text: str, tip: str) -> QPushButton:
-        button = QPushButton(text)
-        button.setObjectName(name)
-        button.setProperty("compact", True)
-        button.setAccessibleName(tip)
-        button.setToolTip(verbatim(tip))
+        button = compact_button(name, text, tip, spoken=tip)
         self.add_button(button)
         return button

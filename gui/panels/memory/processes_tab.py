@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from core.language import join_sentences, tr, tr_noop
+from gui.widgets.compact import compact_button
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import empty_label
@@ -36,11 +37,8 @@ class ProcessesTab(QFrame):
         self.setObjectName("processesTab")
         self.setAccessibleName(tr("Processes on the devices"))
         self.table = ProcessTable(theme)
-        self.end_button = QPushButton(tr("End…"))
-        self.end_button.setObjectName("endProcess")
-        self.end_button.setAccessibleName(tr("End the selected process (asks first)"))
-        self.end_button.setProperty("role", "danger")
-        self.end_button.setProperty("compact", True)
+        spoken = tr("End the selected process (asks first)")
+        self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
         self.words = ElidedLabel()
         self.words.setObjectName("processWords")
         self.words.setProperty("role", "small")

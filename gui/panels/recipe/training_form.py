@@ -207,6 +207,12 @@ class ComputingForm(FieldGroup):
                 "at the same time"), changed, minimum=1,
             ),
         )  # fmt: skip
+        self._compile_box = self._add_program_fields()
+        self.set_defaults(asdict(Training()))
+
+    def _add_program_fields(self) -> QCheckBox:
+        """Add what does not change how a batch is divided. Return the check box for the compiler."""
+        changed = self.changed.emit
         self._add(
             tr("Loader workers"),
             loader_workers=editors.integer(
@@ -224,9 +230,8 @@ class ComputingForm(FieldGroup):
             "compileBox", "Compile", tr("Compile the model: the first steps take longer, later steps may be faster"),
             changed, text=" ",
         )  # fmt: skip
-        self._compile_box: QCheckBox = compiled.widget  # type: ignore[assignment]  # `check` creates one
         self._add("Compile", compile=compiled)
-        self.set_defaults(asdict(Training()))
+        return compiled.widget  # type: ignore[return-value]  # `check` creates one
 
     def show_strategy(self, framework: str, strategy: str) -> None:
         """Show the settings that this framework and strategy have."""
