@@ -199,7 +199,7 @@ class EventList(QListView):
 
     def _add_menu(self) -> None:
         for text, key, act in (
-            ("Copy", QKeySequence.StandardKey.Copy, self.copy),
+            (tr("Copy"), QKeySequence.StandardKey.Copy, self.copy),
             (tr("Select all"), QKeySequence.StandardKey.SelectAll, self.selectAll),
         ):
             action = QAction(text, self)

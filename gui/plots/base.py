@@ -221,7 +221,7 @@ class Plot(QFrame):
         if over != self._is_over:
             self._is_over = over
             self.invalidate()
-        self.end.set_text(PAUSED if paused else ENDED)
+        self.end.set_text(tr(PAUSED if paused else ENDED))
 
     def show_crosshair(self, time: float | None) -> None:
         """Mark a unix time; None removes the mark."""

@@ -51,17 +51,17 @@ class LossControls(QWidget):
         super().__init__()
         self._wanted = "loss"
         """The metric chosen last; the shown run may not have it."""
-        self.metric_box = _prepare(MetricBox(), "metricBox", "Metric", tr("Metric to draw"))
+        self.metric_box = _prepare(MetricBox(), "metricBox", tr("Metric"), tr("Metric to draw"))
         self.metric_box.setProperty("role", "title")
         self.offer_families(["loss"])
-        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), AXIS_TIP)
+        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), tr(AXIS_TIP))
         for name, title in AXES.items():
-            self.axis_box.addItem(title, name)
+            self.axis_box.addItem(tr(title), name)
         self.smoothing_button = SmoothingButton()
         self.outliers_box = compact_check(
-            "outliersBox", tr("ignore outliers"), OUTLIERS_TIP, spoken=tr("Ignore outliers"), checked=True
+            "outliersBox", tr("ignore outliers"), tr(OUTLIERS_TIP), spoken=tr("Ignore outliers"), checked=True
         )
-        self.log_box = compact_check("logBox", tr("log scale"), LOG_TIP, spoken=tr("Logarithmic scale"))
+        self.log_box = compact_check("logBox", tr("log scale"), tr(LOG_TIP), spoken=tr("Logarithmic scale"))
         self._always: tuple[QWidget, ...] = (self.axis_box, self.smoothing_button)
         self._check_boxes = (self.outliers_box, self.log_box)
         self._fits = True

@@ -146,7 +146,7 @@ class UtilisationPlot(DevicePlot):
             return
         self.form = form
         is_lines = form == LINES
-        self.form_button.setText("Strips" if is_lines else "Lines")
+        self.form_button.setText(tr("Strips") if is_lines else tr("Lines"))
         tip = tr("Draw one strip for each device") if is_lines else tr("Draw one line for each device")
         self.form_button.setToolTip(verbatim(tip))
         self.form_button.setAccessibleName(tip)
@@ -178,7 +178,7 @@ class UtilisationPlot(DevicePlot):
 
     def _readout(self, run_series: RunSeries) -> list[HoverRow]:
         if self._ticked is not None:
-            return super()._readout(run_series) if self.form == LINES else [HoverRow(label="now")]
+            return super()._readout(run_series) if self.form == LINES else [HoverRow(label=tr("now"))]
         if self.form == LINES and run_series.training_ended is None:
             return super()._readout(run_series)
         if self.form == LINES:  # the newest readings are those of idle devices
@@ -186,9 +186,9 @@ class UtilisationPlot(DevicePlot):
             if len(shown) > READOUTS_UP_TO:
                 return []
             means = self._values_beside(run_series, shown)
-            return [HoverRow(label=TRAINED), *(self._row(device, mean) for device, mean in means.items())]
+            return [HoverRow(label=tr(TRAINED)), *(self._row(device, mean) for device, mean in means.items())]
         found = [mean for mean in self._beside.values() if mean is not None]
-        return [HoverRow(label=TRAINED, value=self._said(sum(found) / len(found) if found else None))]
+        return [HoverRow(label=tr(TRAINED), value=self._said(sum(found) / len(found) if found else None))]
 
     def _apply_theme(self, theme: Theme) -> None:
         super()._apply_theme(theme)

@@ -33,13 +33,14 @@ class NoticeWindow(QWidget):
 
 def notice_sentence(names: list[str], run_ids: list[str]) -> str:
     """Return the sentence about the runs that continue."""
-    one = len(names) == 1
-    what = tr("{names} continues", names=names[0]) if one else tr("{count} runs continue", count=len(names))
-    which = run_ids[0] if one else "RUN"
+    if len(names) == 1:
+        return tr(
+            "{name} continues in the background. Open Trainyard again to see it, or end it with: trainyard stop {run}",
+            name=names[0],
+            run=run_ids[0],
+        )
     return tr(
-        "{what} in the background. Open Trainyard again to see {value}, or end {value_2} with: trainyard stop {which}",
-        what=what,
-        value="it" if one else "them",
-        value_2="it" if one else "one",
-        which=which,
+        "{count} runs continue in the background. Open Trainyard again to see them, or end one with: "
+        "trainyard stop RUN",
+        count=len(names),
     )

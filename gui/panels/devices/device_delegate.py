@@ -185,9 +185,9 @@ class DeviceDelegate(ThemedDelegate):
         """Paint what is at the right end of the first line. Return the width that it takes."""
         sizes, theme = self.sizes, self._theme
         text = (
-            tr("{stale_age_s} s old", stale_age_s=row.stale_age_s)
+            tr("{seconds} s old", seconds=row.stale_age_s)
             if row.stale_age_s is not None
-            else "asleep"
+            else tr("asleep")
             if row.asleep
             else ""
         )
@@ -230,8 +230,8 @@ class DeviceDelegate(ThemedDelegate):
         if row.held_by:
             return row.held_by, theme.warn, theme.warn_soft
         if row.blocked:
-            return "blocked", theme.muted, theme.button
-        return ("free", theme.good, "") if row.free and not row.is_cpu else ("", "", "")
+            return tr("blocked"), theme.muted, theme.button
+        return (tr("free"), theme.good, "") if row.free and not row.is_cpu else ("", "", "")
 
     def _chip_width(self, row: DeviceRow) -> int:
         chip, _, _ = self._chip(row)
@@ -290,7 +290,11 @@ class DeviceDelegate(ThemedDelegate):
         busy = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
         colour = self._theme.disabled if row.lost else row.colour
         shared = row.shared_memory and row.current and row.memory_fraction is None
-        return (busy, row.utilisation, colour), (row.memory_fraction, SHARED_MEMORY if shared else row.memory, colour)
+        return (busy, row.utilisation, colour), (
+            row.memory_fraction,
+            tr(SHARED_MEMORY) if shared else row.memory,
+            colour,
+        )
 
     def _paint_reading(
         self, painter: QPainter, reading: tuple[float | None, str, str], bar: QRect, text_px: int
@@ -326,13 +330,13 @@ def _widest_power(row: DeviceRow, *, limit: bool) -> str:
     limit_watts = row.power_limit_watts
     if not limit_watts:
         return "888 W"
-    return tr("{limit_watts:.0f} of {limit_watts:.0f} W", limit_watts=limit_watts) if limit else f"{limit_watts:.0f} W"
+    return tr("{power:.0f} of {limit:.0f} W", power=limit_watts, limit=limit_watts) if limit else f"{limit_watts:.0f} W"
 
 
 def _widest_memory(row: DeviceRow) -> str:
     """Return a text as wide as the memory of this device gets."""
     total = row.memory_total_bytes
-    return memory(total, total) if total is not None else SHARED_MEMORY if row.shared_memory else "888.8 GB"
+    return memory(total, total) if total is not None else tr(SHARED_MEMORY) if row.shared_memory else "888.8 GB"
 
 
 def _paint_sign(painter: QPainter, box: QRectF, colour: str, ground: str) -> None:

@@ -48,7 +48,7 @@ class LogPage(QWidget):
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=8)
         self._file_search = FileSearch()
         self._show_earlier, self._open_file, self._show_later = (
-            compact_button(name, text, role="link")
+            compact_button(name, tr(text), role="link")
             for name, text in (("earlierButton", EARLIER), ("openLogButton", OPEN), ("laterButton", LATER))
         )
         self.links = row_of(self._show_earlier, self._show_later, self._open_file, spacing_px=4)

@@ -24,7 +24,7 @@ class LeftoversStrip(MessageStrip):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("leftoversStrip", theme)
-        self.show_button = self._button("showLeftovers", "Show", tr("Show these processes"))
+        self.show_button = self._button("showLeftovers", tr("Show"), tr("Show these processes"))
         self.end_button = self._button("endLeftovers", tr("End…"), tr("End these processes (asks first)"))
         self.show_button.clicked.connect(self.show_asked)
         self.end_button.clicked.connect(self.end_asked)

@@ -79,12 +79,12 @@ class ProcessesTab(QFrame):
 
     def _show_selection(self) -> None:
         row = self.table.chosen()
-        why_not = NONE_CHOSEN if row is None else row.why_not
+        why_not = tr(NONE_CHOSEN) if row is None else row.why_not
         self.end_button.setEnabled(not why_not)
         name = (
             ""
             if row is None
-            else tr("End {info} (pid {pid}); asks first (Delete)", info=row.info.name, pid=row.info.pid)
+            else tr("End {name} (pid {pid}); asks first (Delete)", name=row.info.name, pid=row.info.pid)
         )
         self.end_button.setToolTip(verbatim(why_not or name))
         chosen = "" if row is None else row.why_not

@@ -30,7 +30,7 @@ class RemedyList(QWidget):
         super().__init__()
         self.setObjectName("remedyList")
         self._shown: list[Remedy] | None = None
-        heading = PlainLabel(HEADING)
+        heading = PlainLabel(tr(HEADING))
         heading.setProperty("role", "heading")
         heading.setWordWrap(True)
         self._steps = QWidget()

@@ -99,7 +99,7 @@ class RunList(QListWidget):
             painter = QPainter(self.viewport())
             painter.setPen(self._theme.muted)
             area = QRect(self.viewport().rect()).adjusted(8, 4, -8, -8)
-            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, EMPTY)
+            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, tr(EMPTY))
             painter.end()
         return handled
 

@@ -12,7 +12,7 @@ from core.config import validation
 from core.config.build_spec import compose
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
-from core.language import tr, tr_noop
+from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs.device_use import use_sentences
 from core.text import first_names, join_names
@@ -200,8 +200,8 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
     count = len(spec.devices)
     how = tr("{count} processes, one per device", count=count) if per_device and count > 1 else tr("One process")
     if guessed or spec.strategy == result.proposed:
-        return f"{how}. {result.why}"
-    proposed = find_launch_mode(result.proposed).title.lower()
+        return tr("{how}. {why}", how=how, why=result.why)
+    proposed = tr(find_launch_mode(result.proposed).title).lower()
     return tr(
         "{how}, as you chose. The source of the script suggests {proposed}. {why}",
         how=how,
@@ -213,7 +213,7 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
 def _sentences(problems: Sequence[Problem], chosen: Sequence[Device]) -> list[str]:
     """Return the sentences; for problems with the number of devices, the window's own: it has ticks, and titles."""
     labels = join_names(first_names([device.label for device in chosen]))
-    own = {ProblemKind.NO_DEVICE: NOTHING_TICKED, ProblemKind.TOO_MANY: TOO_MANY_TICKED.format(labels=labels)}
+    own = {ProblemKind.NO_DEVICE: tr(NOTHING_TICKED), ProblemKind.TOO_MANY: tr(TOO_MANY_TICKED, labels=labels)}
     return [own.get(each.kind, each.sentence) for each in problems]
 
 
@@ -256,9 +256,14 @@ def _doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, 
     if old:
         which = join_names(first_names([device.label for device in old], 3))
         age_s = max(stale_age_s[device.id] for device in old)
-        last = tr("the last reading of {} is") if len(old) == 1 else tr("the last readings of {} are up to")
-        return tr("{last} {age_s} s old", last=last.format(which), age_s=age_s)
-    return "; ".join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
+        return tr_plural(
+            "the last reading of {devices} is {seconds} s old",
+            "the last readings of {devices} are up to {seconds} s old",
+            len(old),
+            devices=which,
+            seconds=age_s,
+        )
+    return tr("; ").join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
 
 
 def _doubt(spec: RunSpec) -> str:
@@ -286,14 +291,9 @@ def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[st
         busy = sample.utilisation_percent or 0.0
         who = held_by.get(device.id)
         if share >= MUCH_SHARE or (who and busy >= BUSY_PERCENT):
-            taken.append(
-                tr(
-                    "{label} is {value}: {use}",
-                    label=device.label,
-                    value=f"held by {who}" if who else "taken",
-                    use=_use(device, sample),
-                )
-            )
+            use = _use(device, sample)
+            by = tr("{label} is held by {program}: {use}", label=device.label, program=who, use=use)
+            taken.append(by if who else tr("{label} is taken: {use}", label=device.label, use=use))
     return taken
 
 
@@ -302,10 +302,10 @@ def _use(device: Device, sample: Sample) -> str:
     busy = sample.utilisation_percent
     full = "" if sample.memory_used_bytes is None else memory(sample.memory_used_bytes, device.memory_total_bytes)
     parts = (
-        full and tr("{full} in use", full=full),
-        "" if busy is None else tr("about {busy} busy", busy=percent(round(busy, -1))),
+        full and tr("{memory} in use", memory=full),
+        "" if busy is None else tr("about {percent} busy", percent=percent(round(busy, -1))),
     )
-    return ", ".join(part for part in parts if part)
+    return tr(", ").join(part for part in parts if part)
 
 
 def _ready(chosen: Sequence[Device], survey: Survey) -> str:
@@ -315,17 +315,26 @@ def _ready(chosen: Sequence[Device], survey: Survey) -> str:
         if len(chosen) <= 3
         else tr("{count} devices", count=len(chosen))
     )
-    alone = len(chosen) == 1
-    free = _min_free_bytes(chosen, survey)
-    room = "" if free is None else f"{gigabytes(free)} GB{'' if alone else ' or more each'}"
-    if _are_unused(chosen, survey):
-        return tr(
-            "Ready: {names} {value} free{room}.", names=names, value="is" if alone else "are", room=room and f", {room}"
+    count, free, unused = len(chosen), _min_free_bytes(chosen, survey), _are_unused(chosen, survey)
+    if free is None:
+        if not unused:
+            return tr("Ready: {names}.", names=names)
+        return tr_plural("Ready: {names} is free.", "Ready: {names} are free.", count, names=names)
+    size = gigabytes(free)
+    if unused:
+        return tr_plural(
+            "Ready: {names} is free, {size} GB.",
+            "Ready: {names} are free, {size} GB or more each.",
+            count,
+            names=names,
+            size=size,
         )
-    return (
-        tr("Ready: {names} {value} {room} free.", names=names, value="has" if alone else "have", room=room)
-        if room
-        else tr("Ready: {names}.", names=names)
+    return tr_plural(
+        "Ready: {names} has {size} GB free.",
+        "Ready: {names} have {size} GB or more each free.",
+        count,
+        names=names,
+        size=size,
     )
 
 
