@@ -1,4 +1,4 @@
-"""Progress bars: those of Keras (both styles, and verbose=2), of tqdm, rich, alive-progress and progressbar2.
+"""Progress bars: those of Keras (also verbose=2), tqdm, rich, alive-progress, progressbar2 and kuangliu.
 
 A bar counts within its own pass: `step` is None, and `done` and `total` are given, in "steps" if it counts them.
 `text.position` computes the step in the whole training from the earlier lines.
@@ -75,12 +75,23 @@ KERAS_FIELD = re.compile(
     rf"(?<=- )(?P<name>[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}): (?P<number>{NUMBER})(?P<share>)(?=$|\s)",
     re.IGNORECASE,
 )
+CENTRED = re.compile(r"\[[=>#.\-\s]*\s(?P<n>\d+)/(?P<total>\d+)\s[=>#.\-\s]*\]\s(?P<rest>.*)")
+"""kuangliu's bar, which counts in its middle: `[====== 12/391 >....]  Step: 23ms | Tot: 2s | Loss: 1.9 | Acc: 29%`."""
+TRAINING = re.compile(r"epoch|train|step|iter|batch|\bfit|loss|optimi|learn|round|episode|update", re.IGNORECASE)
+"""Words in the names of bars that count training steps. A bar with another name and without metrics counts something
+else."""
+LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 def read(line: str) -> Reading | None:
     """Return the reading of a bar; None if the line is not a bar."""
     if match := KERAS.match(line) or PADDLE.match(line):
         return _keras(match)
+    if match := CENTRED.match(line):
+        named = pairs.read(match["rest"])
+        return Reading(
+            values=named.values if named else {}, done=float(match["n"]), total=float(match["total"]), unit="steps"
+        )
     match = _found(line)
     return _tqdm(match) if match else None
 
@@ -88,9 +99,9 @@ def read(line: str) -> Reading | None:
 def title(line: str) -> tuple[str, float | None]:
     """Return the name of the bar on a line, without its numbers, and its total: both equal for all its redraws.
 
-    Keras' bars have no names, and their totals differ: all of them count as one bar.
+    Keras' and kuangliu's bars have no names, and their totals differ: all of them count as one bar.
     """
-    if KERAS.match(line) or PADDLE.match(line):
+    if KERAS.match(line) or PADDLE.match(line) or CENTRED.match(line):
         return KERAS_BAR, None
     match = _found(line)
     if match is None:
@@ -149,7 +160,7 @@ def _tqdm(match: re.Match[str]) -> Reading:
         of_validation = {key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()}
         of_test = phase[0].lower() in TEST
         return Reading(values=of_validation, done=done, total=total, unit=IN_VALIDATION, of_test=of_test)
-    unit = _unit(name, fields, counts_training=bool(values))
+    unit = _unit(name, fields, metrics=bool(values))
     if unit is None:
         return Reading(values=values)
     epoch = next((float(place["n"]) for place in PLACE.finditer(f"{name} ") if place["epoch"]), None)
@@ -174,15 +185,15 @@ def _values(match: re.Match[str], fields: dict[str, str | None], name: str) -> d
     return values if any(certainty(key) for key in values) else {}
 
 
-def _unit(name: str, fields: dict[str, str | None], *, counts_training: bool) -> str | None:
+def _unit(name: str, fields: dict[str, str | None], *, metrics: bool) -> str | None:
     """Return the unit of a bar: "steps", "epochs", "samples", or None for others, such as bytes, files and items."""
     rate = RATE.match(fields["rate"] or "")
     counted = fields["unit"] or (rate and (rate["unit"] or rate["inverse"])) or "it"
-    if NOT_TRAINING.search(name):
+    if NOT_TRAINING.search(name) or (not metrics and LETTERS.search(name) and not TRAINING.search(name)):
         return None
     if counted in EPOCHS or OVER_EPOCHS.search(name):
         return "epochs"
-    return "steps" if counted in STEPS else "samples" if counts_training else None
+    return "steps" if counted in STEPS else "samples" if metrics else None
 
 
 def _fields(field: re.Pattern[str], text: str) -> Iterator[tuple[str, float]]:
