@@ -43,8 +43,8 @@ MEASURED = re.compile(
     r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*"
 )
-SETTING = re.compile(r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip)")
-"""Printed settings with the words of metrics: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`."""
+SETTING = re.compile(r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip|goal|target|patience|coef)")
+"""Printed settings with the words of metrics: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`, `accuracy_goal`."""
 _KNOWN = """
     loss losses acc accuracy ppl perplexity mae mse rmse auc auroc f1 iou miou bleu rouge reward rewards dice psnr ssim
     fid wer cer nll elbo bpb bpc map50 ndcg mrr acc1 acc5 top1 top5 mape msle cosine
