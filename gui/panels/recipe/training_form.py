@@ -215,6 +215,14 @@ class ComputingForm(FieldGroup):
         """Add what does not change how a batch is divided. Return the check box for the compiler."""
         changed = self.changed.emit
         self._add(
+            tr("Steps per epoch"),
+            steps_per_epoch=editors.number(
+                "stepsPerEpochEdit", tr("Steps per epoch"),
+                tr("Optimizer steps that make an epoch; a stream of unknown length needs it; empty: all of the data"),
+                changed, empty=tr("all of the data"),
+            ),
+        )  # fmt: skip
+        self._add(
             tr("Loader workers"),
             loader_workers=editors.integer(
                 "workersBox", tr("Data-loader workers"),
@@ -241,4 +249,5 @@ class ComputingForm(FieldGroup):
         self._compile_box.setText(compiler)
         self._compile_box.setAccessibleName(tr("Compile ({compiler})", compiler=compiler))
         self._show_row("micro_batches", shown=strategy in PIPELINES)
-        self._show_row("loader_workers", shown=framework in WITH_LOADERS)
+        for name in ("loader_workers", "steps_per_epoch"):
+            self._show_row(name, shown=framework in WITH_LOADERS)

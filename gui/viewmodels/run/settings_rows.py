@@ -30,7 +30,8 @@ HIDDEN = tr_noop("hidden")
 """In the place of a value that looks like a secret."""
 FROM_RECIPE, OFF = tr_noop("from the recipe"), tr_noop("off")
 TRAINING = {
-    "epochs": tr_noop("Epochs"), "batch_size": tr_noop("Global batch"), "learning_rate": tr_noop("Learning rate"),
+    "epochs": tr_noop("Epochs"), "steps_per_epoch": tr_noop("Steps per epoch"), "batch_size": tr_noop("Global batch"),
+    "learning_rate": tr_noop("Learning rate"),
     "schedule": tr_noop("Schedule"), "warmup_steps": tr_noop("Warm-up steps"), "weight_decay": tr_noop("Weight decay"),
     "gradient_clip": tr_noop("Gradient clipping"), "patience": tr_noop("Stop early after"),
     "stop_on_nan": tr_noop("Stop on NaN"), "precision": tr_noop("Precision"),
@@ -49,7 +50,10 @@ STOPPING = {
     "interrupt_s": tr_noop("SIGINT in s"),
     "terminate_s": tr_noop("SIGTERM in s"),
 }
-NONE = {"learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF}
+NONE = {
+    "learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF,
+    "steps_per_epoch": tr_noop("all of the data"),
+}  # fmt: skip
 """What None means, by field."""
 SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", "transformers", "accelerate")
 """Packages whose versions are shown if they are installed: of a recipe's framework too."""
@@ -144,7 +148,7 @@ def _text(name: str, value: object) -> str:
 def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     left_out = {
         *(() if spec.strategy == "pipeline" else ("micro_batches",)),
-        *(() if spec.framework == "pytorch" else ("loader_workers",)),
+        *(() if spec.framework == "pytorch" else ("loader_workers", "steps_per_epoch")),
     }
     shown = {name: label for name, label in TRAINING.items() if name not in left_out}
     recipe = _recipe_now(spec)
