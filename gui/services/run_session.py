@@ -155,6 +155,13 @@ class RunSession(QObject):
         if self.run is None or self.run.dir != run_dir:
             self.attach(Run.attach(run_dir))
 
+    def reload(self, run_dir: Path) -> None:
+        """Read the run in this directory from its beginning again, since its curves were replaced."""
+        self._memory.take(run_dir, _identity(run_dir))
+        if self.run is not None and self.run.dir == run_dir:
+            self._identity = None  # so that it is not kept as it was
+            self.attach(Run.attach(run_dir))
+
     def reread_spec(self, run_dir: Path) -> None:
         """Read the spec again, if this run is shown: its name has changed."""
         if self.run is not None and self.run.dir == run_dir:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QUrl
+from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
@@ -34,6 +34,9 @@ RECOUNT_S = 0.5
 
 class LogPage(QWidget):
     """Shows the log of one rank. `controls` is laid out in the heading of the card."""
+
+    rank_shown = Signal()
+    """The log of another rank is shown from now on."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -66,7 +69,9 @@ class LogPage(QWidget):
         self._connect()
 
     def show_run(self, run_dir: Path | None) -> None:
-        """Show the log of another run, rank 0 first; None shows nothing."""
+        """Show the log of another run, rank 0 first; None shows nothing. The same run stays where it is."""
+        if run_dir is not None and run_dir == self._run_dir:
+            return
         self._run_dir = run_dir
         self._offer_ranks(1)
         self._show_rank()
@@ -138,8 +143,13 @@ class LogPage(QWidget):
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._file)))
 
     @property
+    def rank(self) -> int:
+        """The rank whose log is shown."""
+        return max(self.rank_box.currentIndex(), 0)
+
+    @property
     def _file(self) -> Path | None:
-        return log_of_rank(self._run_dir, max(self.rank_box.currentIndex(), 0)) if self._run_dir else None
+        return log_of_rank(self._run_dir, self.rank) if self._run_dir else None
 
     # -- ranks -------------------------------------------------------------------------------------
 
@@ -147,6 +157,7 @@ class LogPage(QWidget):
         self.view.show_file(self._file)
         self._file_search.start(self._file, "" if self.search.isHidden() else self.search.field.text())
         self._show_links()
+        self.rank_shown.emit()
         self.view.follow()
 
     def _look_for_ranks(self) -> None:
