@@ -7,8 +7,9 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop, tr_stored
+from core.language import tr, tr_stored
 from core.runs.directory import printed_logs
+from core.runs.fold import ENDED_BY
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict, worst
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 MAX_PROCESSES = 20
 """Processes that were ended, of which `show` prints a line each."""
-ENDED_BY = {"guard": tr_noop("guard"), "supervisor": tr_noop("supervisor")}
-"""Words for what ended a process, as in "ended by the guard"."""
 
 
 def say(text: str, *, lines: bool = False) -> None:

@@ -280,7 +280,7 @@ def _killed(evidence: FailureEvidence) -> tuple[str, str]:
 
 def _signal(evidence: FailureEvidence) -> tuple[str, str]:
     name = evidence.found(r"was ended by (SIG\w+)")
-    words = tr(SIGNALS.get(name, tr_noop("another program or the system sent it.")))
+    words = tr(SIGNALS.get(name, OTHER_SIGNAL))
     on = tr(" on {where}", where=evidence.where) if evidence.where else ""
     return tr("A process was ended by {name}{step}", name=name, step=evidence.step), tr(
         "The training process{on} was ended by {name}: {words}", on=on, name=name, words=words
@@ -297,6 +297,7 @@ SIGNALS = {
     "SIGFPE": tr_noop("a library divided by zero. The end of the log may say which."),
 }
 """What a signal means that this run did not send."""
+OTHER_SIGNAL = tr_noop("another program or the system sent it.")
 
 
 def _lost(evidence: FailureEvidence) -> tuple[str, str]:

@@ -47,6 +47,8 @@ MAX_TEXT = 20_000
 """Characters of a text that are shown."""
 ALL_ENDED = tr_noop("`trainyard show RUN --json` lists all of them.")
 """What follows if a sentence does not name all processes that were terminated."""
+ENDED_BY = {"guard": tr_noop("guard"), "supervisor": tr_noop("supervisor")}
+"""Words for what ended a process, as in "ended by the guard"."""
 
 
 def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:

@@ -49,9 +49,7 @@ class HardwarePlot(DevicePlot):
         slow = [
             HoverRow(
                 label=tr(
-                    "{label} slowed down: {reasons}",
-                    label=self.labels.get(device, device),
-                    reasons=tr(", ").join(map(tr, each.words)),
+                    "{labels} slowed down: {each}", labels=self.labels.get(device, device), each=", ".join(each.words)
                 ),
                 colour=self.theme.bad,
             )

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SOURCES = ("core", "gui")
-KEYWORDS = {"tr": None, "tr_noop": None, "tr_plural": (1, 2)}
+FUNCTIONS = {"tr": 1, "tr_noop": 1, "tr_plural": 2}
+"""How many of their arguments are sentences."""
+COMMENT = "# Translators:"
 COMMANDS = ROOT / "core" / "cli" / "commands"
 """The docstring of a command is its help."""
 RECIPES = ROOT / "resources" / "recipes"
@@ -52,22 +53,31 @@ def main(arguments: list[str]) -> int:
 def collect() -> Catalog:
     """Return all sentences of the source, with where they stand."""
     source = Catalog(project="Trainyard")
-    for folder in SOURCES:
-        found = extract_from_dir(
-            ROOT / folder,
-            method_map=[("**.py", "python")],
-            keywords=KEYWORDS,
-            comment_tags=["Translators:"],
-            strip_comment_tags=True,
-        )
-        for file, line, message, comments, _ in found:
-            source.add(message, locations=[(f"{folder}/{file}", line)], auto_comments=comments)
+    for path in (path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))):
+        for line, message, comments in sentences(path.read_text(encoding="utf-8")):
+            source.add(message, locations=[(path.relative_to(ROOT).as_posix(), line)], auto_comments=comments)
     for path, line, summary in _commands():
         source.add(summary, locations=[(path, line)])
     for path in sorted(RECIPES.glob("[!_]*/[!_]*.py")):
         if summary := (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]:
             source.add(summary, locations=[(path.relative_to(ROOT).as_posix(), 1)])
     return source
+
+
+def sentences(text: str) -> Iterator[tuple[int, str | tuple[str, ...], list[str]]]:
+    """Return the sentences of a module: the line, the sentence (singular and plural), comments for translators.
+
+    Babel's own extractor finds no call within an f-string or within another call.
+    """
+    lines = text.splitlines()
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        count = FUNCTIONS.get(call.func.id, 0) if isinstance(call.func, ast.Name) else 0
+        found = [each.value for each in call.args[:count] if isinstance(each, ast.Constant)]
+        if count and len(found) == count and all(isinstance(each, str) and each for each in found):
+            above = lines[call.lineno - 2].strip() if call.lineno > 1 else ""
+            comments = [above.removeprefix(COMMENT).strip()] if above.startswith(COMMENT) else []
+            yield call.lineno, tuple(found) if count > 1 else found[0], comments
 
 
 def _commands() -> Iterator[tuple[str, int, str]]:

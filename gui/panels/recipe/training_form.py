@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSpinBox, QVBoxLayout, QWidget
 
 from core.catalog import frameworks
-from core.language import tr, tr_noop
+from core.language import tr
 from core.schema.settings import PRECISIONS, SCHEDULES, Training
 from gui.widgets.forms import editors
 from gui.widgets.forms.editors import MAX_CHARACTERS, typed_number
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QCheckBox
 
-SCHEDULE_TITLES = {"constant": tr_noop("constant"), "cosine": tr_noop("cosine")}
 PIPELINES = ("pipeline",)
 """Strategies with micro-batches."""
 WITH_LOADERS = ("pytorch",)
@@ -37,7 +36,7 @@ class TrainingForm(QWidget):
         super().__init__()
         defaults = Training()
         self._epochs = whole_number(
-            "epochsBox", tr("Epochs"), tr("Passes over the training data"),
+            "epochsBox", "Epochs", tr("Passes over the training data"),
             minimum=1, value=defaults.epochs, arrows=False,
         )  # fmt: skip
         self._batch = whole_number(
@@ -65,7 +64,7 @@ class TrainingForm(QWidget):
         text = "" if rate is None else f"{rate:g}"
         unchanged = self._rate.text().strip() in {"", self._recipe_rate}
         self._recipe_rate = text
-        self._rate.setPlaceholderText(text or tr("recipe"))
+        self._rate.setPlaceholderText(text or "recipe")
         if unchanged:
             self._rate.setText(text)
 
@@ -119,14 +118,14 @@ class LearningForm(FieldGroup):
     """Learning rate schedule, weight decay and gradient clipping: fields of `Training`."""
 
     def __init__(self) -> None:
-        super().__init__(tr("Optimizer"))
+        super().__init__("Optimizer")
         changed = self.changed.emit
         self._add(
-            tr("Schedule"),
+            "Schedule",
             schedule=editors.one_of(
                 "scheduleBox", tr("Schedule of the learning rate"),
                 tr("Constant, or half a cosine down to 0 at the last step"), changed,
-                [(tr(SCHEDULE_TITLES.get(name, name)), name) for name in SCHEDULES],
+                [(name, name) for name in SCHEDULES],
             ),
         )  # fmt: skip
         self._add(
@@ -150,7 +149,7 @@ class LearningForm(FieldGroup):
             gradient_clip=editors.number(
                 "clipEdit", tr("Gradient clipping"),
                 tr("Maximum norm of the gradient of the whole model; empty: no limit"), changed,
-                empty=tr("off"),
+                empty="off",
             ),
         )  # fmt: skip
         self.set_defaults(asdict(Training()))
@@ -167,7 +166,7 @@ class EndingForm(FieldGroup):
             patience=editors.number(
                 "patienceEdit", tr("Stop early after, in epochs"),
                 tr("Stop after this many epochs without a better val_loss (loss, without validation); empty: never"),
-                changed, empty=tr("off"),
+                changed, empty="off",
             ),
         )  # fmt: skip
         self._add(
@@ -185,41 +184,27 @@ class ComputingForm(FieldGroup):
     """How a step is computed: fields of `Training`. Hides fields that a strategy lacks."""
 
     def __init__(self) -> None:
-        super().__init__(tr("Computing"))
+        super().__init__("Computing")
         changed = self.changed.emit
         self._add(
-            tr("Precision"),
+            "Precision",
             precision=editors.one_of(
-                "precisionBox", tr("Precision"), tr("bfloat16 uses half the memory where possible (autocast)"), changed,
+                "precisionBox", "Precision", tr("bfloat16 uses half the memory where possible (autocast)"), changed,
                 [(name, name) for name in PRECISIONS],
             ),
         )  # fmt: skip
         self._add(
-            tr("Accumulation"),
+            "Accumulation",
             accumulation=editors.integer(
-                "accumulationBox", tr("Accumulation"), tr("Parts per device and optimizer step, computed one after the "
+                "accumulationBox", "Accumulation", tr("Parts per device and optimizer step, computed one after the "
                 "other; more parts need less memory"), changed, minimum=1,
             ),
         )  # fmt: skip
         self._add(
-            tr("Micro-batches"),
+            "Micro-batches",
             micro_batches=editors.integer(
-                "microBatchesBox", tr("Micro-batches"), tr("Parts of a batch that the stages of the pipeline compute "
+                "microBatchesBox", "Micro-batches", tr("Parts of a batch that the stages of the pipeline compute "
                 "at the same time"), changed, minimum=1,
-            ),
-        )  # fmt: skip
-        self._compile_box = self._add_program_fields()
-        self.set_defaults(asdict(Training()))
-
-    def _add_program_fields(self) -> QCheckBox:
-        """Add what does not change how a batch is divided. Return the check box for the compiler."""
-        changed = self.changed.emit
-        self._add(
-            tr("Steps per epoch"),
-            steps_per_epoch=editors.number(
-                "stepsPerEpochEdit", tr("Steps per epoch"),
-                tr("Optimizer steps that make an epoch; a stream of unknown length needs it; empty: all of the data"),
-                changed, empty=tr("all of the data"),
             ),
         )  # fmt: skip
         self._add(
@@ -230,18 +215,18 @@ class ComputingForm(FieldGroup):
             ),
         )  # fmt: skip
         self._add(
-            tr("Seed"),
+            "Seed",
             seed=editors.integer(
-                "seedBox", tr("Seed"), tr("Seed of shuffling, splitting and initial weights"), changed, minimum=0
+                "seedBox", "Seed", tr("Seed of shuffling, splitting and initial weights"), changed, minimum=0
             ),
         )
         compiled = editors.check(
-            "compileBox", tr("Compile"),
-            tr("Compile the model: the first steps take longer, later steps may be faster"),
+            "compileBox", "Compile", tr("Compile the model: the first steps take longer, later steps may be faster"),
             changed, text=" ",
         )  # fmt: skip
-        self._add(tr("Compile"), compile=compiled)
-        return compiled.widget  # type: ignore[return-value]  # `check` creates one
+        self._compile_box: QCheckBox = compiled.widget  # type: ignore[assignment]  # `check` creates one
+        self._add("Compile", compile=compiled)
+        self.set_defaults(asdict(Training()))
 
     def show_strategy(self, framework: str, strategy: str) -> None:
         """Show the settings that this framework and strategy have."""
@@ -249,5 +234,4 @@ class ComputingForm(FieldGroup):
         self._compile_box.setText(compiler)
         self._compile_box.setAccessibleName(tr("Compile ({compiler})", compiler=compiler))
         self._show_row("micro_batches", shown=strategy in PIPELINES)
-        for name in ("loader_workers", "steps_per_epoch"):
-            self._show_row(name, shown=framework in WITH_LOADERS)
+        self._show_row("loader_workers", shown=framework in WITH_LOADERS)

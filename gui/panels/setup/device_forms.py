@@ -16,13 +16,13 @@ class GpuNamesForm(FieldGroup):
     """How GPUs are named to CUDA: `cuda_ids` of `RunSpec`."""
 
     def __init__(self) -> None:
-        super().__init__(tr("GPUs"))
+        super().__init__("GPUs")
         self._add(
             tr("GPU names"),
             cuda_ids=editors.one_of(
                 "cudaIdsBox", tr("How GPUs are named to CUDA"),
                 tr("Use numbers if a library (such as vLLM) cannot read UUIDs; they are looked up at the start"),
-                self.changed.emit, [(tr(TITLES.get(name, name)), name) for name in CUDA_IDS],
+                self.changed.emit, [(TITLES.get(name, name), name) for name in CUDA_IDS],
             ),
         )  # fmt: skip
         self.set_defaults({"cuda_ids": CUDA_IDS[0]})
@@ -35,7 +35,7 @@ class MemoryCheckForm(FieldGroup):
         super().__init__(tr("Memory after the end"))
         changed = self.changed.emit
         self._add(
-            tr("Tolerance"),
+            "Tolerance",
             tolerance_mb=editors.integer(
                 "releaseToleranceBox", tr("Tolerance of the memory check, in MB"),
                 tr("A device counts as released when it uses at most this much more memory than before the run"),
@@ -48,7 +48,7 @@ class MemoryCheckForm(FieldGroup):
             wait_s=editors.number(
                 "releaseWaitEdit", tr("Maximum time of the memory check, in seconds"),
                 tr("Maximum seconds to wait for the memory; it is usually released within one"), changed,
-                empty=f"{ReleaseWatch().wait_s:g} s",
+                empty=tr("{wait_s:g} s", wait_s=ReleaseWatch().wait_s),
             ),
         )  # fmt: skip
         self.set_defaults(asdict(ReleaseWatch()))

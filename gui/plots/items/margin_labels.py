@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyqtgraph as pg
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath
 
 from gui.style.text_size import scaled
 
-from .drawing import Drawing
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
     from gui.style.theme import Theme
 
@@ -36,7 +37,7 @@ class MarginLabel:
     strong: bool = True
 
 
-class MarginLabels(Drawing):
+class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
     """The labels of one canvas."""
 
     def __init__(self, canvas: Canvas) -> None:
@@ -80,7 +81,16 @@ class MarginLabels(Drawing):
         """Return the whole plot."""
         return QRectF(self._canvas.getPlotItem().boundingRect())
 
-    def draw(self, painter: QPainter) -> None:
+    def shape(self) -> QPainterPath:
+        """Return an empty shape: labels do not react to the mouse."""
+        return QPainterPath()
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionGraphicsItem,  # noqa: ARG002 (as Qt calls it)
+        widget: QWidget | None = None,  # noqa: ARG002
+    ) -> None:
         """Draw the labels."""
         area = self._canvas.view.geometry()
         if self._left:

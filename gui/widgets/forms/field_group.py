@@ -171,6 +171,6 @@ def _shown(editor: Editor) -> str:
     if isinstance(widget, QComboBox):
         return widget.currentText()
     if isinstance(widget, QCheckBox):
-        return tr("on") if widget.isChecked() else tr("off")
+        return "on" if widget.isChecked() else "off"
     value = editor.value()
-    return tr("empty") if value is None or value == "" else str(value)
+    return "empty" if value is None or value == "" else str(value)
