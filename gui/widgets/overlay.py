@@ -46,8 +46,17 @@ class Overlay(QObject):
         width = min(ground.width() - 2 * MARGIN_PX, self._widest())
         down, height = self._place_in(width)
         top = ground.mapTo(self._window, QPoint(0, 0))
-        above.raise_()  # the window may have put the ground in front
+        self._raise()
         above.setGeometry(top.x() + (ground.width() - width) // 2, top.y() + down, width, height)
+
+    def _raise(self) -> None:
+        """Put the widget in front of the ground if it is behind. What lies over both stays there."""
+        card = self._ground
+        while (parent := card.parentWidget()) is not None and parent is not self._window:
+            card = parent
+        order = self._window.children()  # from the back to the front
+        if card in order and order.index(self._above) < order.index(card):
+            self._above.raise_()
 
     def _widest(self) -> int:
         """Return the greatest width of the widget."""

@@ -9,8 +9,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
+from core.config.build_spec import compose
+from core.devices.cpu import cpu_devices
+from core.schema.settings import StopTimeouts
 from gui.panels.setup.setup_panel import SetupPanel
-from gui.style.theme import DARK
+from gui.style.theme import DARK, LIGHT
+from tests.support.running import make_spec, script_spec
 
 RECORDED = Path(__file__).parents[1] / "recorded_runs"
 
@@ -113,6 +117,25 @@ def test_sheet_edits_the_very_choices_that_start_a_run(setup):
     other.deleteLater()
 
 
+def test_stop_timeouts_of_a_run_are_kept_when_it_is_edited_and_started_again(setup, tmp_path):
+    recipe = make_spec("digits_mlp", ladder=StopTimeouts(ask_s=2.5, terminate_s=60))
+    setup.fill(recipe)
+    assert setup.choices().stop == {"ask_s": 2.5, "terminate_s": 60}
+    assert named(setup, QLineEdit, "interruptTimeoutEdit").text() == ""
+    other = SetupPanel(DARK)
+    other.restore(setup.remember())
+    assert other.choices().stop == setup.choices().stop
+    other.deleteLater()
+    (tmp_path / "train.py").write_text("print(1)\n")
+    setup.fill(script_spec(tmp_path / "train.py", cwd=tmp_path, stop={"interrupt_s": 5}))
+    assert setup.choices().choices().stop == {"interrupt_s": 5}, "a script is not asked before SIGINT"
+    setup.fill(make_spec("digits_mlp"))
+    assert setup.choices().stop == {}
+    named(setup, QLineEdit, "askTimeoutEdit").setText("0")
+    with pytest.raises(ValueError, match=r"The stop timeout \(--ask-timeout\) is 0"):
+        compose(setup.choices(), cpu_devices())
+
+
 def test_new_default_is_taken_by_fields_that_had_the_old_one(setup):
     setup.release.set_defaults({"tolerance_mb": 128, "wait_s": 60.0})
     assert setup.choices().release["tolerance_mb"] == 128
@@ -138,3 +161,14 @@ def test_sheet_makes_way_for_a_run_that_is_shown(drive, runs_root, qtbot):
     panel.window.controllers.run.attach_to(str(runs_root / "finished"))
     assert not sheet.isVisible()
     assert sheet.geometry().topLeft() == panel.window.panels.plots.mapTo(panel.window, panel.window.rect().topLeft())
+
+
+def test_sheet_lies_over_the_guide_of_a_first_run(drive):
+    panel = drive()
+    window = panel.window
+    guide, sheet = window.panels.first_steps, window.panels.setup.sheet
+    panel.until(guide.isVisible, "the guide")
+    sheet.toggle()
+    window.set_theme(LIGHT)  # the guide is placed again
+    panel.until(lambda: sheet.isVisible() and guide.geometry().intersects(sheet.geometry()), "the sheet")
+    panel.until(lambda: sheet.isAncestorOf(window.childAt(guide.geometry().center())), "the sheet in front")

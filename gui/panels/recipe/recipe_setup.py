@@ -68,7 +68,9 @@ class RecipeSetup(QWidget):
         self.reread()
         self._connect()
 
-    def choices(self, devices: tuple[str, ...], release: Mapping[str, object], cuda_ids: str) -> RecipeChoices:
+    def choices(
+        self, devices: tuple[str, ...], stop: Mapping[str, object], release: Mapping[str, object], cuda_ids: str
+    ) -> RecipeChoices:
         """Return all choices together with those made elsewhere."""
         return RecipeChoices(
             recipe=self._recipe.reference,
@@ -78,7 +80,7 @@ class RecipeSetup(QWidget):
             settings=self._settings.settings(),
             training=self._training.values(),
             checkpoints=self._checkpoints.values(),
-            stop={},
+            stop=stop,
             release=release,
             cuda_ids=cuda_ids,
             allow_open_ports=self._allows_ports,

@@ -1,13 +1,18 @@
-"""The groups of fields for recipes and scripts alike: GPU names, and the memory check after the end."""
+"""The groups of fields for recipes and scripts alike: GPU names, stop timeouts, and the memory check after the end."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING
 
+from core.config.choices import INTERRUPT_S
 from core.language import tr, tr_noop
-from core.schema.settings import CUDA_IDS, ReleaseWatch
+from core.schema.settings import CUDA_IDS, ReleaseWatch, StopTimeouts
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
+
+if TYPE_CHECKING:
+    from core.schema.spec import RunSpec
 
 TITLES = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
 
@@ -26,6 +31,52 @@ class GpuNamesForm(FieldGroup):
             ),
         )  # fmt: skip
         self.set_defaults({"cuda_ids": CUDA_IDS[0]})
+
+
+class StopForm(FieldGroup):
+    """How long each step of a stop may take: fields of `StopTimeouts`. An empty field means its default."""
+
+    def __init__(self) -> None:
+        super().__init__(tr("Stop, in seconds"))
+        changed, usual = self.changed.emit, StopTimeouts()
+        self._add(
+            tr("Request"),
+            ask_s=editors.number(
+                "askTimeoutEdit", tr("Time for the request to stop, in seconds"),
+                tr("Seconds from the request to stop until SIGINT"), changed, empty=f"{usual.ask_s:g} s",
+            ),
+        )  # fmt: skip
+        self._add(
+            "SIGINT",
+            interrupt_s=editors.number(
+                "interruptTimeoutEdit", tr("Time for SIGINT, in seconds"),
+                tr("Seconds from SIGINT until SIGTERM. Many programs save when they get SIGINT"), changed,
+                empty=tr("{recipe_s:g} s; script {script_s:g} s", recipe_s=usual.interrupt_s, script_s=INTERRUPT_S),
+            ),
+        )  # fmt: skip
+        self._add(
+            "SIGTERM",
+            terminate_s=editors.number(
+                "terminateTimeoutEdit", tr("Time for SIGTERM, in seconds"),
+                tr("Seconds from SIGTERM until SIGKILL"), changed, empty=f"{usual.terminate_s:g} s",
+            ),
+        )  # fmt: skip
+        self.set_defaults(dict.fromkeys(asdict(usual), None))
+
+    def chosen(self) -> dict[str, object]:
+        """Return the values of the fields that are not empty."""
+        return {name: value for name, value in self.values().items() if value is not None}
+
+    def fill_from(self, spec: RunSpec) -> None:
+        """Fill in the timeouts of a run or a preset that are not the usual ones."""
+        usual = StopTimeouts() if spec.script is None else StopTimeouts(interrupt_s=INTERRUPT_S)
+        names = [item.name for item in fields(StopTimeouts)]
+        values = {name: getattr(spec.ladder, name) for name in names}
+        self.fill({name: None if value == getattr(usual, name) else value for name, value in values.items()})
+
+    def show_workload(self, *, is_script: bool) -> None:
+        """Show the fields of a script, which gets SIGINT at once, or of a recipe."""
+        self._show_row("ask_s", shown=not is_script)
 
 
 class MemoryCheckForm(FieldGroup):

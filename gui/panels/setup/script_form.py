@@ -125,7 +125,9 @@ class ScriptForm(QWidget):
         folder = folder_of(self.script) or self._folder.text().strip()
         return Path(folder) if folder else None
 
-    def typed(self, devices: tuple[str, ...], release: Mapping[str, object], cuda_ids: str) -> TypedScript:
+    def typed(
+        self, devices: tuple[str, ...], stop: Mapping[str, object], release: Mapping[str, object], cuda_ids: str
+    ) -> TypedScript:
         """Return the fields together with the choices made elsewhere."""
         return TypedScript(
             script=self.script,
@@ -137,6 +139,7 @@ class ScriptForm(QWidget):
             expression=self.expression,
             rules=self._rules.text().strip(),
             devices=devices,
+            stop=stop,
             release=release,
             cuda_ids=cuda_ids,
         )

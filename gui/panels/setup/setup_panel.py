@@ -16,7 +16,7 @@ from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.forms.fields import FormScroll, row_of, stacked
 
-from .device_forms import GpuNamesForm, MemoryCheckForm
+from .device_forms import GpuNamesForm, MemoryCheckForm, StopForm
 from .script_form import ScriptForm
 from .settings_sheet import SettingsSheet
 from .start_status import StartStatus
@@ -46,9 +46,10 @@ class SetupPanel(QWidget):
         self._switch = WorkloadSwitch()
         self._recipe = RecipeSetup(theme)
         self.script = ScriptForm(theme)
+        self.stop = StopForm()
         self.release = MemoryCheckForm()
         self.naming = GpuNamesForm()
-        self._everywhere = (self.naming, self.release)
+        self._everywhere = (self.naming, self.stop, self.release)
         self._groups = (*self._recipe.groups, self.script.more, *self._everywhere)
         self.sheet = SettingsSheet(self._groups, self)
         self.all_settings = QPushButton(tr("All settings…"))
@@ -69,11 +70,11 @@ class SetupPanel(QWidget):
 
     def choices(self) -> RecipeChoices | TypedScript:
         """Return all choices with the ticked devices."""
-        release = self.release.chosen()
+        stop, release = self.stop.chosen(), self.release.chosen()
         cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0]
         if self.is_script:
-            return self.script.typed(self._devices, release, cuda_ids)
-        return self._recipe.choices(self._devices, release, cuda_ids)
+            return self.script.typed(self._devices, stop, release, cuda_ids)
+        return self._recipe.choices(self._devices, stop, release, cuda_ids)
 
     def open_recipe(self, path: Path | str) -> None:
         """Choose a recipe file."""
@@ -135,7 +136,7 @@ class SetupPanel(QWidget):
             **self._recipe.remember(),
             "is_script": self.is_script,
             "script": self.script.remember(),
-            "overrides": {**self.release.overrides(), **self.naming.overrides()},
+            "overrides": {**self.release.overrides(), **self.naming.overrides(), **self.stop.overrides()},
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -145,6 +146,7 @@ class SetupPanel(QWidget):
         # An older version kept all of these values, changed or not.
         overrides = {**plain(kept.get("release")), **plain(kept.get("naming")), **plain(kept.get("overrides"))}
         self.release.restore(overrides)
+        self.stop.restore(overrides)
         self.naming.restore(overrides)
         self._switch.show_script(is_script=kept.get("is_script") is True)
 
@@ -154,6 +156,7 @@ class SetupPanel(QWidget):
             self.script.fill(spec)
         else:
             self._recipe.fill(spec)
+        self.stop.fill_from(spec)
         self.release.fill({"tolerance_mb": spec.release.tolerance_mb, "wait_s": spec.release.wait_s})
         self.naming.fill({"cuda_ids": spec.cuda_ids})
         self._switch.show_script(is_script=spec.script is not None)
@@ -179,6 +182,8 @@ class SetupPanel(QWidget):
             group.show_group(wanted=not self.is_script)
         self.script.more.show_group(wanted=self.is_script)
         self.naming.show_group(wanted=self._has_gpus)
+        self.stop.show_workload(is_script=self.is_script)
+        self.stop.show_group(wanted=True)
         self.release.show_group(wanted=True)
         self._show_changes()
 
@@ -186,7 +191,7 @@ class SetupPanel(QWidget):
         """List the settings that differ from their defaults."""
         own = (self.script.more,) if self.is_script else self._recipe.groups
         naming = (self.naming,) if self._has_gpus else ()
-        changes = [change for group in (*own, *naming, self.release) for change in group.changes()]
+        changes = [change for group in (*own, *naming, self.stop, self.release) for change in group.changes()]
         text = (
             tr("Changed: {changes}", changes=", ".join(changes))
             if changes
@@ -215,7 +220,7 @@ class SetupPanel(QWidget):
     def _connect(self) -> None:
         self.script.named.connect(self._on_script_named)
         self.script.search_folder_changed.connect(self._on_search_folder_changed)
-        for part in (self._recipe, self.script, self.release, self.naming, self._switch):
+        for part in (self._recipe, self.script, self.stop, self.release, self.naming, self._switch):
             part.changed.connect(self._emit_changed)
         self._switch.changed.connect(self._on_switched)
         self.all_settings.clicked.connect(self.sheet.toggle)

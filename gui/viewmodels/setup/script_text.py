@@ -40,6 +40,7 @@ class TypedScript:
     rules: str = ""
     """The file of rules for the log; the empty string for the one beside the script."""
     devices: tuple[str, ...] = ()
+    stop: Mapping[str, object] = field(default_factory=dict)
     release: Mapping[str, object] = field(default_factory=dict)
     cuda_ids: str = "uuid"
 
@@ -72,6 +73,7 @@ class TypedScript:
             expression=self.expression,
             rules=self.rules,
             devices=self.devices,
+            stop=self.stop,
             release=self.release,
             cuda_ids=self.cuda_ids,
         )
