@@ -17,7 +17,7 @@ from pathlib import Path
 
 TYPE_CHECKING = False  # without importing `typing`: training processes load this
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from gettext import GNUTranslations
 
 DOMAIN = "trainyard"
@@ -128,12 +128,16 @@ _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)[^{}]*\}")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?:;…])(\s+)")
 _END_OF_SENTENCE = re.compile(r"[.!?…]\s")
 _PUNCTUATION = re.compile(r"[.!?:…]")
-_NO_UNIT = r"(?! [kMGT]?B\b)"
-"""Between two fields: the first does not end between a number and its unit."""
+_UNIT = re.compile(r" [kMGT]?B\b")
+"""With a space between two fields, the first does not end between a number and its unit."""
 _MIN_LETTERS = 3
 """Letters outside its fields that a template needs: one with fewer would fit everything."""
 _MIN_LETTERS_OF_SENTENCE = 8
 """Letters that a template between two fields needs to be a sentence."""
+_MAX_CHARACTERS = 8_000
+"""Characters of a text up to which it is compared with templates."""
+_MAX_ENDS = 20
+"""Places that are tried for the end of a value that is in the template twice."""
 _MAX_SENTENCES = 20
 """Sentences of a text up to which sequences of them are tried."""
 _NESTED = 2
@@ -146,7 +150,7 @@ def tr_stored(text: str) -> str:
     Such a text was written in English and with its values filled in. It is compared with every template of the
     catalogue: as a whole, then in sequences of sentences. What no template fits stays as it is.
     """
-    return text if _chosen is None else _translate_stored(text)
+    return text if _chosen is None or len(text) > _MAX_CHARACTERS else _translate_stored(text)
 
 
 @lru_cache(maxsize=4096)
@@ -180,13 +184,15 @@ def _fit(text: str, depth: int) -> str | None:
     for template in _templates():
         if (template.is_part and depth == _NESTED) or (template.is_phrase and is_sentence):
             continue
-        match = template.pattern.fullmatch(text)
-        if match is None:
+        found = template.values(text)
+        if found is None:
             continue
-        values = [_translate_sentences(value, depth - 1) if depth else (value, False) for value in match.groups()]
+        values = {
+            name: _translate_sentences(value, depth - 1) if depth else (value, False) for name, value in found.items()
+        }
         # A value of several sentences that are no value of any template has swallowed the text's own.
-        if all(complete or not _END_OF_SENTENCE.search(value) for value, complete in values):
-            return _filled(template.translated, dict(zip(template.names, (value for value, _ in values), strict=True)))
+        if all(complete or not _END_OF_SENTENCE.search(value) for value, complete in values.values()):
+            return _filled(template.translated, {name: value for name, (value, _) in values.items()})
     return None
 
 
@@ -201,16 +207,62 @@ class _Template:
     def __init__(self, template: str, translated: str) -> None:
         literal = _FIELD.sub("", template)
         letters = sum(map(str.isalpha, literal))
-        self.pattern, self.names = _pattern(template)
-        """With the names of its groups."""
+        self._texts, self._names = _taken_apart(template)
         self.translated = translated
         self.is_usable = letters >= _MIN_LETTERS
         self.is_part = template.startswith("{") and template.endswith("}") and letters < _MIN_LETTERS_OF_SENTENCE
         """Whether only a part of a sentence is compared with it, as `{first} and {final}` would fit too much."""
         self.is_phrase = not _PUNCTUATION.search(literal)
         """Whether a sentence is not compared with it: `Worker {rank}` would fit any that begins with this word."""
-        self.specific = (not self.names, letters, len(literal))
+        self.specific = (not self._names, letters, len(literal))
         """By which templates are sorted: those with more of their own text come first."""
+
+    def values(self, text: str) -> dict[str, str] | None:
+        """Return the values of the fields in a text that was made from this template; None if it was not.
+
+        Each value is as short as possible, from the first on. The time is in proportion to the length of the text: a
+        regular expression with as many fields takes hours for a text that was written to that end.
+        """
+        first, last = self._texts[0], self._texts[-1]
+        if not self._names:
+            return {} if text == first else None
+        stop = len(text) - len(last)
+        if stop < len(first) or not text.startswith(first) or not text.endswith(last):
+            return None
+        return self._values(text, 0, len(first), stop, {})
+
+    def _values(self, text: str, number: int, at: int, stop: int, known: dict[str, str]) -> dict[str, str] | None:
+        """Return the values from the field of this number on, which begins at `at`, with those that are known."""
+        if number == len(self._names):
+            return known if at == stop else None
+        name, following = self._names[number], self._texts[number + 1]
+        if number + 1 == len(self._names):
+            following = ""  # it is at the end of the text
+        for end in self._ends(text, number, at, stop, known):
+            value = text[at:end]
+            if known.get(name, value) == value:
+                found = self._values(text, number + 1, end + len(following), stop, {**known, name: value})
+                if found is not None:
+                    return found
+        return None
+
+    def _ends(self, text: str, number: int, at: int, stop: int, known: Mapping[str, str]) -> Iterator[int]:
+        """Yield where the value of a field may end: at the first place, but at several for one that comes again."""
+        name, following = self._names[number], self._texts[number + 1]
+        if number + 1 == len(self._names):
+            yield stop
+        elif name in known:
+            end = at + len(known[name])
+            if text.startswith(following, end, stop):
+                yield end
+        else:
+            left = _MAX_ENDS if name in self._names[number + 1 :] else 1
+            end = text.find(following, at, stop)
+            while end >= 0 and left:
+                if following != " " or not _UNIT.match(text, end):
+                    yield end
+                    left -= 1
+                end = text.find(following, end + 1, stop)
 
 
 @lru_cache(maxsize=1)
@@ -226,21 +278,19 @@ def _templates() -> list[_Template]:
     return sorted((each for each in found if each.is_usable), key=lambda each: each.specific, reverse=True)
 
 
-def _pattern(template: str) -> tuple[re.Pattern[str], list[str]]:
-    pattern, names, last = "", [], 0
+def _taken_apart(template: str) -> tuple[list[str], list[str]]:
+    """Return the texts before, between and after the fields of a template, and the names of the fields."""
+    texts, names, last = [""], [], 0
     for field in _FIELD.finditer(template):
-        pattern += re.escape(template[last : field.start()])
+        texts[-1] += template[last : field.start()]
         last = field.end()
-        if not field[1]:
-            pattern += re.escape(field[0][0])
-        elif field[1] in names:
-            pattern += f"(?P={field[1]})"
-        else:
+        if field[1]:
             names.append(field[1])
-            pattern += f"(?P<{field[1]}>.*?)"  # a part that is left out is empty
-            if template.startswith(" {", last):
-                pattern += _NO_UNIT
-    return re.compile(pattern + re.escape(template[last:]), re.DOTALL), names
+            texts.append("")
+        else:
+            texts[-1] += field[0][0]
+    texts[-1] += template[last:]
+    return texts, names
 
 
 def _identifiers(catalogue: Path) -> list[str]:

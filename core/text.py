@@ -45,18 +45,29 @@ def join_labels(labels: Sequence[str]) -> str:
     return tr("{kind} {first} to {last}", kind=kinds.pop(), first=first, last=last)
 
 
+def list_labels(labels: Sequence[str]) -> str:
+    """Return `GPU 0 to 3` or `GPU 0, 2 and 5`, or all labels where they are of several kinds."""
+    kinds = {label.rpartition(" ")[0] for label in labels}
+    numbers = [label.rpartition(" ")[2] for label in labels]
+    row = join_labels(labels)
+    if row != join_names(labels):
+        return row
+    if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
+        return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()
+    return join_names(first_names(labels, limit=2 * MAX_NAMES)) or tr("no device")
+
+
 MIN_ROW = 3
 """Devices with consecutive numbers that are named by the first and the last."""
 MAX_NAMES = 5
 """Names that a sentence lists; it counts the rest. A run can leave a thousand processes behind."""
+MORE = tr_noop("{count} more")
 
 
-def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = "") -> list[str]:
-    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`. `more`: another word for it."""
+def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = MORE) -> list[str]:
+    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`."""
     left = len(names) - limit
-    if left <= 0:
-        return [*names]
-    return [*names[:limit], f"{left} {more}" if more else tr("{count} more", count=left)]
+    return [*names[:limit], tr(more, count=left)] if left > 0 else [*names]
 
 
 def one_line(text: str, limit: int) -> str:

@@ -1,4 +1,4 @@
-"""Format sizes of memory and files for users."""
+"""Format sizes of memory and files, and durations, for users."""
 
 from __future__ import annotations
 
@@ -21,3 +21,15 @@ def size(memory_bytes: int | None) -> str:
 def disk(size_bytes: int) -> str:
     """Return a size on disk, where kilobytes matter too: `340 kB`."""
     return size(size_bytes) if size_bytes >= BYTES_PER_MB else tr("{value} kB", value=-(-size_bytes // 1024))
+
+
+def duration(value_s: float) -> str:
+    """Return `under 0.1 s`, `0.3 s`, `12 s` or `3 min 5 s`."""
+    if value_s < 0.05:
+        return tr("under 0.1 s")
+    if value_s < 9.95:
+        return tr("{seconds:.1f} s", seconds=value_s)
+    whole = round(value_s)
+    if whole < 100:
+        return tr("{seconds} s", seconds=whole)
+    return tr("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)

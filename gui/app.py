@@ -13,8 +13,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from core.language import tr
-
 from .display_check import display_problem, qt_problem
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ def main(runs_root: Path) -> int:
         except ImportError as error:
             problem = qt_problem(error)
     if problem is not None:
-        sys.stderr.write(tr("trainyard: {problem}\n", problem=problem))
+        sys.stderr.write(f"trainyard: {problem}\n")
         return NO_WINDOW
     gc.disable()  # until `GarbageCollector`: what is loaded now stays, so that collecting would only take time
     from .services.garbage_collector import GarbageCollector

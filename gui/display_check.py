@@ -33,12 +33,12 @@ def display_problem(environment: Mapping[str, str], platform: str = sys.platform
         return None
     display = environment.get("DISPLAY", "")
     if not display:
-        return tr("There is no display to open a window on. {without}", without=WITHOUT)
+        return tr("There is no display to open a window on. {without}", without=tr(WITHOUT))
     if not _answers(display):
         return tr(
             "The display {display} does not answer, so no window can be opened. {without}",
             display=display,
-            without=WITHOUT,
+            without=tr(WITHOUT),
         )
     return _missing_library()
 
@@ -46,7 +46,7 @@ def display_problem(environment: Mapping[str, str], platform: str = sys.platform
 def qt_problem(error: ImportError) -> str:
     """Return what to do if Qt cannot be loaded."""
     cure = tr("On Debian and Ubuntu, install what it needs: apt install {packages}.", packages=PACKAGES)
-    return tr("Qt could not be loaded ({error}). {cure} {without}", error=error, cure=cure, without=WITHOUT)
+    return tr("Qt could not be loaded ({error}). {cure} {without}", error=error, cure=cure, without=tr(WITHOUT))
 
 
 def _wayland(environment: Mapping[str, str]) -> bool:

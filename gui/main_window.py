@@ -24,6 +24,7 @@ from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
 from gui.controllers.run_controller import RunController
 from gui.controllers.start_controller import StartController
+from gui.controllers.teach_controller import TeachController
 from gui.controllers.window_state import WindowState
 from gui.services.preferences import PreferencesFile
 from gui.services.services import Services
@@ -56,6 +57,7 @@ class Controllers:
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
         self.removal = RemovalController(panels, services)
+        self.teach = TeachController(panels, services)
         self.memory = MemoryController(panels, services)
         self.devices = DeviceController(panels, services, self.memory)
         self.menu = MenuController(window, panels, services, self.layout)
@@ -65,7 +67,7 @@ class Controllers:
         self.navigation = CardNavigation(window, panels, self.layout)
         for controller in (
             self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
-            self.export, self.preferences, self.navigation, self.first_steps,
+            self.export, self.preferences, self.navigation, self.first_steps, self.teach,
         ):  # fmt: skip
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
 
@@ -142,6 +144,7 @@ class MainWindow(QMainWindow):
             self._open()
         controllers.removal.poll()
         controllers.export.poll()
+        controllers.teach.poll()
         services.python_finder.poll()
         run = services.session.run
         services.expression_tester.poll(self.panels.setup.script.expression, run.dir if run else None)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 WRONG_USE = 2
 TRAINING = (
-    "epochs", "batch_size", "learning_rate", "seed", "accumulation", "precision", "loader_workers", "schedule",
-    "warmup_steps", "weight_decay", "gradient_clip", "patience", "stop_on_nan", "compile", "micro_batches",
+    "epochs", "batch_size", "steps_per_epoch", "learning_rate", "seed", "accumulation", "precision", "loader_workers",
+    "schedule", "warmup_steps", "weight_decay", "gradient_clip", "patience", "stop_on_nan", "compile", "micro_batches",
 )  # fmt: skip
 """The options that are fields of `Training`; None for those that were not given."""
 
@@ -189,6 +189,7 @@ def _add_learning(group: argparse._ArgumentGroup) -> None:
     schedules = _one_of(SCHEDULES)
     whole("--epochs", help=tr("number of epochs; default: {epochs}", epochs=usual.epochs))
     whole("--batch-size", help=tr("global batch size, over all devices; default: {size}", size=usual.batch_size))
+    whole("--steps-per-epoch", help=tr("optimizer steps that make an epoch, PyTorch only; default: all of the data"))
     number("--learning-rate", help=tr("default: the recipe's"))
     add(
         "--schedule",

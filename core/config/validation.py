@@ -235,6 +235,13 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 title=framework(strategy.framework).title,
             )
         )
+    if spec.training.steps_per_epoch is not None and strategy.framework != "pytorch":
+        found.append(
+            tr(
+                "The steps per epoch can be set for PyTorch only, and {title} is chosen. Leave them unset.",
+                title=framework(strategy.framework).title,
+            )
+        )
     if strategy.name == "pipeline" and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(
             tr_plural(

@@ -5,7 +5,7 @@
 - `facts`, `fold`: what the events of a run say about it; fold events into it
 - `failures`, `failure_evidence`: the cause of a failure in words; what a failed run recorded, taken apart
 - `tracebacks`: the exception in what a Python program printed
-- `start_phases`: what a run does before its first step, in words
+- `start_phases`: what a run does before its first step, in words: at the moment, and afterwards
 - `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch
 - `model_parts`: which part of the model is on which device
 - `software`: the Python, the packages and the commit that a run was trained with

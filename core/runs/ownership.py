@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.paths import SPEC_FILE
 from core.system.process_info import user_name
 from core.text import first_names, one_line, replace_control_characters
@@ -58,7 +58,7 @@ def _executed(spec: RunSpec) -> list[str]:
         tr("Program: {command}", command=command),
         tr("Python: {python}", python=spec.python),
         tr("Folder: {folder}", folder=spec.working_dir),
-        *first_names(variables, MAX_VARIABLES, tr("more variables")),
+        *first_names(variables, MAX_VARIABLES, tr_noop("{count} more variables")),
     ]
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass
 from heapq import merge
-from itertools import pairwise, takewhile
-from pathlib import PurePath
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, ClassVar
 
-from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
+from core.language import join_sentences, tr, tr_noop, tr_stored
 from core.runs.epoch_numbers import EpochLine, EpochNumbers
+from core.runs.start_phases import StartAccount
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict, read_release
-from core.text import MAX_NAMES, as_sentence, first_names, join_labels, join_names, join_phrases
-from core.units import disk
+from core.text import first_names, join_names, join_phrases, list_labels
+from core.units import disk, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,21 +28,6 @@ MAX_ENTRIES = 10_000
 """Epochs, and as many other entries, that are kept unless more are wanted."""
 MAX_TEXT = 4_000
 """Characters of a text that are kept."""
-MAX_PHASES = 100
-"""Phases of one start that are kept."""
-SLOW_S = 1.0
-"""A phase that took fewer seconds is left out, unless it is one of `ALWAYS_SHOWN`."""
-PARTS = {
-    "framework": tr_noop("{what} loaded in {seconds}"),
-    "download": tr_noop("downloads in {seconds}"),
-    "recipe": tr_noop("recipe loaded in {seconds}"),
-    "data": tr_noop("data in {seconds}"),
-    "model": tr_noop("model built in {seconds}"),
-    "join": tr_noop("processes joined in {seconds}"),
-    "checkpoint": tr_noop("checkpoint loaded in {seconds}"),
-}
-"""The phases of a start once they are over."""
-ALWAYS_SHOWN = ("framework", "data")
 ENDINGS = {RunState.FINISHED: tr_noop("Finished."), RunState.STOPPED: tr_noop("Stopped.")}
 LOST = tr_noop("The run was lost: its supervisor exited unexpectedly.")
 REQUESTS = {"pause": tr_noop("A pause was requested."), "save": tr_noop("A checkpoint was requested.")}
@@ -76,51 +60,22 @@ class Timeline:
         self._others: deque[tuple[int, TimelineEntry]] = deque(maxlen=max_entries)
         self.count = 0
         """Number of entries so far, including those that are not kept."""
-        self._spec, self._framework = spec, framework
+        self._name = spec.name if spec is not None else ""
         self._state = RunState.CREATED
-        self._starts = 0
-        self._began: float | None = None
-        """When the run was started, until its first step."""
-        self._is_told = True
-        """Whether the present start has its entry."""
-        self._labels: dict[str, str] = {}
-        self._processes = 0
-        self._python = self._version = ""
-        self._phases: list[tuple[str, float]] = []
+        self._start = StartAccount(spec, framework)
         self._step = 0
         self._epochs = EpochNumbers()
         self._releases: dict[str, Release] = {}
         self._is_lost = False
-        self._readers: dict[str, Callable[[Event], None]] = {
-            "supervisor": self._supervisor,
-            "state": self._enter,
-            "device": self._device,
-            "worker": self._worker,
-            "phase": self._phase,
-            "plan": self._plan,
-            "metrics": self._metrics,
-            "progress": self._progress,
-            "rewind": self._rewind,
-            "checkpoint": self._checkpoint,
-            "done": self._done,
-            "notice": self._warn,
-            "stray": self._warn,
-            "stall": self._stall,
-            "slowed": self._slowed,
-            "request": self._request,
-            "rung": self._stop_step,
-            "ended": self._ended,
-            "release": self._release,
-        }
 
     def fold(self, events: Iterable[Event]) -> None:
         """Add events, ordered by time."""
         for event in events:
-            reader = self._readers.get(event["kind"])
+            reader = self._READERS.get(event["kind"])
             if reader is None:
                 continue
             try:
-                reader(event)
+                reader(self, event)
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
                 continue  # the facts of the run report it
 
@@ -153,73 +108,33 @@ class Timeline:
     # -- start -----------------------------------------------------------------------------------
 
     def _supervisor(self, event: Event) -> None:
-        if self._starts and not state_info(self._state).over and not self._is_lost:
+        if self._start.number and not state_info(self._state).over and not self._is_lost:
             self._end_start()
             self._add(event["t"], tr(LOST), "bad")
-        self._starts += 1
-        self._began, self._is_told, self._processes, self._is_lost = event["t"], False, 0, False
-        self._python, self._phases, self._releases = "", [], {}
-        self._state = RunState.CREATED
+        self._start.begin(event["t"])
+        self._is_lost, self._releases, self._state = False, {}, RunState.CREATED
         self._epochs.restart()
 
     def _device(self, event: Event) -> None:
-        self._labels[str(event["id"])] = str(event.get("label") or event["id"])
+        self._start.add_device(event)
 
     def _worker(self, event: Event) -> None:
-        if event.get("role") != "fetch":
-            self._processes += 1
+        self._start.add_worker(event)
 
     def _phase(self, event: Event) -> None:
-        if event["rank"] != 0:
-            return
-        self._python = str(event.get("python") or self._python)
-        self._version = str(event.get("framework") or self._version)
-        if len(self._phases) < MAX_PHASES:
-            self._phases.append((str(event["name"]), event["t"]))
-        self._tell_start(event["t"])
+        self._start.add_phase(event)
+        if event["rank"] == 0:
+            self._add_start(event["t"])
 
-    def _tell_start(self, time: float) -> None:
+    def _add_start(self, time: float) -> None:
         """Add that the run was started or resumed, once its processes are known."""
-        if self._is_told or not self._processes:
-            return
-        self._is_told = True
-        sentence = tr_noop("Started on {devices}: {how}.")
-        if self._starts > 1:
-            sentence = tr_noop("Resumed on {devices}: {how}.")
-        processes = tr_plural("{count} process", "{count} processes", self._processes)
-        how = join_phrases([processes, *self._interpreter()])
-        began = self._began if self._began is not None else time
-        self._add(began, tr(sentence, devices=_devices([*self._labels.values()]), how=how))
-
-    def _interpreter(self) -> list[str]:
-        """Return `Python 3.12.3 (cats-env)`, without the version where that is not known."""
-        if self._spec is None:
-            return []
-        folder = environment(self._spec.python)
-        if not self._python:
-            return [tr("Python ({environment})", environment=folder)]
-        return [tr("Python {version} ({environment})", version=self._python, environment=folder)]
+        if opening := self._start.opening(time):
+            self._add(*opening)
 
     def _end_start(self, first_step: float | None = None) -> None:
         """Add how long the parts of the start took. `first_step`: when the first step was done; None without one."""
-        if self._framework and self._began is not None and (first_step is not None or len(self._phases) > 1):
-            parts = self._parts(first_step)
-            if first_step is not None:
-                parts.append(tr("first step after {seconds}", seconds=_seconds(first_step - self._began)))
-            if parts:
-                self._add(first_step or self._phases[-1][1], as_sentence(join_phrases(parts)))
-        self._began, self._phases = None, []
-
-    def _parts(self, until: float | None) -> list[str]:
-        took: dict[str, float] = {}
-        for (name, begin), (_, end) in pairwise([*self._phases, ("", until if until is not None else math.nan)]):
-            took[name] = took.get(name, 0.0) + end - begin
-        what = f"{self._framework} {self._version}".rstrip()
-        return [
-            tr(PARTS[name], what=what, seconds=_seconds(seconds))
-            for name, seconds in took.items()
-            if name in PARTS and not math.isnan(seconds) and (name in ALWAYS_SHOWN or seconds >= SLOW_S)
-        ]
+        if parts := self._start.end(first_step):
+            self._add(*parts)
 
     # -- training ----------------------------------------------------------------------------------
 
@@ -227,8 +142,8 @@ class Timeline:
         self._epochs.steps_per_epoch = int(event["steps_per_epoch"])
 
     def _metrics(self, event: Event) -> None:
-        if self._began is not None:
-            self._tell_start(event["t"])
+        if self._start.is_open:
+            self._add_start(event["t"])
             self._end_start(event.get("since", event["t"]))
         last = event["first"] + max(map(len, event["values"].values())) - 1
         self._step = max(self._step, last)
@@ -243,7 +158,7 @@ class Timeline:
         self._add_lines(self._epochs.fold_progress(event))
 
     def _rewind(self, event: Event) -> None:
-        self._tell_start(event["t"])
+        self._add_start(event["t"])
         self._end_epoch()
         self._step = int(event["step"])
         self._epochs.rewind(self._step)
@@ -267,7 +182,7 @@ class Timeline:
     # -- what a user should know ---------------------------------------------------------------------
 
     def _warn(self, event: Event) -> None:
-        self._tell_start(event["t"])
+        self._add_start(event["t"])
         self._add(event["t"], tr_stored(str(event["text"])), "warn")
 
     def _stall(self, event: Event) -> None:
@@ -281,7 +196,7 @@ class Timeline:
             self._add(event["t"], tr_stored(text), "warn")
         else:
             device = str(event["device"])
-            label, lasted = self._labels.get(device, device), _seconds(float(event["seconds"]))
+            label, lasted = self._start.labels.get(device, device), duration(float(event["seconds"]))
             over = tr(
                 "{device} is no longer slowed down. It was slowed down for {seconds}.", device=label, seconds=lasted
             )
@@ -311,7 +226,7 @@ class Timeline:
         if state is RunState.STARTING:
             self._begin(event["t"])
         elif state is RunState.RUNNING:
-            self._tell_start(event["t"])
+            self._add_start(event["t"])
         elif state is RunState.RELEASING:
             self._end_training(event["t"])
         elif state_info(state).over:
@@ -319,11 +234,10 @@ class Timeline:
 
     def _begin(self, time: float) -> None:
         if not self.count:
-            name = self._spec.name if self._spec is not None else ""
-            self._add(time, tr("Created: {name}.", name=name) if name else tr("Created."))
+            self._add(time, tr("Created: {name}.", name=self._name) if self._name else tr("Created."))
 
     def _end_training(self, time: float) -> None:
-        self._tell_start(time)
+        self._add_start(time)
         self._end_start()
         self._end_epoch()
         trained = tr("Training ended at step {step}.", step=_count(self._step))
@@ -331,12 +245,12 @@ class Timeline:
 
     def _conclude(self, event: Event) -> None:
         self._end_start()
-        self._tell_release(event["t"])
+        self._add_release(event["t"])
         if self._state is RunState.PAUSED:
             self._add(event["t"], tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
         elif self._state is RunState.FAILED:
             error = str(event.get("error") or tr_noop("Training ended with an error."))
-            for device, label in self._labels.items():
+            for device, label in self._start.labels.items():
                 error = error.replace(device, label)
             self._add(event["t"], tr_stored(error), "bad")
         else:
@@ -349,54 +263,42 @@ class Timeline:
             tone = "bad" if found.verdict is Verdict.HELD_BY_RUN else "warn"
             self._add(event["t"], tr_stored(found.sentence), tone)
 
-    def _tell_release(self, time: float) -> None:
+    def _add_release(self, time: float) -> None:
         """Add which devices have their memory back."""
         found = [each for each in self._releases.values() if each.verdict is Verdict.RELEASED]
         if found:
-            where = _devices([self._labels.get(each.device_id, each.device_id) for each in found])
-            after = _seconds(max(each.seconds for each in found))
+            where = list_labels([self._start.labels.get(each.device_id, each.device_id) for each in found])
+            after = duration(max(each.seconds for each in found))
             text = tr("All memory on {devices} was released {seconds} after the end.", devices=where, seconds=after)
             self._add(time, text)
         self._releases = {}
 
-
-def environment(python: str) -> str:
-    """Return a short name of an interpreter: the folder of its environment, or its path where it has none."""
-    path = PurePath(python)
-    folder = path.parent.parent
-    if path.parent.name not in {"bin", "Scripts"} or folder.name in {"", "usr", "local"}:
-        return python
-    if folder.name in {"venv", ".venv", "env", ".env"} and folder.parent.name:
-        return f"{folder.parent.name}/{folder.name}"
-    return folder.name
-
-
-def _devices(labels: Sequence[str]) -> str:
-    """Return `GPU 0 to 3` or `GPU 0, 2 and 5`, or all labels where they are of several kinds."""
-    kinds = {label.rpartition(" ")[0] for label in labels}
-    numbers = [label.rpartition(" ")[2] for label in labels]
-    row = join_labels(labels)
-    if row != join_names(labels):
-        return row
-    if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
-        return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()
-    return join_names(first_names(labels, limit=2 * MAX_NAMES)) or tr("no device")
+    _READERS: ClassVar[dict[str, Callable[[Timeline, Event], None]]] = {
+        "supervisor": _supervisor,
+        "state": _enter,
+        "device": _device,
+        "worker": _worker,
+        "phase": _phase,
+        "plan": _plan,
+        "metrics": _metrics,
+        "progress": _progress,
+        "rewind": _rewind,
+        "checkpoint": _checkpoint,
+        "done": _done,
+        "notice": _warn,
+        "stray": _warn,
+        "stall": _stall,
+        "slowed": _slowed,
+        "request": _request,
+        "rung": _stop_step,
+        "ended": _ended,
+        "release": _release,
+    }
+    """By kind of event."""
 
 
 def _process(name: object, pid: int) -> str:
     return tr("{name} (pid {pid})", name=name, pid=pid) if name else f"pid {pid}"
-
-
-def _seconds(value_s: float) -> str:
-    """Return `under 0.1 s`, `0.3 s`, `12 s` or `3 min 5 s`."""
-    if value_s < 0.05:
-        return tr("under 0.1 s")
-    if value_s < 9.95:
-        return tr("{seconds:.1f} s", seconds=value_s)
-    whole = round(value_s)
-    if whole < 100:
-        return tr("{seconds} s", seconds=whole)
-    return tr("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)
 
 
 def _count(number: int) -> str:

@@ -43,6 +43,8 @@ class Training:
     epochs: int = 10
     batch_size: int = 64
     """The global batch: items per optimizer step, over all devices and accumulation steps."""
+    steps_per_epoch: int | None = None
+    """Optimizer steps that make an epoch, PyTorch only; None for all of the data. Streams of unknown length need it."""
     learning_rate: float | None = None
     """None keeps the learning rate of the recipe's optimizer."""
     seed: int = 0
@@ -85,6 +87,8 @@ class Training:
             check_positive(tr("weight decay"), self.weight_decay)
         if self.gradient_clip is not None:
             check_positive(tr("limit of the gradient norm"), self.gradient_clip)
+        if self.steps_per_epoch is not None:
+            check_whole(tr("number of steps per epoch"), self.steps_per_epoch, 1)
         if self.patience is not None:
             check_whole(tr("patience of early stopping"), self.patience, 1)
         check_one_of(tr("Precision"), self.precision, PRECISIONS)

@@ -17,7 +17,7 @@ from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..schema.rank import RankAssignment
     from ..schema.settings import Training
@@ -43,6 +43,8 @@ class Context:
         self.spec: RunSpec = read_spec(self.run_dir)
         self.paused = False
         """Whether training ends here to be resumed later."""
+        self.record_last: Callable[[], None] = lambda: None
+        """Records what was measured since the last report, when an error has ended the training."""
         log = self.run_dir / EVENTS / worker_events(assignment.rank)
         self.resumed = log.exists() and log.stat().st_size > 0
         """Whether this worker continues the work of an earlier worker of the run."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
 import sys
+import threading
 from typing import Any
 
 from ..language import tr
@@ -15,6 +17,8 @@ from . import deadman, fetch
 from .context import Context
 from .recipe import LoadedRecipe
 
+LAST_LOSSES_S = 5.0
+"""Seconds to wait for the last losses after an error."""
 EXIT_ERROR = 1
 EXIT_RECORD = 74  # EX_IOERR of sysexits.h: an event could not be written
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
@@ -64,8 +68,24 @@ def _train(context: Context) -> int:
     except RecordError as error:
         return _record(context, error, EXIT_RECORD)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the outer border: user code may raise anything)
+        record_last(context)
         return _record(context, error, EXIT_ERROR)
     return 0
+
+
+def record_last(context: Context) -> None:
+    """Record the last losses before the error, where the framework can still fetch them.
+
+    After an error of a device this may raise, or never return: then the error is recorded without them.
+    """
+
+    def record() -> None:
+        with contextlib.suppress(Exception):
+            context.record_last()
+
+    recording = threading.Thread(target=record, daemon=True)
+    recording.start()
+    recording.join(LAST_LOSSES_S)
 
 
 def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's module)

@@ -67,6 +67,9 @@ class MetricsReporter:
         self._interval = 1  # steps between two reports
         self._reported = time.monotonic()
         self._due = 0.0  # report the first step at once, so that the curve begins when training does
+        self._is_reporting = False
+        """Whether a report is under way, or was when an error ended it."""
+        context.record_last = self.record_last
 
     @property
     def names(self) -> Sequence[str]:
@@ -132,12 +135,22 @@ class MetricsReporter:
 
         Return the sums of `numbers` over all ranks. Every rank must give equally many.
         """
+        self._is_reporting = True
         self._interval = self._next_interval()
         self._record(self._fetch(self._losses) if self._losses else [], self._deferred_numbers)
+        self._is_reporting = False
         self.requests = self.read_requests()
         self._reported = time.monotonic()
         self._due = self._reported + REPORT_EVERY_S
         return list(numbers)
+
+    def record_last(self) -> None:
+        """Record the losses gathered since the last report, when an error has ended the training.
+
+        Raises whatever the framework does if it cannot fetch them any more.
+        """
+        if self._losses and not self._is_reporting:
+            self._record(self._fetch(self._losses), self._deferred_numbers)
 
     def broadcast(self, number: float) -> float:
         """Return rank 0's number. Every rank must call this."""
@@ -279,6 +292,9 @@ class RankedMetricsReporter(MetricsReporter):
     @property
     def _is_behind(self) -> bool:
         return 2 * self._countdown <= self._interval  # fewer steps are not worth a reduction
+
+    def record_last(self) -> None:
+        """Record nothing: the other ranks may never give their parts of the losses."""
 
     def broadcast(self, number: float) -> float:
         """Return rank 0's number."""

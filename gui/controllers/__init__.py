@@ -5,6 +5,7 @@
 - `first_steps_controller`: do what the guidance for a first run offers
 - `reuse_controller`: start from an earlier run or a preset
 - `removal_controller`: delete runs
+- `teach_controller`: mark the numbers of the log, and teach what they are
 - `export_controller`: export measurements, models, pictures and tables; rename runs
 - `device_controller`, `memory_controller`: show devices, memory and processes
 - `preferences_controller`: apply the preferences

@@ -115,23 +115,11 @@ class DockLayout(QObject):
             | QMainWindow.DockOption.AllowTabbedDocks
             | QMainWindow.DockOption.AnimatedDocks
         )
-        for corner, area in (
-            (Qt.Corner.TopLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
-            (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
-            (Qt.Corner.TopRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
-            (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
-        ):
-            window.setCorner(corner, area)
+        self._give_corners_to_sides()
         window.setMenuWidget(_stacked(panels.menu, panels.header))
         scroll = PlotScroll(panels.plots)
         window.setCentralWidget(scroll)
-        panels.setup.sheet.cover(scroll, window)
-        for overlay in (
-            TopOverlay(panels.failure, scroll, window, lambda: panels.plots.first_px, panels.failure.fit),
-            CentredOverlay(panels.first_steps, scroll, window, lambda: panels.plots.first_px),
-        ):
-            panels.plots.resized.connect(overlay.place)
-        FootOverlay(panels.messages, scroll, window, scroll.keep_free)
+        self._cover(scroll, panels)
         theme = panels.theme
         self.docks = (
             Dock("devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
@@ -144,6 +132,26 @@ class DockLayout(QObject):
             dock.topLevelChanged.connect(self._set_moved)
         window.installEventFilter(self)
         self.reset()
+
+    def _give_corners_to_sides(self) -> None:
+        """Let the docks at the sides be as high as the window."""
+        for corner, area in (
+            (Qt.Corner.TopLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
+            (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
+            (Qt.Corner.TopRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
+            (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
+        ):
+            self._window.setCorner(corner, area)
+
+    def _cover(self, scroll: PlotScroll, panels: MainPanels) -> None:
+        """Place what lies over the plots."""
+        panels.setup.sheet.cover(scroll, self._window)
+        for overlay in (
+            TopOverlay(panels.failure, scroll, self._window, lambda: panels.plots.first_px, panels.failure.fit),
+            CentredOverlay(panels.first_steps, scroll, self._window, lambda: panels.plots.first_px),
+        ):
+            panels.plots.resized.connect(overlay.place)
+        FootOverlay(panels.messages, scroll, self._window, scroll.keep_free)
 
     def reset(self) -> None:
         """Put every dock in its first place."""

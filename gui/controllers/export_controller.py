@@ -12,7 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from core.errors import RunError
-from core.language import tr, tr_noop
+from core.language import tr, tr_noop, tr_plural
 from core.runs.rename import rename, why_no_name
 from core.runs.run import Run
 from core.system.helper_process import HelperProcess
@@ -83,7 +83,7 @@ class ExportController(QObject):
 
     def _copy_path(self, run_dir: str) -> None:
         QGuiApplication.clipboard().setText(run_dir)
-        self._message.show_passing(tr("Copied the path {run_dir}.", run_dir=run_dir))
+        self._message.show_passing(tr("Copied the path {path}.", path=run_dir))
 
     def _ask_for_name(self, run_dir: str) -> None:
         summary = self._run_list.summary(run_dir)
@@ -91,7 +91,7 @@ class ExportController(QObject):
             self._panels.window,
             question=tr("Name of the run"),
             name=summary.name if summary else "",
-            yes="Rename",
+            yes=tr("Rename"),
             judge=lambda name: (why_no_name(name), ""),
         )
         dialog.named.connect(lambda name: self._rename(Path(run_dir), name))
@@ -137,13 +137,13 @@ class ExportController(QObject):
                 lambda path, chosen: self._write_model(spec, Path(run_dir), path, formats.get(chosen)),
             )  # fmt: skip
 
-        question = owner_question("Export", tr("the model of {spec}", spec=spec.name), run.owner, spec)
+        question = owner_question("Export", tr("the model of {name}", name=spec.name), run.owner, spec)
         ask_first(self._panels.window, question, ask)
 
     def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
         if self._write(lambda: _model(run_dir, path, format_name)):
             self._message.show_message(
-                tr("Exporting the model of {spec}. This takes as long as loading it.", spec=spec.name), "good"
+                tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name), "good"
             )
 
     def _ask_for_picture(self, widget: QWidget, name: str) -> None:
@@ -159,7 +159,7 @@ class ExportController(QObject):
 
         run = self._session.run
         begin = f"{self._name(str(run.dir))}-{name}" if run else name
-        self._ask_where(tr("Save picture"), f"{begin}.png", f"{PNG};;{SVG}", ".png", write)
+        self._ask_where(tr("Save picture"), f"{begin}.png", f"{tr(PNG)};;{tr(SVG)}", ".png", write)
 
     def _copy_values(self, plot: Plot) -> None:
         from gui.plots.picture import values_text
@@ -196,10 +196,10 @@ class ExportController(QObject):
 
     def _write(self, work: Callable[[], tuple[str, str]]) -> bool:
         started = self._task.start(
-            work, lambda error: (tr("Nothing was exported: {sentence}", sentence=_sentence(error)), "bad")
+            work, lambda error: (tr("Nothing was exported: {reason}", reason=_sentence(error)), "bad")
         )
         if not started:
-            self._message.show_message(BUSY, "warn")
+            self._message.show_message(tr(BUSY), "warn")
         return started
 
     def _name(self, run_dir: str) -> str:
@@ -222,16 +222,15 @@ def _csv(run_dir: Path, path: Path) -> tuple[str, str]:
     if failed:
         raise RunError(said or tr("{path} could not be written.", path=path))
     rows = json.loads(process.output)["rows"]
-    return tr(
-        "Wrote {rows} values to {path}. {said}", rows=rows, path=path, said=said
-    ).strip(), "warn" if said else "good"
+    written = tr("Wrote {count} values to {path}.", count=rows, path=path)
+    return f"{written} {said}".rstrip(), "warn" if said else "good"
 
 
 def _table(summaries: list[RunSummary], path: Path) -> tuple[str, str]:
     from core.series.report import export_runs
 
     export_runs(summaries, path)
-    return tr("Wrote {count} runs to {path}.", count=len(summaries), path=path), "good"
+    return tr_plural("Wrote {count} run to {path}.", "Wrote {count} runs to {path}.", len(summaries), path=path), "good"
 
 
 def _model(run_dir: Path, folder: Path, format_name: str | None) -> tuple[str, str]:
@@ -242,7 +241,7 @@ def _model(run_dir: Path, folder: Path, format_name: str | None) -> tuple[str, s
         "Wrote the model of step {step} to {folder}: {files}.",
         step=done.step,
         folder=done.folder,
-        files=", ".join(done.files),
+        files=tr(", ").join(done.files),
     ), "good"
 
 
@@ -261,4 +260,4 @@ def _with_suffix(path: str, suffix: str, dialog: QFileDialog) -> Path:
     """Return the path with the suffix of the chosen kind, unless the user typed one."""
     if not suffix or Path(path).suffix:
         return Path(path)
-    return Path(f"{path}.svg" if dialog.selectedNameFilter() == SVG else f"{path}{suffix}")
+    return Path(f"{path}.svg" if dialog.selectedNameFilter() == tr(SVG) else f"{path}{suffix}")

@@ -133,7 +133,7 @@ class MemoryController(QObject):
         rows = process_rows(self._scanner.entries(), device_labels(survey.devices, facts), self._scanner.runs())
         has_gpus = any(device.kind != "cpu" for device in survey.devices)
         self._details.processes.show_rows(
-            rows, empty=NOBODY if has_gpus else NO_GPU, problem=self._scanner.problem or ""
+            rows, empty=tr(NOBODY if has_gpus else NO_GPU), problem=self._scanner.problem or ""
         )
 
     def _turned(self) -> None:

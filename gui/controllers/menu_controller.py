@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt
 
 from core.language import tr
-from gui.widgets.file_dialog import PYTHON_FILES, FileDialog
+from gui.widgets.file_dialog import FileDialog, python_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ class MenuController(QObject):
         self._choose_file(tr("Open a script"), self._panels.setup.open_script)
 
     def _choose_file(self, title: str, use: Callable[[Path], None]) -> None:
-        dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=PYTHON_FILES)
+        dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=python_files())
         dialog.setObjectName("openDialog")
         dialog.open()
 

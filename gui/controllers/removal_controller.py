@@ -43,7 +43,7 @@ class RemovalController(QObject):
         super().__init__()
         self._panels, self._message = panels, panels.message
         self._run_list, self._session = services.run_list, services.session
-        self._checking: BackgroundTask[RemovalCheck] = BackgroundTask(tr("size of a run"))
+        self._checking: BackgroundTask[RemovalCheck] = BackgroundTask("size of a run")
         self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
         self._asked: RunSummary | None = None
         self._waiting: deque[RunSummary] = deque()
@@ -73,14 +73,14 @@ class RemovalController(QObject):
         ask(
             self._panels.window,
             lambda: self._waiting.append(chosen),
-            question=tr("Delete the run {run_title}?", run_title=run_title(chosen, time.time())),
+            question=tr("Delete the run {title}?", title=run_title(chosen, time.time())),
             words=tr(
-                "It is {label} and takes {size_bytes} of disk. Its "
-                "folder is deleted, with its curves, its log and its checkpoints:\n{dir}\n\n"
+                "It is {state} and takes {size} of disk. Its "
+                "folder is deleted, with its curves, its log and its checkpoints:\n{folder}\n\n"
                 "This cannot be undone.",
-                label=state_info(chosen.state).label.lower(),
-                size_bytes=disk(check.size_bytes),
-                dir=chosen.dir,
+                state=tr(state_info(chosen.state).label).lower(),
+                size=disk(check.size_bytes),
+                folder=chosen.dir,
             ),
             yes=tr("Delete it"),
         )
@@ -94,7 +94,7 @@ class RemovalController(QObject):
             lambda: removal.remove(run_dir),
             lambda error: Removed(
                 freed_bytes=0,
-                problem=tr("{run_dir} could not be deleted: {reason}.", run_dir=run_dir, reason=reason(error)),
+                problem=tr("{folder} could not be deleted: {reason}.", folder=run_dir, reason=reason(error)),
             ),
         )
 
@@ -105,9 +105,9 @@ class RemovalController(QObject):
         else:
             self._message.show_passing(
                 tr(
-                    "Deleted {gone}. This freed {freed_bytes} of disk space.",
-                    gone=gone.name,
-                    freed_bytes=disk(removed.freed_bytes),
+                    "Deleted {name}. This freed {size} of disk space.",
+                    name=gone.name,
+                    size=disk(removed.freed_bytes),
                 )
             )
 

@@ -58,7 +58,7 @@ class ReuseController(QObject):
         owner = owner_of_run(Path(run_dir))
 
         def use(spec: RunSpec) -> None:
-            question = owner_question(verb, tr("the run {spec}", spec=spec.name), owner, spec)
+            question = owner_question(verb, tr("the run {name}", name=spec.name), owner, spec)
             ask_first(self._panels.window, question, lambda: self._attempt(lambda: action(spec)))
 
         self._with_spec(run_dir, use)
@@ -72,7 +72,7 @@ class ReuseController(QObject):
     def _load(self, path: Path) -> None:
         """Fill the form with a preset; ask first if it belongs to another user."""
         owner, spec = owner_of_file(path), presets.read(path)
-        question = owner_question("Load", tr("the preset {stem}", stem=path.stem), owner, spec)
+        question = owner_question("Load", tr("the preset {name}", name=path.stem), owner, spec)
         ask_first(self._panels.window, question, lambda: self._attempt(lambda: self._fill(spec)))
 
     def _fill(self, spec: RunSpec) -> None:
@@ -82,15 +82,13 @@ class ReuseController(QObject):
         self._panels.devices.table.tick_only([device for device in spec.devices if device in present])
         gone = [device for device in spec.devices if device not in present]
         if gone:
-            self._message.show_message(
-                tr_plural(
-                    "{gone} was not ticked, since it is not on this machine.",
-                    "{gone} were not ticked, since they are not on this machine.",
-                    len(gone),
-                    gone=join_names(gone),
-                ),
-                "warn",
+            sentence = tr_plural(
+                "{devices} was not ticked, since it is not on this machine.",
+                "{devices} were not ticked, since they are not on this machine.",
+                len(gone),
+                devices=join_names(gone),
             )
+            self._message.show_message(sentence, "warn")
 
     def _copy(self, run_dir: str) -> None:
         # A terminal may execute what is pasted into it at once.
@@ -102,12 +100,12 @@ class ReuseController(QObject):
         cores = {name: tuple(device.get("cores") or ()) for name, device in run.facts.devices.items()}
         QGuiApplication.clipboard().setText(shell_line(spec, cores))
         self._message.show_passing(
-            tr("Copied the shell command that starts {spec} with the same settings.", spec=spec.name)
+            tr("Copied the shell command that starts {name} with the same settings.", name=spec.name)
         )
 
     def _copy_own_command(self, spec: RunSpec) -> None:
         QGuiApplication.clipboard().setText(repeat_line(spec))
-        self._message.show_passing(tr("Copied the command that starts {spec} with the same settings.", spec=spec.name))
+        self._message.show_passing(tr("Copied the command that starts {name} with the same settings.", name=spec.name))
 
     def _copy_text(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
@@ -123,7 +121,9 @@ class ReuseController(QObject):
             self._ask_name(check.spec)
 
     def _ask_name(self, spec: RunSpec) -> None:
-        dialog = NameDialog(self._panels.window, question=tr("Preset name"), name=spec.name, yes="Save", judge=_judge)
+        dialog = NameDialog(
+            self._panels.window, question=tr("Preset name"), name=spec.name, yes=tr("Save"), judge=_judge
+        )
         dialog.named.connect(lambda name: self._attempt(lambda: self._keep(spec, name)))
         dialog.open()
 
@@ -135,7 +135,7 @@ class ReuseController(QObject):
         ask(
             self._panels.window,
             lambda: self._attempt(lambda: self._save(presets.without_values(spec, secrets), name)),
-            question=tr("Save the preset without the value of {secrets}?", secrets=join_names(secrets)),
+            question=tr("Save the preset without the value of {names}?", names=join_names(secrets)),
             words=tr(
                 "Names like this often belong to secrets. The preset then has the name alone, and takes the value "
                 "from the environment at each start. To store the value: trainyard keep RUN NAME --secrets values"
@@ -150,7 +150,7 @@ class ReuseController(QObject):
             presets.save(spec, path)
         except OSError as error:
             raise ValueError(
-                tr("{path} cannot be written: {strerror}. No preset was saved.", path=path, strerror=error.strerror)
+                tr("{path} cannot be written: {reason}. No preset was saved.", path=path, reason=error.strerror)
             ) from error
         self._message.show_passing(
             tr("Saved as {name}. Choose it under Presets, or start it with: trainyard run --setup {name!r}", name=name)
@@ -160,7 +160,7 @@ class ReuseController(QObject):
         ask(
             self._panels.window,
             lambda: self._remove(path),
-            question=tr("Remove the preset {stem}?", stem=path.stem),
+            question=tr("Remove the preset {name}?", name=path.stem),
             words=tr("Its file is deleted: {path}. Runs that were started from it stay as they are.", path=path),
             yes=tr("Remove it"),
         )
@@ -170,10 +170,10 @@ class ReuseController(QObject):
             path.unlink(missing_ok=True)
         except OSError as error:
             self._message.show_message(
-                tr("{path} cannot be removed: {strerror}.", path=path, strerror=error.strerror), "bad"
+                tr("{path} cannot be removed: {reason}.", path=path, reason=error.strerror), "bad"
             )
         else:
-            self._message.show_passing(tr("Removed the preset {stem}.", stem=path.stem))
+            self._message.show_passing(tr("Removed the preset {name}.", name=path.stem))
 
     def _with_spec(self, run_dir: str, action: Callable[[RunSpec], object]) -> None:
         self._attempt(lambda: action(Run.attach(Path(run_dir)).spec()))

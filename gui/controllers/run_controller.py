@@ -145,7 +145,9 @@ class RunController(QObject):
         is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
         self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
         live, survey = self._shows_live_devices, self._monitor.survey
-        details.events.show_empty_words(empty_words(Place.EVENTS, situation) if session.opening is None else READING)
+        details.events.show_empty_words(
+            empty_words(Place.EVENTS, situation) if session.opening is None else tr(READING)
+        )
         details.log.show_empty_words(empty_words(Place.LOG, situation))
         self._panels.plots.show_empty_words(
             lambda name: "" if is_first and name == Place.LOSS.value else plot_words(

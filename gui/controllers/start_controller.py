@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.catalog.frameworks import FRAMEWORKS
 from core.config.validation import is_installed, recipe_problems
 from core.errors import RunError
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_stored
 from core.runs.device_use import largest_others
 from core.runs.directory import folder_problem
 from core.runs.run import Run
@@ -97,7 +97,7 @@ class StartController(QObject):
         self._folder_problem = ""
         self._request: _Request | None = None
         """The request that is prepared."""
-        self._preparing: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask(tr("prepare a run"))
+        self._preparing: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("prepare a run")
         self._resuming: BackgroundTask[str] = BackgroundTask("resume")
         self._resuming_dir: Path | None = None
         self._installed: BackgroundTask[frozenset[str]] = BackgroundTask("frameworks")
@@ -251,7 +251,7 @@ class StartController(QObject):
         if run is None or self._preparing.busy or self._resuming.busy:
             return
         self._message.show_message("")
-        question = owner_question("Resume", tr("the run {spec}", spec=spec.name if spec else run.id), run.owner, spec)
+        question = owner_question("Resume", tr("the run {name}", name=spec.name if spec else run.id), run.owner, spec)
         ask_first(self._panels.window, question, lambda: self._check_and_resume(run, spec, facts))
 
     def _check_and_resume(self, run: Run, spec: RunSpec | None, facts: RunFacts) -> None:
@@ -277,7 +277,7 @@ class StartController(QObject):
     def _take_resumed(self, problem: str) -> None:
         self._resuming_dir = None
         self.resuming_changed.emit()
-        self._message.show_message(problem, "bad")
+        self._message.show_message(tr_stored(problem), "bad")
         self._session.poll()
         self._run_list.poll(now=True)
 
@@ -332,7 +332,7 @@ class StartController(QObject):
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        self._message.show_message(str(error), "bad")
+        self._message.show_message(tr_stored(str(error)), "bad")
         self.check_again()
 
     def _poll(self) -> None:

@@ -44,8 +44,8 @@ class DetailTabs(QStackedWidget):
         self.tabs = QTabBar()
         self.tabs.setAccessibleName(tr("Events, log, memory, processes, settings"))
         for title, page in (
-            ("Events", self.events), ("Log", self.log), ("Memory", self.memory), ("Processes", self.processes),
-            ("Settings", self.settings), ("Error", self.error),
+            (tr("Events"), self.events), (tr("Log"), self.log), (tr("Memory"), self.memory),
+            (tr("Processes"), self.processes), (tr("Settings"), self.settings), (tr("Error"), self.error),
         ):  # fmt: skip
             self.tabs.addTab(title)
             self.addWidget(page)

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter
-from PySide6.QtWidgets import QCheckBox, QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QListView, QStyleOptionViewItem, QWidget
 
 from core.language import tr
 from core.runs.timeline import MAX_ENTRIES
 from gui.style.icons import glyph
 from gui.viewmodels.run.event_rows import EventRow, EventRows
+from gui.widgets.compact import compact_check
 from gui.widgets.forms.fields import row_of
-from gui.widgets.painting import Index, draw_elided, paint_row_background
+from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
@@ -140,7 +141,9 @@ class EventList(QListView):
         self._follows = True
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
         self.verticalScrollBar().rangeChanged.connect(lambda *_: self._to_end() if self._follows else None)
-        self.epochs_box = _epochs_box()
+        self.epochs_box = compact_check(
+            "epochsShownBox", tr("Epochs"), tr("Show the numbers of each epoch among the events"), checked=True
+        )
         self.epochs_box.toggled.connect(self._show_epochs)
         self.controls = row_of(self.epochs_box)
         self._add_menu()
@@ -196,7 +199,7 @@ class EventList(QListView):
 
     def _add_menu(self) -> None:
         for text, key, act in (
-            ("Copy", QKeySequence.StandardKey.Copy, self.copy),
+            (tr("Copy"), QKeySequence.StandardKey.Copy, self.copy),
             (tr("Select all"), QKeySequence.StandardKey.SelectAll, self.selectAll),
         ):
             action = QAction(text, self)
@@ -207,25 +210,8 @@ class EventList(QListView):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
 
 
-def _epochs_box() -> QCheckBox:
-    box = QCheckBox(tr("Epochs"))
-    box.setObjectName("epochsShownBox")
-    box.setToolTip(tr("Show the numbers of each epoch among the events"))
-    box.setProperty("compact", True)
-    box.setChecked(True)
-    return box
-
-
-class EventDelegate(QStyledItemDelegate):
+class EventDelegate(ThemedDelegate):
     """Paints the time, a sign where something is wrong, and the text, cut with an ellipsis."""
-
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._theme = theme
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
         """Return the same size for all rows."""

@@ -87,7 +87,7 @@ class FailureCard(QFrame):
         self.place.setText(view.place)
         self.place.setVisible(bool(view.place))
         self._show_lines(view.lines)
-        self.smaller_button.setText(tr("Try {smaller_words}", smaller_words=view.smaller_words))
+        self.smaller_button.setText(tr("Try {settings}", settings=view.smaller_words))
         self.smaller_button.setVisible(view.smaller is not None)
         self.log_button.setVisible(bool(view.sought))
         self.again_button.setVisible(view.can_run_again)

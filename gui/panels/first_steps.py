@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from core.language import tr
 from gui.viewmodels.run.empty_states import EXAMPLE, FIRST_STEPS, FirstStep
+from gui.widgets.compact import compact_button
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel
 
@@ -44,11 +45,8 @@ class FirstSteps(QWidget):
         return self._layout.sizeHint()
 
     def _add(self, line: int, step: FirstStep) -> None:
-        button = QPushButton(tr(step.button, example=EXAMPLE))
-        button.setObjectName(step.name)
-        button.setProperty("compact", True)
+        button = compact_button(step.name, tr(step.button, example=EXAMPLE))
         button.setAccessibleDescription(tr(step.sentence))
-        button.setAutoDefault(False)
         button.clicked.connect(lambda: self.asked.emit(step.name))
         sentence = ElidedLabel(tr(step.sentence))
         sentence.setProperty("role", "muted")

@@ -33,8 +33,8 @@ class Entry:
 
 
 FILE = (
-    Entry(name="openRecipe", text="Open &recipe…", keys="Ctrl+O"),
-    Entry(name="openScript", text="Open &script…", keys="Ctrl+Shift+O"),
+    Entry(name="openRecipe", text=tr_noop("Open &recipe…"), keys="Ctrl+O"),
+    Entry(name="openScript", text=tr_noop("Open &script…"), keys="Ctrl+Shift+O"),
 )
 EXPORT = (
     Entry(name="pictures", text=tr_noop("Save picture of the plots…")),
@@ -79,8 +79,8 @@ class MenuBar(QMenuBar):
         self.file, self.run, self.view, self.tools, self.help = (
             self._menu(name, text)
             for name, text in (
-                ("fileMenu", "&File"), ("runMenuBar", "&Run"), ("viewMenu", "&View"), ("toolsMenu", "&Tools"),
-                ("helpMenu", "&Help"),
+                ("fileMenu", tr("&File")), ("runMenuBar", tr("&Run")), ("viewMenu", tr("&View")),
+                ("toolsMenu", tr("&Tools")), ("helpMenu", tr("&Help")),
             )
         )  # fmt: skip
         self._add(self.file, FILE)
@@ -143,7 +143,7 @@ class MenuBar(QMenuBar):
         menu.addActions([self._action(entry) for entry in entries])
 
     def _action(self, entry: Entry) -> QAction:
-        action = QAction(entry.text, self)
+        action = QAction(tr(entry.text), self)
         action.setObjectName(f"{entry.name}Action")
         action.setCheckable(entry.checkable)
         if entry.keys:

@@ -14,11 +14,12 @@ from core.language import tr, tr_noop
 from core.schema.settings import CUDA_IDS
 from gui.services.preferences import THEMES, Preferences
 from gui.style.text_size import ZOOMS, zoom
+from gui.widgets.compact import compact_button
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.file_dialog import FileDialog
 from gui.widgets.forms import editors
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 
 WIDTH = 64
 """Width of the dialog, in letters."""
-THEME_TITLES = {"desktop": tr_noop("as the desktop"), "dark": "dark", "light": "light"}
+THEME_TITLES = {"desktop": tr_noop("as the desktop"), "dark": tr_noop("dark"), "light": tr_noop("light")}
 CUDA_TITLES = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
-FOLDER_TITLES = {"runs": "Runs", "presets": "Presets"}
+FOLDER_TITLES = {"runs": tr_noop("Runs"), "presets": tr_noop("Presets")}
+CHOOSE_FOLDER = {"runs": tr_noop("Folder of the runs"), "presets": tr_noop("Folder of the presets")}
 LABEL = 16
 """Width of a label, in letters."""
 FOLDERS = tr_noop("Folders (from the next start of Trainyard on)")
@@ -52,7 +54,7 @@ class PreferencesDialog(InfoDialog):
         self._preferences = preferences
         self._paths: dict[str, ElidedLabel] = {}
         self._editors = self._make_editors()
-        look = self._add_group("Look", {"theme": "Theme"})
+        look = self._add_group(tr("Look"), {"theme": tr("Theme")})
         self._zoom = editors.one_of(
             "textSizeBox", tr("Text size"), tr("Size of all texts, relative to the desktop's"), self._take_zoom,
             [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS],
@@ -60,9 +62,9 @@ class PreferencesDialog(InfoDialog):
         self._zoom.set_value(str(zoom()))
         look.addRow(self._label(tr("Text size"), self._zoom.widget), self._zoom.widget)
         self._add_folders(folders)
-        self._add_group("Devices", {"show_cpus": ""})
+        self._add_group(tr("Devices"), {"show_cpus": ""})
         self._add_group(
-            MEMORY, {"tolerance_mb": "Tolerance", "wait_s": tr("Wait, in seconds"), "cuda_ids": tr("GPU names")}
+            tr(MEMORY), {"tolerance_mb": tr("Tolerance"), "wait_s": tr("Wait, in seconds"), "cuda_ids": tr("GPU names")}
         )
         for name, editor in self._editors.items():
             editor.set_value(getattr(preferences, name))
@@ -78,7 +80,8 @@ class PreferencesDialog(InfoDialog):
         take = self._take
         return {
             "theme": editors.one_of(
-                "themeBox", "Theme", tr("Colours of the window"), take, [(THEME_TITLES[each], each) for each in THEMES]
+                "themeBox", tr("Theme"), tr("Colours of the window"), take,
+                [(tr(THEME_TITLES[each]), each) for each in THEMES],
             ),
             "show_cpus": editors.check(
                 "showCpusBox", tr("Show CPU devices"),
@@ -97,7 +100,7 @@ class PreferencesDialog(InfoDialog):
             "cuda_ids": editors.one_of(
                 "defaultCudaIdsBox", tr("How GPUs are named to CUDA"),
                 tr("Use numbers if a library (such as vLLM) cannot read UUIDs"), take,
-                [(CUDA_TITLES[each], each) for each in CUDA_IDS],
+                [(tr(CUDA_TITLES[each]), each) for each in CUDA_IDS],
             ),
         }  # fmt: skip
 
@@ -131,20 +134,22 @@ class PreferencesDialog(InfoDialog):
         return form
 
     def _add_folders(self, folders: Mapping[str, Path]) -> None:
-        form = self._form(FOLDERS)
+        form = self._form(tr(FOLDERS))
         for name, path in folders.items():
             shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12))
             shown.setObjectName(f"{name}Folder")
             row = QHBoxLayout()
             row.addWidget(shown, 1)
             row.addWidget(self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name)))
-            row.addWidget(self._button(f"{name}DefaultButton", "Default", partial(self.folder_chosen.emit, name, None)))
+            row.addWidget(
+                self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
+            )
             row.setSpacing(8)
-            form.addRow(self._label(FOLDER_TITLES[name]), row)
+            form.addRow(self._label(tr(FOLDER_TITLES[name])), row)
 
     def _browse(self, name: str) -> None:
         dialog = FileDialog(
-            self, tr("Folder of {name}", name=name), lambda path: self.folder_chosen.emit(name, Path(path)),
+            self, tr(CHOOSE_FOLDER[name]), lambda path: self.folder_chosen.emit(name, Path(path)),
             begin=self._paths[name].text(),
         )  # fmt: skip
         dialog.setObjectName("folderDialog")
@@ -152,12 +157,8 @@ class PreferencesDialog(InfoDialog):
         dialog.open()
 
     def _button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
-        button = QPushButton(text)
-        button.setObjectName(name)
-        button.setProperty("compact", True)
-        button.setAutoDefault(False)
+        button = compact_button(name, text, text)
         button.clicked.connect(lambda _: action())
-        button.setToolTip(verbatim(text))
         return button
 
     def _label(self, text: str, buddy: QWidget | None = None) -> PlainLabel:

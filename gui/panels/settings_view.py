@@ -42,7 +42,7 @@ class SettingsView(QScrollArea):
         self._empty = ""
         self.controls = QToolButton()
         self.controls.setObjectName("settingsCopyButton")
-        self.controls.setText("Copy ")
+        self.controls.setText(f"{tr('Copy')} ")
         self.controls.setAccessibleName(tr("Copy the settings"))
         self.controls.setToolTip(tr("Copy all settings as text, or the command that starts the same run"))
         self.controls.setProperty("compact", True)
@@ -135,7 +135,7 @@ def _group(group: SettingGroup) -> QWidget:
 
 
 def _value(row: SettingRow) -> PlainLabel:
-    value = PlainLabel(tr("{row}  (default {usual})", row=row.value, usual=row.usual) if row.usual else row.value)
+    value = PlainLabel(tr("{value}  (default {usual})", value=row.value, usual=row.usual) if row.usual else row.value)
     value.setAccessibleName(f"{row.label}: {value.text()}")
     value.setWordWrap(True)
     value.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)

@@ -23,6 +23,7 @@ from gui.plots.items.canvas import Canvas
 from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_forms
 from gui.style.theme import mark
+from gui.widgets.compact import compact_button
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 from gui.widgets.plain_text import PlainLabel
 
@@ -220,7 +221,7 @@ class Plot(QFrame):
         if over != self._is_over:
             self._is_over = over
             self.invalidate()
-        self.end.set_text(PAUSED if paused else ENDED)
+        self.end.set_text(tr(PAUSED if paused else ENDED))
 
     def show_crosshair(self, time: float | None) -> None:
         """Mark a unix time; None removes the mark."""
@@ -391,11 +392,8 @@ class Plot(QFrame):
         return self.header
 
     def _make_follow_button(self) -> QPushButton:
-        button = QPushButton(tr("Show all"))
-        button.setObjectName("showAllButton")
-        button.setProperty("role", "flat")
-        button.setProperty("compact", True)
-        button.setToolTip(tr("Show the whole run again (double-click, or A)"))
+        tip = tr("Show the whole run again (double-click, or A)")
+        button = compact_button("showAllButton", tr("Show all"), tip, role="flat")
         button.clicked.connect(lambda: self.set_follow(True))
         button.hide()
         return button

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.language import join_sentences, tr_noop
+from core.language import join_sentences, tr, tr_noop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,8 @@ def describe(curves: Mapping[str, tuple[Floats, Floats]], labels: Mapping[str, s
         }  # fmt: skip
         words = {part: f"{value:.3g} {unit}".strip() for part, value in parts.items()}
         form = LEVEL if words["lowest"] == words["highest"] else CURVE
-        sentences.append(form.format(name=labels.get(name, name), **words))
+        sentences.append(tr(form, name=labels.get(name, name), **words))
     left = len(curves) - MAX_CURVES
     if left > 0:
-        sentences.append(MORE.format(count=left))
-    return join_sentences(sentences) or NOTHING
+        sentences.append(tr(MORE, count=left))
+    return join_sentences(sentences) or tr(NOTHING)

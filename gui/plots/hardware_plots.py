@@ -49,7 +49,9 @@ class HardwarePlot(DevicePlot):
         slow = [
             HoverRow(
                 label=tr(
-                    "{labels} slowed down: {each}", labels=self.labels.get(device, device), each=", ".join(each.words)
+                    "{label} slowed down: {reasons}",
+                    label=self.labels.get(device, device),
+                    reasons=tr(", ").join(map(tr, each.words)),
                 ),
                 colour=self.theme.bad,
             )

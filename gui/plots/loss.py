@@ -35,11 +35,19 @@ if TYPE_CHECKING:
 
     from .base import OpenSpan, Span
 
-RANKS_MEAN = tr_noop("train, mean of ranks")
+TRAIN, RANKS_MEAN, VALIDATED = tr_noop("train"), tr_noop("train, mean of ranks"), tr_noop("validation")
+POSITION = {"step": tr_noop("step {step}"), "epoch": tr_noop("epoch {step}")}
+VALUE_AT = {"step": tr_noop("{value} at step {step}"), "epoch": tr_noop("{value} at epoch {step}")}
 NOW, LAST = tr_noop("now {value}"), tr_noop("last {value}")
 """Labels at the end of the line: while the run trains, and after its end."""
-BECAME = tr_noop("{name} became {value} at {unit} {step}")
-BECAME_ON_ONE_RANK = tr_noop("{name} of one rank became {value} at {unit} {step}")
+BECAME = {
+    "step": tr_noop("{name} became {value} at step {step}"),
+    "epoch": tr_noop("{name} became {value} at epoch {step}"),
+}
+BECAME_ON_ONE_RANK = {
+    "step": tr_noop("{name} of one rank became {value} at step {step}"),
+    "epoch": tr_noop("{name} of one rank became {value} at epoch {step}"),
+}
 MIN_HEIGHT_PX = 148
 """More than the other plots have at least: the loss is what is looked at most."""
 END_ROOM_SHARE = 0.01
@@ -133,11 +141,12 @@ class LossPlot(Plot):
         value = _value_text(values[0] if len(values) == 1 else mean_of(values), 5)
         numbers = [each for each in values if np.isfinite(each)]
         if len(numbers) > 1:
-            value += tr(" ({lowest:.4g} to {highest:.4g})", lowest=min(numbers), highest=max(numbers))
+            value += f" {tr('({lowest:.4g} to {highest:.4g})', lowest=min(numbers), highest=max(numbers))}"
         if ranks is not family.train:
-            at = tr("{value} at {unit} {step}", value=value, unit=family.unit, step=number(step, 1))
-            return [HoverRow(label="validation", value=at, colour=self.theme.validation)]
-        rows = [HoverRow(label="train" if len(ranks) == 1 else RANKS_MEAN, value=value, colour=self.theme.train)]
+            at = tr(VALUE_AT[family.unit], value=value, step=number(step, 1))
+            return [HoverRow(label=tr(VALIDATED), value=at, colour=self.theme.validation)]
+        label = tr(TRAIN) if len(ranks) == 1 else tr(RANKS_MEAN)
+        rows = [HoverRow(label=label, value=value, colour=self.theme.train)]
         weight = self.controls.smoothing
         means = [mean for series in ranks if weight and (mean := series.mean_at(step, weight)) is not None]
         if np.isfinite(mean_of(means)):
@@ -162,9 +171,9 @@ class LossPlot(Plot):
         for ranks, name in ((family.train, family.name), (family.validation, VALIDATION + family.name)):
             for series in ranks:
                 for index in series.breaks(axis, x - reach, x + reach)[:1]:
-                    text = (BECAME if len(ranks) == 1 else BECAME_ON_ONE_RANK).format(
+                    text = tr(
+                        (BECAME if len(ranks) == 1 else BECAME_ON_ONE_RANK)[family.unit],
                         name=name.replace("_", " "),
-                        unit=family.unit,
                         value=_value_text(series.values[index], 1),
                         step=number(float(series.steps[index]), 1),
                     )
@@ -175,8 +184,8 @@ class LossPlot(Plot):
         assert self.run_series is not None
         axes = self.run_series.axes
         seconds = clock(float(axes["training"].place(np.array([time]))[0]))
-        epoch = tr("epoch {step:.2f} \u00b7 ", step=step / axes["epoch"].unit) if "epoch" in axes else ""
-        return f"{unit} {number(step, 1)} \u00b7 {epoch}{seconds}"
+        epoch = [tr("epoch {epoch:.2f}", epoch=step / axes["epoch"].unit)] if "epoch" in axes else []
+        return " \u00b7 ".join([tr(POSITION[unit], step=number(step, 1)), *epoch, seconds])
 
     def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
         """Return the metric and its validation values, of each rank."""
@@ -277,7 +286,7 @@ class LossPlot(Plot):
             self.newest.hide()
             return
         end = max(float(series.steps[-1] if axis.column == "step" else series.times[-1]) for series in family.train)
-        text = (LAST if over else NOW).format(value=f"{newest:.3g}")
+        text = tr(LAST if over else NOW, value=f"{newest:.3g}")
         x, height = axis.place(np.array([end])), self._height(np.array([newest]))
         self.newest.show(float(x[0]), float(height[0]), text)
 
@@ -289,7 +298,7 @@ class LossPlot(Plot):
         family, rows = self._family(run_series), []
         if family.train:
             value, is_mean = family.newest(self.controls.smoothing)
-            label = tr("train mean") if is_mean else "train"
+            label = tr("train mean") if is_mean else tr(TRAIN)
             rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=self.theme.train))
         if self.controls.family == "loss" and (best := best_validation(run_series)) is not None:
             rows.append(
@@ -298,7 +307,7 @@ class LossPlot(Plot):
         elif family.validation:
             last = [float(series.values[-1]) for series in family.validation]
             value = last[0] if len(last) == 1 else mean_of(last)
-            rows.append(HoverRow(label="validation", value=_value_text(value, 4), colour=self.theme.validation))
+            rows.append(HoverRow(label=tr(VALIDATED), value=_value_text(value, 4), colour=self.theme.validation))
         return rows
 
     def _apply_theme(self, theme: Theme) -> None:
@@ -328,4 +337,4 @@ class LossPlot(Plot):
 def _value_text(value: float, digits: int) -> str:
     if np.isfinite(value):
         return f"{value:.{digits}g}"
-    return "NaN" if np.isnan(value) else "infinite"
+    return "NaN" if np.isnan(value) else tr("infinite")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QStyle, QStyleOptionComboBox, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QStyle, QStyleOptionComboBox, QWidget
 
 from core.language import tr, tr_noop
 from gui.widgets.choice_box import ChoiceBox
+from gui.widgets.compact import compact_check
 from gui.widgets.forms.fields import select
 from gui.widgets.plain_text import verbatim
 
@@ -50,16 +51,17 @@ class LossControls(QWidget):
         super().__init__()
         self._wanted = "loss"
         """The metric chosen last; the shown run may not have it."""
-        self.metric_box = _prepare(MetricBox(), "metricBox", "Metric", tr("Metric to draw"))
+        self.metric_box = _prepare(MetricBox(), "metricBox", tr("Metric"), tr("Metric to draw"))
         self.metric_box.setProperty("role", "title")
         self.offer_families(["loss"])
-        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), AXIS_TIP)
+        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), tr(AXIS_TIP))
         for name, title in AXES.items():
-            self.axis_box.addItem(title, name)
+            self.axis_box.addItem(tr(title), name)
         self.smoothing_button = SmoothingButton()
-        self.outliers_box = _check_box("outliersBox", tr("ignore outliers"), tr("Ignore outliers"), OUTLIERS_TIP)
-        self.outliers_box.setChecked(True)
-        self.log_box = _check_box("logBox", tr("log scale"), tr("Logarithmic scale"), LOG_TIP)
+        self.outliers_box = compact_check(
+            "outliersBox", tr("ignore outliers"), tr(OUTLIERS_TIP), spoken=tr("Ignore outliers"), checked=True
+        )
+        self.log_box = compact_check("logBox", tr("log scale"), tr(LOG_TIP), spoken=tr("Logarithmic scale"))
         self._always: tuple[QWidget, ...] = (self.axis_box, self.smoothing_button)
         self._check_boxes = (self.outliers_box, self.log_box)
         self._fits = True
@@ -188,15 +190,6 @@ def _former_weight(window: object) -> float | None:
     if not isinstance(window, int) or isinstance(window, bool) or window < 0 or window == FORMER_WINDOW:
         return None
     return min(round((window - 1) / (window + 1), 2), MAX_WEIGHT) if window else 0.0
-
-
-def _check_box(name: str, text: str, accessible: str, tip: str) -> QCheckBox:
-    box = QCheckBox(text)
-    box.setObjectName(name)
-    box.setAccessibleName(accessible)
-    box.setToolTip(verbatim(tip))
-    box.setProperty("compact", True)
-    return box
 
 
 def _prepare(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:

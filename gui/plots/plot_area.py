@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QScrollArea, QSplitter
+from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter
 
 from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
+from gui.widgets.compact import compact_button
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -117,7 +118,7 @@ class PlotArea(QSplitter):
     @property
     def optional_plots(self) -> dict[str, str]:
         """The titles of the plots that are shown on request, by name; none before the plots are created."""
-        return {row.name: row.title for row in self._rows.values() if row.optional}
+        return {row.name: tr(row.title) for row in self._rows.values() if row.optional}
 
     def is_plot_shown(self, name: str) -> bool:
         """Return whether a plot is shown."""
@@ -136,12 +137,10 @@ class PlotArea(QSplitter):
 
     def _add_optional(self, name: str) -> Plot:
         plot = self._add(self._rows[name])
-        hide = QPushButton(tr("Hide"))
-        hide.setObjectName(f"{name}Hide")
-        hide.setAccessibleName(tr("Hide the {title} plot", title=self._rows[name].title.lower()))
-        hide.setToolTip(tr("Hide this plot (menu View, Plots, shows it again)"))
-        hide.setProperty("role", "flat")
-        hide.setProperty("compact", True)
+        hide = compact_button(
+            f"{name}Hide", tr("Hide"), tr("Hide this plot (menu View, Plots, shows it again)"), role="flat",
+            spoken=tr("Hide the {title} plot", title=tr(self._rows[name].title).lower()),
+        )  # fmt: skip
         hide.clicked.connect(lambda: self.set_plot_shown(name, False))
         plot.header.addWidget(hide)
         self._link.add(plot)
@@ -188,7 +187,7 @@ class PlotArea(QSplitter):
             plot.min_s = IDLE_S if is_live or run is None else 0.0
             plot.show_series(live if is_live else run, colours, labels)
             if is_live and (run is not None or was_noted):
-                plot.set_note(LIVE_NOTE if run is not None else "")
+                plot.set_note(tr(LIVE_NOTE) if run is not None else "")
 
         self._feed = feed
         for name, plot in self.plots.items():

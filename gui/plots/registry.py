@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import tr_noop
+from core.language import tr, tr_noop
 
 from .device_plots import MemoryPlot
 from .hardware_plots import ClockPlot, PowerPlot, TemperaturePlot
@@ -31,7 +31,7 @@ class PlotRow:
 
     def make(self, theme: Theme) -> Plot:
         """Create the plot; it is empty until it gets a run."""
-        return self.target(name=self.name, title=self.title, theme=theme)
+        return self.target(name=self.name, title=tr(self.title), theme=theme)
 
 
 PLOTS = (

@@ -36,7 +36,7 @@ class SmoothingButton(QToolButton):
         self.popup: SmoothingPopup | None = None
         """Created when it is needed."""
         self.setObjectName("smoothingButton")
-        self.setToolTip(verbatim(TIP))
+        self.setToolTip(verbatim(tr(TIP)))
         self.setProperty("compact", True)
         self.setProperty("opens", True)
         self.clicked.connect(self.open)
@@ -92,7 +92,7 @@ class SmoothingPopup(QFrame):
         self.slider.setSingleStep(1)
         self.slider.setPageStep(10)
         self.slider.setMinimumWidth(24 * self.fontMetrics().averageCharWidth())
-        explanation = PlainLabel(EXPLANATION)
+        explanation = PlainLabel(tr(EXPLANATION))
         explanation.setProperty("role", "small")
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(14, 12, 14, 12)

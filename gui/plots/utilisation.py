@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QPushButton
-
 from core.language import tr, tr_noop
 from core.series.device_readings import IntervalMean
 from gui.plots.items.heat_strips import HeatStripsItem, StripFold, StripRow, column_width_s
@@ -14,6 +12,7 @@ from gui.plots.items.hover import HoverRow
 from gui.plots.items.margin_labels import MarginLabel
 from gui.style.formatting import DASH
 from gui.style.text_size import scaled
+from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import verbatim
 
 from .base import MIN_HEIGHT_PX
@@ -65,10 +64,7 @@ class UtilisationPlot(DevicePlot):
         self.strips: HeatStripsItem | None = None
         """Created when it is first drawn."""
         super().__init__(name=name, title=title, theme=theme)
-        self.form_button = QPushButton()
-        self.form_button.setObjectName("stripsButton")
-        self.form_button.setProperty("role", "flat")
-        self.form_button.setProperty("compact", True)
+        self.form_button = compact_button("stripsButton", "", role="flat")
         self.form_button.clicked.connect(self._choose_other)
         self.form_button.hide()
         self.header.insertWidget(2, self.form_button)
@@ -150,7 +146,7 @@ class UtilisationPlot(DevicePlot):
             return
         self.form = form
         is_lines = form == LINES
-        self.form_button.setText("Strips" if is_lines else "Lines")
+        self.form_button.setText(tr("Strips") if is_lines else tr("Lines"))
         tip = tr("Draw one strip for each device") if is_lines else tr("Draw one line for each device")
         self.form_button.setToolTip(verbatim(tip))
         self.form_button.setAccessibleName(tip)
@@ -182,7 +178,7 @@ class UtilisationPlot(DevicePlot):
 
     def _readout(self, run_series: RunSeries) -> list[HoverRow]:
         if self._ticked is not None:
-            return super()._readout(run_series) if self.form == LINES else [HoverRow(label="now")]
+            return super()._readout(run_series) if self.form == LINES else [HoverRow(label=tr("now"))]
         if self.form == LINES and run_series.training_ended is None:
             return super()._readout(run_series)
         if self.form == LINES:  # the newest readings are those of idle devices
@@ -190,9 +186,9 @@ class UtilisationPlot(DevicePlot):
             if len(shown) > READOUTS_UP_TO:
                 return []
             means = self._values_beside(run_series, shown)
-            return [HoverRow(label=TRAINED), *(self._row(device, mean) for device, mean in means.items())]
+            return [HoverRow(label=tr(TRAINED)), *(self._row(device, mean) for device, mean in means.items())]
         found = [mean for mean in self._beside.values() if mean is not None]
-        return [HoverRow(label=TRAINED, value=self._said(sum(found) / len(found) if found else None))]
+        return [HoverRow(label=tr(TRAINED), value=self._said(sum(found) / len(found) if found else None))]
 
     def _apply_theme(self, theme: Theme) -> None:
         super()._apply_theme(theme)

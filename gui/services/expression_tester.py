@@ -41,7 +41,7 @@ class ExpressionTester(QObject):
         wanted = (expression, run_dir)
         if not expression or run_dir is None:
             self._tried = wanted
-            self.tested.emit(NO_RUN if expression else "")
+            self.tested.emit(tr(NO_RUN) if expression else "")
         elif wanted != self._tried or time.monotonic() >= self._due:
             self._try(expression, run_dir)
 

@@ -40,7 +40,7 @@ class Preferences:
         }
         for name, is_valid in valid.items():
             if not is_valid:
-                raise ValueError(tr("{name} is {value!r}", name=name, value=getattr(self, name)))
+                raise ValueError(f"{name} = {getattr(self, name)!r}")
 
 
 class PreferencesFile:
@@ -78,7 +78,7 @@ class PreferencesFile:
                     wrong.append(f"{name} = {self._kept[name]!r}")
         version = self._kept.get("version", VERSION)
         if isinstance(version, int) and version > VERSION:
-            self.problem = NEWER
+            self.problem = tr(NEWER)
         elif wrong:
             shown = ", ".join(wrong)[:200]
             self.problem = tr(

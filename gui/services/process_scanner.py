@@ -93,7 +93,7 @@ class ProcessScanner(QObject):
     def problem(self) -> str | None:
         """Why not all processes could be seen: a sentence, or None."""
         hung_s = max(self._scanning.busy_s, self._describing.busy_s)
-        return HANGS if hung_s > HANGS_S else self._latest_scan.problem
+        return tr(HANGS) if hung_s > HANGS_S else self._latest_scan.problem
 
     @property
     def just_ended(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.language import tr, tr_plural
+from core.language import tr, tr_noop, tr_plural
 from core.system.processes import ProcessId
 from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
@@ -37,7 +37,7 @@ class ProcessTerminator(QObject):
         super().__init__()
         self._task: BackgroundTask[TerminationOutcome] = BackgroundTask("ender")
         self._waiting: deque[tuple[str, Callable[[], TerminationOutcome]]] = deque()
-        """Requests that wait: the name of the target, and the work."""
+        """Requests that wait: the sentence if it fails, without its reason, and the work."""
 
     def end(self, entry: ProcessEntry) -> None:
         """End a process."""
@@ -45,11 +45,12 @@ class ProcessTerminator(QObject):
         if leftover is not None:
             self.end_leftovers([leftover])
         else:
-            self._ask(tr("{holder} (pid {pid})", holder=holder.name, pid=holder.pid), lambda: end_one(holder))
+            refused = tr("{name} (pid {pid}) could not be ended", name=holder.name, pid=holder.pid)
+            self._ask(refused, lambda: end_one(holder))
 
     def end_leftovers(self, those: Sequence[OrphanedProcess]) -> None:
         """End orphaned processes of runs."""
-        self._ask(tr("The leftover processes"), lambda: end_leftovers(those))
+        self._ask(tr("The leftover processes could not be ended"), lambda: end_leftovers(those))
 
     def poll(self) -> None:
         """Emit the result of a request that has ended, and start the next."""
@@ -58,17 +59,17 @@ class ProcessTerminator(QObject):
             self.ended.emit(*outcome)
         self._go_on()
 
-    def _ask(self, target: str, work: Callable[[], TerminationOutcome]) -> None:
-        self._waiting.append((target, work))
+    def _ask(self, failure: str, work: Callable[[], TerminationOutcome]) -> None:
+        self._waiting.append((failure, work))
         self._go_on()
 
     def _go_on(self) -> None:
         if self._waiting and not self._task.busy:
-            target, work = self._waiting.popleft()
+            failure, work = self._waiting.popleft()
             self._task.start(
                 work,
                 lambda error: (
-                    tr("{target} could not be ended: {reason}.", target=target, reason=reason(error)),
+                    tr("{failure}: {reason}.", failure=failure, reason=reason(error)),
                     "bad",
                 ),
             )
@@ -79,18 +80,20 @@ def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     outcome = terminate(lambda: those)
     if outcome.left:
         stuck = " ".join(
-            tr("{target} (pid {pid}): {why}", target=each.target.name, pid=each.target.process.pid, why=each.why)
+            tr("{name} (pid {pid}): {why}", name=each.target.name, pid=each.target.process.pid, why=each.why)
             for each in outcome.left
         )
         return tr("Some leftover processes could not be ended. {stuck}", stuck=stuck), "bad"
     if not outcome.ended:
         return tr("The leftover processes have already ended."), "good"
-    return _ended([each.target for each in outcome.ended]), "good"
+    ended = [_named(each.target.name, each.target.process.pid) for each in outcome.ended]
+    names = join_names(first_names(ended, MAX_NAMES, tr_noop("{count} others")))
+    return tr_plural("{names} was ended.", "{names} were ended.", len(ended), names=names), "good"
 
 
 def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
     """End one process of this user that belongs to no live run; return a sentence and its tone."""
-    name = tr("{holder} (pid {pid})", holder=holder.name, pid=holder.pid)
+    name = _named(holder.name, holder.pid)
     assert holder.created is not None
     alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
     outcome = terminate(lambda: [alone], grace_s=grace_s)
@@ -101,8 +104,5 @@ def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
     return tr("{name} was ended ({signal}).", name=name, signal=outcome.ended[0].signal), "good"
 
 
-def _ended(those: Sequence[OrphanedProcess]) -> str:
-    """Return `python (pid 1) was ended.`, or `python (pid 1), python (pid 2) and 3 others were ended.`"""
-    names = [tr("{each} (pid {pid})", each=each.name, pid=each.process.pid) for each in those]
-    shown = join_names(first_names(names, MAX_NAMES, tr("others")))
-    return tr_plural("{names} was ended.", "{names} were ended.", len(those), names=shown)
+def _named(name: str | None, pid: int) -> str:
+    return tr("{name} (pid {pid})", name=name, pid=pid)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import framework_title
-from core.language import tr_noop
+from core.language import tr, tr_noop
 from core.runs.facts import RunFacts
 from core.runs.requests import unanswered
 from core.runs.run import Run
@@ -155,6 +155,13 @@ class RunSession(QObject):
         if self.run is None or self.run.dir != run_dir:
             self.attach(Run.attach(run_dir))
 
+    def reload(self, run_dir: Path) -> None:
+        """Read the run in this directory from its beginning again, since its curves were replaced."""
+        self._memory.take(run_dir, _identity(run_dir))
+        if self.run is not None and self.run.dir == run_dir:
+            self._identity = None  # so that it is not kept as it was
+            self.attach(Run.attach(run_dir))
+
     def reread_spec(self, run_dir: Path) -> None:
         """Read the spec again, if this run is shown: its name has changed."""
         if self.run is not None and self.run.dir == run_dir:
@@ -190,7 +197,7 @@ class RunSession(QObject):
         before = self.run.facts
         self._take_in(self.run.poll())
         if self._identity is None and known is not None:
-            self.run.add_notice(GONE.format(folder=self.run.dir))
+            self.run.add_notice(tr(GONE, folder=self.run.dir))
         if self.run.facts is not before:
             if self.run.facts.starts != before.starts:  # it was resumed: that is another story
                 self._forget_requests()

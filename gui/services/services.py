@@ -11,6 +11,7 @@ from .poll_timer import PollTimer
 from .process_scanner import ProcessScanner
 from .process_terminator import ProcessTerminator
 from .python_finder import PythonFinder
+from .rule_teacher import RuleTeacher
 from .run_list import RunListService
 from .run_session import RunSession
 
@@ -33,6 +34,7 @@ class Services:
         self.orphan_scanner = OrphanScanner(runs_root)
         self.python_finder = PythonFinder()
         self.expression_tester = ExpressionTester()
+        self.rule_teacher = RuleTeacher()
         # Qt deletes them with the window. If Python's garbage collector deleted a QObject while Qt holds the lock that
         # the deletion needs, the two would wait for each other for ever.
         for service in (
@@ -43,5 +45,6 @@ class Services:
             self.orphan_scanner,
             self.python_finder,
             self.expression_tester,
+            self.rule_teacher,
         ):
             service.setParent(window)

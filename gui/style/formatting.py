@@ -58,7 +58,7 @@ def rate(samples_per_s: float) -> str:
 def step_rate(steps_per_s: float) -> str:
     """Return `12 steps/s`, `0.8 steps/s`, or `42 s a step` for slow steps."""
     if 0 < steps_per_s < 0.1:
-        return tr("{steps_per_s} s a step", steps_per_s=number(1 / steps_per_s, 1))
+        return tr("{seconds} s a step", seconds=number(1 / steps_per_s, 1))
     value = f"{steps_per_s:.1f}" if steps_per_s < 10 else number(steps_per_s, 1)
     return tr("{value} steps/s", value=value)
 
@@ -74,14 +74,14 @@ def seconds(value_s: float) -> str:
     """Return `1.2 s`, `34 s` or `under 0.1 s`."""
     if value_s < 0.05:
         return tr("under 0.1 s")
-    return tr("{value_s:.1f} s", value_s=value_s) if value_s < 9.95 else tr("{value_s:.0f} s", value_s=value_s)
+    return f"{value_s:.1f} s" if value_s < 9.95 else f"{value_s:.0f} s"
 
 
 def age(value_s: float | None) -> str:
     """Return an age as `12 s`, `3:52` or `2 d 3 h`."""
     if value_s is None:
         return DASH
-    return tr("{value_s:.0f} s", value_s=max(value_s, 0)) if value_s < 60 else duration(value_s)
+    return f"{max(value_s, 0):.0f} s" if value_s < 60 else duration(value_s)
 
 
 def moment(when: float, now: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QFileDialog, QToolButton
 
-from core.language import tr_noop
+from core.language import tr, tr_noop
 from gui.style.icons import glyph, icon_size
 
 if TYPE_CHECKING:
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
 ANY_FILE = tr_noop("All files (*)")
-PYTHON_FILES = f"Python files (*.py);;{ANY_FILE}"
-
-
 ROLE = QPalette.ColorRole
+
+
+def python_files() -> str:
+    """Return the filters of a dialog that asks for a Python file."""
+    return f"{tr('Python files (*.py)')};;{tr(ANY_FILE)}"
 
 
 class FileDialog(QFileDialog):
@@ -30,11 +32,11 @@ class FileDialog(QFileDialog):
     """The folder of the last choice in any of these dialogs; the settings file keeps it."""
 
     def __init__(
-        self, parent: QWidget, title: str, chosen: Callable[[str], object], *, begin: str = "", names: str = ANY_FILE
+        self, parent: QWidget, title: str, chosen: Callable[[str], object], *, begin: str = "", names: str = ""
     ) -> None:
-        """`begin`: where to begin if it exists, otherwise in the folder used last. `names`: which files to show."""
+        """`begin`: where to begin if it exists, otherwise in the folder used last. `names`: the files to show."""
         folder = next((each for each in (begin, self.last_folder) if each and Path(each).is_dir()), "")
-        super().__init__(parent, title, folder, names)
+        super().__init__(parent, title, folder, names or tr(ANY_FILE))
         self.setFileMode(QFileDialog.FileMode.ExistingFile)
         self.fileSelected.connect(chosen)
         self.fileSelected.connect(_remember)

@@ -80,13 +80,13 @@ class MessageStrip(QFrame):
         return self._whole
 
     def show_message(
-        self, text: str, tone: str = "warn", *, details: bool = False, details_text: str = "Details",
+        self, text: str, tone: str = "warn", *, details: bool = False, details_text: str = "",
         is_new: bool = True,
     ) -> None:  # fmt: skip
         """Show a message (`tone`: good, warn, bad); the empty string removes it. An equal message changes nothing.
 
-        `details`: whether it has a button, which reads `details_text`. A message that is not `is_new` updates an
-        earlier one: if that was dismissed, it stays hidden.
+        `details`: whether it has a button, which reads `details_text`, or Details. A message that is not `is_new`
+        updates an earlier one: if that was dismissed, it stays hidden.
         """
         self._passing.stop()
         if (text, tone, details) == (self._whole, self._tone, self._has_details):
@@ -97,7 +97,7 @@ class MessageStrip(QFrame):
         self._text.setToolTip(verbatim(text) if len(short) > MAX_CHARACTERS else "")
         self.setAccessibleName(short)
         self._details.setVisible(details)
-        self._details.setText(details_text)
+        self._details.setText(details_text or tr("Details"))
         self._set_open(bool(text) and (is_new or self.is_open), is_new=is_new)
         self.update()
 

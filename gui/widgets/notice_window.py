@@ -40,7 +40,7 @@ def notice_sentence(names: list[str], run_ids: list[str]) -> str:
             run=run_ids[0],
         )
     return tr(
-        "{count} runs continue in the background. Open Trainyard again to see them, "
-        "or end one with: trainyard stop RUN",
+        "{count} runs continue in the background. Open Trainyard again to see them, or end one with: "
+        "trainyard stop RUN",
         count=len(names),
     )

@@ -1,4 +1,4 @@
-"""Painting that widgets and delegates share: cards, highlighted rows, elided and small text."""
+"""Painting that widgets and delegates share: cards, highlighted rows, elided and small text, colours of the theme."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
-from PySide6.QtWidgets import QStyle
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate
 
 from gui.style.text_size import scaled
 
@@ -59,6 +59,18 @@ def draw_elided(
     shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, line.width())
     painter.drawText(line, side | Qt.AlignmentFlag.AlignVCenter, shown)
     painter.setFont(before)
+
+
+class ThemedDelegate(QStyledItemDelegate):
+    """Paints the rows of a list in the colours of a theme."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
 
 
 def small_font(font: QFont) -> QFont:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtWidgets import QProgressBar, QWidget
 
-from core.language import tr_noop
+from core.language import tr, tr_noop
 
 PARTS = 1000
 HEIGHT_PX = 4
@@ -18,8 +18,8 @@ class ReadingBar(QProgressBar):
     def __init__(self, over: QWidget) -> None:
         super().__init__(over.window())
         self.setObjectName("readingBar")
-        self.setAccessibleName(WHAT)
-        self.setToolTip(WHAT)
+        self.setAccessibleName(tr(WHAT))
+        self.setToolTip(tr(WHAT))
         self.setRange(0, PARTS)
         self.setTextVisible(False)
         self.setStyleSheet(f"QProgressBar {{ min-height: {HEIGHT_PX}px; max-height: {HEIGHT_PX}px; }}")

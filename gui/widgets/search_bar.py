@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
 
-from core.language import tr
+from core.language import tr, tr_plural
 from gui.style.formatting import number
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel, verbatim
@@ -33,9 +33,9 @@ class SearchBar(QWidget):
         self.count = PlainLabel()
         self.count.setObjectName("searchCount")
         self.count.setProperty("role", "small")
-        self.previous = _button("Previous", tr("Previous match (Shift+Enter)"))
-        self.next = _button("Next", tr("Next match (Enter)"))
-        close = _button("Close", tr("Close the search (Escape)"))
+        self.previous = _button(tr("Previous"), tr("Previous match (Shift+Enter)"))
+        self.next = _button(tr("Next"), tr("Next match (Enter)"))
+        close = _button(tr("Close"), tr("Close the search (Escape)"))
         self.previous.clicked.connect(lambda: self.step_asked.emit(True))
         self.next.clicked.connect(lambda: self.step_asked.emit(False))
         close.clicked.connect(self.close_search)
@@ -96,16 +96,16 @@ def _count_words(at: int, here: int, in_file: int | None) -> str:
         return tr("no matches")
     if in_file is None:
         return (
-            tr("{at} of {here}", at=number(at, 1), here=number(here, 1))
+            tr("{at} of {count}", at=number(at, 1), count=number(here, 1))
             if at
-            else tr("{here} matches", here=number(here, 1))
+            else tr_plural("{shown} match", "{shown} matches", here, shown=number(here, 1))
         )
     shown = (
-        tr("{at} of {here} here", at=number(at, 1), here=number(here, 1))
+        tr("{at} of {count} here", at=number(at, 1), count=number(here, 1))
         if at
-        else tr("{here} here", here=number(here, 1))
+        else tr("{count} here", count=number(here, 1))
     )
-    return tr("{shown}, {in_file} in all", shown=shown, in_file=number(max(in_file, here), 1))
+    return tr("{shown}, {count} in all", shown=shown, count=number(max(in_file, here), 1))
 
 
 def _button(text: str, tip: str) -> QPushButton:

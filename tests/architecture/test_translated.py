@@ -1,4 +1,4 @@
-"""Every sentence of core that users read can be translated: it is passed through a function of `core.language`."""
+"""Every sentence that users read can be translated: it is passed through a function of `core.language`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ ROOT = Path(__file__).parents[2]
 TWO_WORDS = re.compile(r"[A-Za-z]{2,}[,;:.]? +[A-Za-z]{2,}")
 TRANSLATING = {"tr", "tr_noop", "tr_plural"}
 MATCHING = {"compile", "search", "match", "fullmatch", "sub", "split", "has", "found", "startswith", "removeprefix"}
-LOGGING = {"debug", "info", "warning", "error", "exception"}
+LOGGING = {"debug", "info", "warning", "error", "exception", "critical"}
+STYLING = {"setStyleSheet"}
 
 PROGRAM = "a program, or a file that one reads"
 NAME = "the name of a device or an interpreter, by which runs and users know it"
 WORDS_OF_A_PROGRAM = "compared with what another program says"
+MARKUP = "HTML or a style sheet"
 IDENTIFIER = "a value that is stored and compared, and translated where it is shown"
+STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
     "core/catalog/interpreters.py": {"import sys; ": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
@@ -33,21 +36,34 @@ EXEMPT = {
     "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
     "core/metrics/common/names.py": {"\n    batch ": PROGRAM, "\n    loss ": PROGRAM},
-    "core/metrics/common/reading.py": {"in this epoch": IDENTIFIER},
+    "core/metrics/dialects/piped.py": {"loss PPL": WORDS_OF_A_PROGRAM, "loss value": WORDS_OF_A_PROGRAM},
+    "core/metrics/common/reading.py": {"in this epoch": IDENTIFIER, "in this validation": IDENTIFIER},
     "core/metrics/rules/rule.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
     "core/runs/remedies.py": {"sudo ": PROGRAM},
+    "core/runs/tracebacks.py": {
+        "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
+    },
     "core/schema/spec.py": {"Mapping[str, ": IDENTIFIER},
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
-    "core/supervisor/jobs.py": {"Traceback (most recent call last):": WORDS_OF_A_PROGRAM},
     "core/supervisor/slowdown.py": {"power supply": IDENTIFIER, "far too hot": IDENTIFIER, "too hot": IDENTIFIER},
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
     "core/system/installation.py": {"import sys; ": PROGRAM},
+    "core/system/terminate.py": {"from multiprocessing.": PROGRAM},
     "core/worker/deadman.py": {"dead-man switch": "the name of a thread"},
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
     "core/worker/pytorch/export.py": {'"""Rebuild and load the trained model': PROGRAM},
+    "gui/controllers/removal_controller.py": {"size of a run": "the name of a thread"},
+    "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
+    "gui/viewmodels/run/run_messages.py": {
+        " Training goes on.": STORED, "Training goes on": STORED, "Training went on": STORED, " The next check": STORED,
+        "The script continues,": STORED, "The script went on,": STORED, "so the curves": STORED, "are being": STORED,
+        "were terminated:": STORED, "If they wait": STORED,
+    },
+    "gui/widgets/forms/fields.py": {"\nQSpinBox::up-button": MARKUP},
+    "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},
 }  # fmt: skip
 """By module: the beginnings of texts that stay English, each with the reason."""
 
@@ -64,7 +80,7 @@ def _is_shown_to_nobody(node: ast.AST, parent: ast.AST) -> bool:
     """Return whether a text in `node` is a docstring, a pattern, or only compared, or is translated."""
     if isinstance(parent, ast.Call):
         name = parent.func.id if isinstance(parent.func, ast.Name) else getattr(parent.func, "attr", "")
-        return node in parent.args and name in TRANSLATING | MATCHING | LOGGING
+        return node in parent.args and name in TRANSLATING | MATCHING | LOGGING | STYLING
     if isinstance(parent, ast.ClassDef):  # the values of an enumeration
         return isinstance(node, ast.Assign) and any(getattr(base, "id", "") == "Enum" for base in parent.bases)
     is_docstring = isinstance(parent, ast.Expr) and isinstance(node, ast.Constant)
@@ -93,7 +109,7 @@ def _untranslated(source: str) -> Iterator[tuple[int, str]]:
 
 def test_every_sentence_is_translated():
     found, used = [], set()
-    for path in sorted((ROOT / "core").rglob("*.py")):
+    for path in sorted(path for folder in ("core", "gui") for path in (ROOT / folder).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         exempt = EXEMPT.get(name, {})
         for line, text in _untranslated(path.read_text(encoding="utf-8")):

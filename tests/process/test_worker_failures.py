@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from core.runs.states import RunState
 from core.system import processes
+from core.worker import main
 from tests.support.running import CAME_UP, FOREVER, LONG, make_spec, start, train, write_recipe
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from core.worker.context import Context
 
 FAILED = [*CAME_UP, RunState.RELEASING, RunState.FAILED]
 
@@ -41,6 +46,43 @@ def test_recipe_exception_fails_the_run_with_message_and_traceback(runs_root: Pa
     assert followed.run.facts.error == "Worker 0 on cpu:0: ZeroDivisionError: division by zero."
     assert "return lambda output, target: 1 / 0" in str(followed.run.facts.traceback)
     assert "ZeroDivisionError" in followed.run.log_end()
+
+
+def test_losses_up_to_the_step_that_raised_are_recorded(runs_root: Path, tmp_path: Path) -> None:
+    """Twenty steps take less time than passes between two reports."""
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+def loss():
+    calls = []
+    def measure(weight, items):
+        calls.append(1)
+        if len(calls) == 21:
+            raise ValueError("label out of range")
+        return float(len(calls))
+    return measure
+""",
+        "raises_late",
+    )
+    followed = train(make_spec(recipe, epochs=FOREVER), runs_root)
+    assert followed.run.facts.error == "Worker 0 on cpu:0: ValueError: label out of range."
+    assert followed.losses() == [float(step) for step in range(1, 21)]
+
+
+@pytest.mark.parametrize("broken", ["raises", "hangs"])
+def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go = threading.Event()
+
+    def fetch() -> None:
+        if broken == "raises":
+            raise RuntimeError("CUDA error: device-side assert triggered")
+        let_go.wait(60)
+
+    monkeypatch.setattr(main, "LAST_LOSSES_S", 0.05)
+    main.record_last(cast("Context", SimpleNamespace(record_last=fetch)))
+    let_go.set()
 
 
 def test_error_names_the_rank_whose_recipe_raised_first(runs_root: Path, tmp_path: Path) -> None:

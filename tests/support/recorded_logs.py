@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
 
 FOLDER = Path(__file__).parents[1] / "recorded_logs"
+WITHOUT_METRICS = FOLDER / "without_metrics"
 FIELDS = ("program", "source", "kind", "expect")
 CONTROL_PICTURES = {"␍": "\r", "␛": "\x1b", "␈": "\b"}
 """Characters in a file that stand for control characters, which editors and git do not keep."""
@@ -42,9 +43,9 @@ class RecordedLog:
         return list(_faults(self.expect, curves, progress))
 
 
-def recorded_logs() -> Iterator[RecordedLog]:
-    """Yield all recorded logs, by name."""
-    for path in sorted(FOLDER.glob("*.log")):
+def recorded_logs(folder: Path = FOLDER) -> Iterator[RecordedLog]:
+    """Yield all recorded logs of a folder, by name."""
+    for path in sorted(folder.glob("*.log")):
         yield parse(path.stem, path.read_text(encoding="utf-8"))
 
 

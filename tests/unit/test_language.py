@@ -51,6 +51,12 @@ msgstr "本次运行仍占用 {label}：{names}。"
 msgid "{what} came back{when}."
 msgstr "{what}{when}已归还。"
 
+msgid "{label} uses {excess} more ({before} before, {peak} at most, {after} {when})."
+msgstr "{label} 多使用 {excess}（之前 {before}，最多 {peak}，{when} {after}）。"
+
+msgid "Run {run} has no checkpoint: `trainyard save {run}` writes one."
+msgstr "运行 {run} 没有检查点：`trainyard save {run}`。"
+
 msgid "{{braces}} of {name}"
 msgstr "{name} 的 {{braces}}"
 """
@@ -109,6 +115,15 @@ def test_sentences_of_this_process_are_translated():
         ("The memory came back.", "The memory已归还。"),  # a part of the template is left out
         ("{braces} of a run", "a run 的 {braces}"),
         ("Run {name} is (.*).", "(.*)：运行 {name}。"),
+        (
+            "GPU 0 uses 1 GB more (2 GB before, 4 GB at most, 3 GB now).",
+            "GPU 0 多使用 1 GB（之前 2 GB，最多 4 GB，now 3 GB）。",
+        ),
+        ("Run a has no checkpoint: `trainyard save a` writes one.", "运行 a 没有检查点：`trainyard save a`。"),
+        (
+            "Run a has no checkpoint: `trainyard save b` writes one.",
+            "Run a has no checkpoint: `trainyard save b` writes one.",
+        ),
         ("", ""),
     ],
 )
@@ -116,6 +131,13 @@ def test_sentences_of_this_process_are_translated():
 def test_sentences_of_a_run_are_recognised_and_translated(stored, shown):
     """They were written in English, with their values filled in."""
     assert tr_stored(stored) == shown
+
+
+@pytest.mark.usefixtures("in_test_language")
+def test_text_that_would_take_a_regular_expression_hours_is_left_as_it_is():
+    """A run of another user may hold any text."""
+    for text in ("x uses y more (" + " before,  at most,  " * 390, "Run is " * 1000, "a and " * 4000):
+        assert tr_stored(text) == text
 
 
 @pytest.mark.usefixtures("in_test_language")

@@ -27,6 +27,7 @@ def lines(data: bytes, *, pieces: int = 1) -> list[PrintedLine]:
         (b"\n\r\n   \n\r   \r", []),
         (b"12%\x08\x08\x0813%\n", ["13%"]),
         (b"x\x08\x08\x08\x08y\n", ["y"]),
+        (b"[=====>.........] loss: 0.5" + b"\x08" * 20 + b" 1/5 \n", ["[=====> 1/5 ....] loss: 0.5"]),
     ],
 )
 def test_control_characters_are_removed_from_lines(data: bytes, texts: list[str]) -> None:

@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
-from tests.support.recorded_logs import RecordedLog, parse, record, recorded_logs
+from tests.support.recorded_logs import WITHOUT_METRICS, RecordedLog, parse, record, recorded_logs
 
 LOGS = list(recorded_logs())
+OTHERS = list(recorded_logs(WITHOUT_METRICS))
 LARGEST_PIECE = 40
 """Bytes. Smaller than most lines, so that lines, redraws and characters are cut."""
 
@@ -17,6 +18,15 @@ LARGEST_PIECE = 40
 def test_a_recorded_log_becomes_these_curves_however_it_is_cut(log: RecordedLog) -> None:
     assert log.faults(*record([log.data])) == []
     assert log.faults(*record(_pieces(log.data))) == []
+
+
+@pytest.mark.parametrize("log", OTHERS, ids=lambda log: log.name)
+def test_output_with_numbers_but_no_metrics_gives_none(log: RecordedLog) -> None:
+    assert log.expect == "only"
+    curves, _ = record([log.data])
+    assert curves == {}
+    curves, _ = record(_pieces(log.data))
+    assert curves == {}
 
 
 def test_a_wrong_record_is_a_fault() -> None:

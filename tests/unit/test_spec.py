@@ -89,15 +89,16 @@ WHOLE = {
     "python": "/usr/bin/python3", "working_dir": "/tmp",
     "recipe": {"name": "r", "path": "/r.py", "settings": {"width": 8}},
     "training": {
-        "epochs": 1, "batch_size": 2, "learning_rate": 0.5, "seed": 0, "accumulation": 1, "precision": "float32",
-        "loader_workers": 0, "schedule": "cosine", "warmup_steps": 0, "weight_decay": 0.5, "gradient_clip": 0.5,
+        "epochs": 1, "batch_size": 2, "steps_per_epoch": 5, "learning_rate": 0.5, "seed": 0, "accumulation": 1,
+        "precision": "float32", "loader_workers": 0, "schedule": "cosine", "warmup_steps": 0, "weight_decay": 0.5,
+        "gradient_clip": 0.5,
         "patience": 3, "stop_on_nan": False, "compile": False, "micro_batches": 4,
     },
     "checkpoints": {"unit": "epochs", "every": 1, "keep": 2, "best": True},
     "ladder": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},
     "release": {"tolerance_mb": 64, "wait_s": 0.5},
 }  # fmt: skip
-OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience"}
+OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience", "steps_per_epoch"}
 SCRIPT_RUN = {
     **{name: value for name, value in WHOLE.items() if name not in RECIPE_PARTS},
     "framework": "script",

@@ -10,9 +10,9 @@ import pytest
 from core.runs.facts import RunFacts
 from core.runs.fold import fold
 from core.runs.run import Run
-from core.runs.start_phases import start_words
+from core.runs.start_phases import environment, start_words
 from core.runs.states import RunState
-from core.runs.timeline import Timeline, environment
+from core.runs.timeline import Timeline
 from tests.support.recorded import finding, recorded
 from tests.support.running import make_spec
 

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from gui.plots.base import Plot
 
 
+TRAINS = """\
+import os
+import sys
+import time
+
+for step in range(1, int(sys.argv[1]) + 1):
+    print(f"step={step} loss={1 / step}", flush=True)
+    time.sleep(0.01)
+print("mine is", os.environ.get("MINE"), "in", os.getcwd())
+"""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _fake_framework(fake_python: Path) -> Iterator[None]:
     """Use the fake worker for runs started from windows; load no framework."""
@@ -65,6 +77,15 @@ def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
     for driver in drivers:
         driver.window.close()
     _end_runs(runs_root)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A program that prints a loss for as many steps as its argument says."""
+    path = tmp_path / "project" / "train.py"
+    path.parent.mkdir()
+    path.write_text(TRAINS)
+    return path
 
 
 @pytest.fixture

@@ -23,6 +23,8 @@ from gui.widgets.message_strip import MessageStrip
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from PySide6.QtGui import QAction
+    from PySide6.QtWidgets import QMenu
     from pytestqt.qtbot import QtBot
 
     from core.schema.spec import RunSpec
@@ -67,6 +69,10 @@ class Driver:
 
     def until_state(self, text: str) -> None:
         self.until(lambda: self.state.text() == text, f"state {text}")
+
+    def until_ready(self) -> None:
+        """Wait until the choices can be started."""
+        self.until(lambda: "Ready" in self.start_status.text(), "the choices to be ready")
 
     def plot(self, name: str):
         return next(plot for plot in self.window.panels.plots.plots.values() if plot.objectName() == name)
@@ -140,3 +146,8 @@ class Driver:
     def message(self, name: str = "runStrip") -> str:
         strip = self.window.findChild(MessageStrip, name)
         return strip.text if strip.is_open else ""
+
+
+def menu_action(menu: QMenu, text: str) -> QAction:
+    """Return the entry of a menu with this text."""
+    return next(each for each in menu.actions() if each.text() == text)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.series.run_series import RunSeries
+
 if TYPE_CHECKING:
-    from core.series.run_series import RunSeries
     from gui.plots.base import Plot
 
 STEPS, PER_EPOCH, START = 460, 23, 1000.0
@@ -87,3 +88,12 @@ def smooth(plot: Plot, weight: float) -> None:
     """Set the smoothing of the loss plot."""
     plot.controls.smoothing_button.set_weight(weight)
     plot.redraw()
+
+
+def readings(values: dict[str, list[float | None]]) -> RunSeries:
+    """Return a run series with one reading per device and second."""
+    series = RunSeries()
+    for second in range(max(map(len, values.values()))):
+        for device, column in values.items():
+            series.add_reading(device, START + second, column[second], None)
+    return series

@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyqtgraph as pg
 import pytest
 from PySide6.QtGui import QImage, QTextDocument, QTextTable
-from PySide6.QtWidgets import QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
-from core.series.device_readings import Slowdown
 from core.series.run_series import RunSeries
 from gui.plots.items.hover import columns_for
 from gui.plots.items.margin_labels import moved_apart, stand_for_others
 from gui.plots.items.multi_line import drop_constant_points
-from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.plots.registry import PLOTS
-from gui.plots.slowdowns import SlowdownTimes
 from gui.style.theme import DARK
 from tests.support.colour_vision import contrast
-from tests.window.plotted import COLOURS, LABELS, START, draw, events
+from tests.window.plotted import COLOURS, LABELS, START, draw, events, readings
 
 if TYPE_CHECKING:
     from gui.plots.base import Plot
@@ -159,15 +155,6 @@ def test_end_mark_is_visible_without_later_readings(plots, run_series) -> None:
     assert memory.end.line.value() == 75
 
 
-def readings(values: dict[str, list[float | None]]) -> RunSeries:
-    """Return a run series with one reading per device and second."""
-    series = RunSeries()
-    for second in range(max(map(len, values.values()))):
-        for device, column in values.items():
-            series.add_reading(device, START + second, column[second], None)
-    return series
-
-
 PURE = {"cpu:0": "#00ff00", "cpu:1": "#ff00ff"}
 """Colours that appear nowhere else, so that antialiased lines are found."""
 
@@ -261,164 +248,6 @@ def test_single_line_needs_no_label(plots) -> None:
     assert plot.margin.right == ()
 
 
-# -- strips
-
-
-def busy_run(devices: int, *, until: int = 100) -> RunSeries:
-    """Return a run that trains from second 20 to 80 at 90 %, and is idle before and after; one reading a second."""
-    found: list[dict] = [
-        {"t": START + 20.5, "kind": "metrics", "since": START + 20, "first": 1, "values": {"loss": [1.0, 1.0]}},
-        {"t": START + 80, "kind": "state", "state": "releasing"},
-    ]
-    for second in range(until):
-        found += (
-            {"t": START + second, "kind": "sample", "device": f"gpu-{number}",
-             "utilisation_percent": None if 40 <= second < 50 else 90.0 if 20 <= second < 80 else 0.0}
-            for number in range(devices)
-        )  # fmt: skip
-    series = RunSeries()
-    series.fold(sorted(found, key=lambda event: event["t"]))
-    return series
-
-
-def show(plot: Plot, series: RunSeries, devices: int) -> None:
-    ids = [f"gpu-{number}" for number in range(devices)]
-    plot.show_series(series, dict(zip(ids, DARK.devices, strict=False)), {each: each.upper() for each in ids})
-    plot.redraw()
-
-
-def test_more_than_four_devices_are_drawn_as_strips(plots) -> None:
-    plot = plots["utilisationPlot"]
-    show(plot, busy_run(4), 4)
-    assert plot.form == "lines"
-    show(plot, busy_run(5), 5)
-    assert plot.form == "strips"
-    assert plot.curves() == {}
-    assert [label.text for label in plot.margin.left] == [f"GPU-{number}" for number in range(5)]
-    show(plot, busy_run(2), 2)
-    assert plot.form == "lines"
-    assert set(plot.curves()) == {"gpu-0", "gpu-1"}
-    assert plot.strips.rows == []
-
-
-def test_hours_are_drawn_as_strips(plots) -> None:
-    series = RunSeries()
-    for at in (0.0, 10.0, 3700.0):
-        series.add_reading("gpu-0", START + at, 50.0, None)
-    show(plots["utilisationPlot"], series, 1)
-    assert plots["utilisationPlot"].form == "strips"
-    plots["utilisationPlot"].emphasise([])
-    plots["utilisationPlot"].redraw()
-    assert plots["utilisationPlot"].form == "lines", "the present does not change its form after an hour"
-
-
-def test_mean_beside_a_strip_counts_the_training_only(plots) -> None:
-    plot = plots["utilisationPlot"]
-    show(plot, busy_run(5), 5)
-    assert [label.text for label in plot.margin.right] == ["90\u2009%"] * 5
-    assert "mean while training" in plot._values.text()
-    assert plot.canvas.accessibleDescription().startswith("GPU-0 90\u2009%, GPU-1 90\u2009%")
-    untrained = RunSeries()
-    for number in range(5):
-        untrained.add_reading(f"gpu-{number}", START, 3.0, None)
-    show(plot, untrained, 5)
-    assert [label.text for label in plot.margin.right] == ["\u2013"] * 5, "it has not trained yet"
-
-
-def test_head_tells_the_mean_of_the_training_once_the_devices_are_idle(plots) -> None:
-    plot = plots["utilisationPlot"]
-    series = busy_run(2)
-    show(plot, series, 2)
-    assert (plot.form, series.utilisation["gpu-0"].last) == ("lines", 0.0)
-    assert "mean while training" in plot._values.text()
-    assert "90\u2009%" in plot._values.text()
-    series.fold([{"t": START + 101, "kind": "state", "state": "starting"}])
-    plot.redraw()
-    assert "0\u2009%" in plot._values.text(), "it was resumed: the newest readings"
-    assert "mean" not in plot._values.text()
-
-
-def test_missing_reading_is_a_gap_in_a_strip_and_zero_is_none(plots) -> None:
-    plot = plots["utilisationPlot"]
-    show(plot, busy_run(5), 5)
-    image = plot.canvas.grab().toImage()
-    view = plot.canvas.view
-    row = 4.5
-
-    def colour_at(second: float) -> str:
-        point = plot.canvas.mapFromScene(view.mapViewToScene(pg.Point(second, row)))
-        return image.pixelColor(point).name()
-
-    assert colour_at(10) == DARK.idle
-    assert colour_at(47) == DARK.panel, "there was no reading"
-    assert colour_at(60) not in {DARK.idle, DARK.panel}
-
-
-def test_new_reading_folds_only_the_last_columns(plots) -> None:
-    plot = plots["utilisationPlot"]
-    series = busy_run(5)
-    show(plot, series, 5)
-    columns = plot.folds["gpu-0"].folded
-    assert columns > 100
-    for second in range(100, 103):
-        for number in range(5):
-            series.add_reading(f"gpu-{number}", START + second, 0.0, None)
-        plot.redraw()
-        assert plot.folds["gpu-0"].folded <= columns // 10
-    x = plot.strips.rows[0].percent
-    plot.folds.clear()
-    plot.invalidate()
-    plot.redraw()
-    np.testing.assert_array_equal(plot.strips.rows[0].percent, x, "as if all were folded at once")
-
-
-def test_lines_are_one_click_away_and_remembered(qtbot) -> None:
-    area = PlotArea(DARK)
-    qtbot.addWidget(area)
-    area.create_plots()
-    plot = area.plots["utilisationPlot"]
-    show(plot, busy_run(5), 5)
-    plot.form_button.click()
-    assert plot.form == "lines"
-    assert set(plot.curves()) == {f"gpu-{number}" for number in range(5)}
-    kept = area.remember()
-    plot.form_button.click()
-    assert plot.form == "strips"
-    assert area.remember()["utilisation"] is None, "what suits the run is no choice"
-    area.restore(kept)
-    assert plot.form == "lines"
-    area.restore({"utilisation": ["garbage"]})
-    assert plot.form == "strips"
-
-
-def test_slowdown_is_marked_on_its_strip(plots) -> None:
-    plot = plots["utilisationPlot"]
-    series = busy_run(5)
-    hot = {"kind": "sample", "device": "gpu-3", "utilisation_percent": 90.0, "slowdowns": ["too hot"]}
-    series.fold([{"t": START + 100, **hot}, {"t": START + 105, **hot}])
-    show(plot, series, 5)
-    assert [row.marked is None for row in plot.strips.rows] == [True, True, True, False, True]
-    assert len(np.flatnonzero(plot.strips.rows[3].marked)) == pytest.approx(6 * plot.canvas.pixels / 106, rel=0.6)
-    place = plot.canvas.view.mapViewToScene(pg.Point(102, 1.5))
-    image = plot.canvas.grab().toImage()
-    below = [image.pixelColor(round(place.x()), round(place.y()) + down).name() for down in range(20)]
-    assert DARK.bad in below
-
-
-def test_slowdowns_in_columns_and_at_times() -> None:
-    slowed = SlowdownTimes()
-    spans = [Slowdown(since=2, until=3.5, words=("too hot",)), Slowdown(since=8, until=8, words=("too hot",))]
-    slowed.update(spans)
-    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, 0, 10)), [2, 3, 8])
-    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(2.0, 1, 4)), [0, 3])
-    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, 20, 4)), [], "all before what is shown")
-    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, -9, 4)), [], "all after it")
-    np.testing.assert_array_equal(slowed.at(np.array([1.0, 2, 3.5, 4, 8, 9])), [False, True, True, False, True, False])
-    spans[-1].until = 9
-    slowed.update(spans)
-    assert slowed.at(np.array([9.0])).all()
-
-
 # -- while no run is shown
 
 
@@ -454,117 +283,3 @@ def test_cpu_devices_are_drawn_where_there_are_no_gpus(plots) -> None:
     plot.emphasise([])
     draw_in_pure_colours(readings({"cpu:0": [20.0] * 9, "cpu:1": [30.0] * 9}), plot)
     assert set(plot.curves()) == {"cpu:0", "cpu:1"}
-
-
-# -- plots that are shown on request
-
-
-@pytest.fixture
-def area(qtbot) -> PlotArea:
-    """All plots in their area, with a run on one GPU that was too hot from second 5 to 8."""
-    made = PlotArea(DARK)
-    qtbot.addWidget(made)
-    made.create_plots()
-    series = RunSeries()
-    series.fold(
-        {"t": START + second, "kind": "sample", "device": "gpu-0", "utilisation_percent": 90.0,
-         "memory_used_bytes": 2**30, "temperature_celsius": 91.0 if 5 <= second < 8 else 60.0, "power_watts": 400.0,
-         "sm_clock_mhz": 1980.0, "slowdowns": ["too hot"] if 5 <= second < 8 else []}
-        for second in range(12)
-    )  # fmt: skip
-    made.show_series(series, RunSeries(), {"gpu-0": "#00ff00"}, {"gpu-0": "GPU 0"}, live_devices=False)
-    return made
-
-
-def test_temperature_power_and_clock_are_created_when_they_are_first_shown(area) -> None:
-    assert area.optional_plots == {"temperaturePlot": "Temperature", "powerPlot": "Power", "clockPlot": "Clock"}
-    assert list(area.plots) == ["lossPlot", "utilisationPlot", "memoryPlot"], "none of them at first"
-    area.set_plot_shown("clockPlot", True)
-    area.set_plot_shown("temperaturePlot", True)
-    assert [area.widget(place).objectName() for place in range(area.count())] == [
-        "lossPlot", "utilisationPlot", "memoryPlot", "temperaturePlot", "clockPlot"
-    ]  # fmt: skip
-    assert area.plots["temperaturePlot"].reading_at(2).rows[1].text == "GPU 0 60 °C"
-    assert area.plots["clockPlot"].reading_at(2).rows[1].text == "GPU 0 1\u2009980 MHz"
-    clock = area.plots["clockPlot"]
-    area.set_plot_shown("clockPlot", False)
-    assert not area.is_plot_shown("clockPlot")
-    area.set_plot_shown("clockPlot", True)
-    assert area.plots["clockPlot"] is clock
-    area.set_plot_shown("lossPlot", False)
-    assert area.is_plot_shown("lossPlot"), "only the plots on request can be hidden"
-
-
-def test_plots_on_request_follow_the_others_and_are_remembered(area) -> None:
-    area.set_plot_shown("powerPlot", True)
-    memory, power = area.plots["memoryPlot"], area.plots["powerPlot"]
-    memory.canvas.view.setXRange(2, 4, padding=0)
-    memory.canvas.moved_by_hand.emit()
-    assert not power.follows
-    kept = area.remember()
-    area.restore({**kept, "shown": "garbage"})
-    assert not area.is_plot_shown("powerPlot")
-    area.restore(kept)
-    assert area.is_plot_shown("powerPlot")
-    assert not area.is_plot_shown("clockPlot")
-
-
-def test_plots_on_request_are_in_a_menu_and_can_be_hidden_by_their_button(area) -> None:
-    area.optional_menu.aboutToShow.emit()
-    actions = {action.text(): action for action in area.optional_menu.actions()}
-    assert list(actions) == ["Temperature", "Power", "Clock"]
-    actions["Power"].trigger()
-    assert area.is_plot_shown("powerPlot")
-    area.optional_menu.aboutToShow.emit()
-    assert [action.isChecked() for action in area.optional_menu.actions()] == [False, True, False]
-    area.plots["powerPlot"].findChild(QPushButton, "powerPlotHide").click()
-    assert not area.is_plot_shown("powerPlot")
-
-
-def test_slowdown_is_marked_below_the_line_and_explained(area) -> None:
-    area.set_plot_shown("temperaturePlot", True)
-    plot = area.plots["temperaturePlot"]
-    plot.resize(700, 300)
-    plot.redraw()
-    marked = plot.lines()["gpu-0"].marked_path.boundingRect()
-    assert (marked.left(), marked.right()) == (4, 9), "with the stretches to the readings before and after"
-    assert plot.reading_at(6).rows[-1].text == "GPU 0 slowed down: too hot"
-    assert plot.reading_at(2).rows[-1].text == "GPU 0 60 °C"
-
-
-def test_plots_on_request_say_that_cpu_devices_have_no_such_readings(area) -> None:
-    series = readings({"cpu:0": [50.0] * 9})
-    area.show_series(series, RunSeries(), COLOURS, LABELS, live_devices=False)
-    area.set_plot_shown("powerPlot", True)
-    assert area.plots["powerPlot"].empty.text() == "Only NVIDIA GPUs have these readings."
-
-
-def test_plots_are_scrolled_where_there_is_no_room(qtbot, area) -> None:
-    scroll = PlotScroll(area)
-    qtbot.addWidget(scroll)
-    scroll.resize(500, 420)
-    with qtbot.waitExposed(scroll):
-        scroll.show()
-    assert scroll.verticalScrollBar().maximum() == 0, "the usual three fit"
-    for name in area.optional_plots:
-        area.set_plot_shown(name, True)
-    clock = area.plots["clockPlot"]
-    qtbot.waitUntil(lambda: scroll.verticalScrollBar().value() > 0, timeout=20_000)
-    assert clock.height() >= clock.minimumHeight()
-    bottom = clock.mapTo(scroll.viewport(), clock.rect().bottomLeft()).y()
-    assert bottom <= scroll.viewport().height(), "the plot shown last is in sight"
-
-
-def test_plots_on_request_are_in_the_menu_view_and_stay_in_the_next_window(drive, runs_root) -> None:
-    panel = drive()
-    panel.until(lambda: panel.window.opened, "the plots")
-    menu = panel.window.findChild(QMenu, "plotsMenu")
-    assert menu.menuAction() in panel.window.panels.menu.view.actions()
-    menu.aboutToShow.emit()
-    next(action for action in menu.actions() if action.text() == "Temperature").trigger()
-    assert panel.plot("temperaturePlot").isVisible()
-    panel.window.close()
-    again = drive()
-    again.until(lambda: again.window.opened, "the plots")
-    assert again.plot("temperaturePlot").isVisible()
-    assert "clockPlot" not in again.window.panels.plots.plots

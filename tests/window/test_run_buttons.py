@@ -96,7 +96,7 @@ def test_description_is_whole_where_there_is_room(qtbot, qapp):
     """The style sheet enlarges the font after the text was set."""
     header = HeaderPanel(DARK)
     qtbot.addWidget(header)
-    header.show_header(RunHeader())
+    header.show_header(run_header(None))
     header.resize(WIDE_PX, header.sizeHint().height())
     themes.apply(qapp, DARK)
     with qtbot.waitExposed(header):

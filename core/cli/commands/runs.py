@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
@@ -22,6 +22,7 @@ from core.units import BYTES_PER_MB
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
 
     from core.runs.facts import RunFacts
     from core.runs.run import Run
@@ -98,48 +99,44 @@ def show(options: Namespace) -> int:
     if options.json:
         say_json(document)
         return 0
-    say(
-        tr(
-            "{id}: {label}, {step} steps",
-            id=run.id,
-            label=tr(state_info(run.facts.state).label).lower(),
-            step=run.facts.step,
-        )
-    )
+    say(_heading(run))
     if run.owner:
         say(tr("  It belongs to {owner}.", owner=run.owner))
     say(f"  {_training(run.spec())}")
-    for name, values in document["metrics"].items():
-        count = tr_plural("{count} value", "{count} values", values["count"])
-        say(
-            tr(
-                "  {name}: last {last}, smallest {smallest}, {count}",
-                name=name,
-                last=short(values["last"]),
-                smallest=short(values["min"]),
-                count=count,
-            )
-        )
-    if not document["metrics"] and (sentence := no_measurement(run)):
-        say(f"  {sentence}")
+    for line in _measurement_lines(run, document):
+        say(f"  {line}")
     for each in document["checkpoints"]:
         written = tr("{size:.1f} MB ({reason})", size=each["bytes"] / BYTES_PER_MB, reason=short(each["reason"]))
         say(tr("  checkpoint {name}: step {step}, {written}", name=each["name"], step=each["step"], written=written))
     for line in (*_part_lines(run.facts), *release_lines(run.facts)):
         say(f"  {line}")
-    facts, log = run.facts, log_of(run) if run.facts.error else None
-    for sentence in (
-        facts.error,
-        facts.stopped_processes,
-        facts.stalled,
-        *facts.slowed.values(),
-        *facts.warnings,
-        log,
-        lost_remedy(run),
-    ):
-        if sentence:
-            say(f"  {tr_stored(sentence)}".replace("\n", "\n    "), lines=True)
+    for sentence in _sentences(run):
+        say(f"  {tr_stored(sentence)}".replace("\n", "\n    "), lines=True)
     return 0
+
+
+def _heading(run: Run) -> str:
+    label = tr(state_info(run.facts.state).label).lower()
+    return tr("{id}: {label}, {step} steps", id=run.id, label=label, step=run.facts.step)
+
+
+def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each metric, or that none was found."""
+    for name, values in document["metrics"].items():
+        yield tr(
+            "{name}: last {last}, smallest {smallest}, {count}", name=name, last=short(values["last"]),
+            smallest=short(values["min"]), count=tr_plural("{count} value", "{count} values", values["count"]),
+        )  # fmt: skip
+    if not document["metrics"] and (sentence := no_measurement(run)):
+        yield sentence
+
+
+def _sentences(run: Run) -> Iterator[str]:
+    """Yield what a user should know: why the run failed, what is wrong with it, and what to do."""
+    facts = run.facts
+    log = log_of(run) if facts.error else None
+    momentary = (facts.stopped_processes, facts.stalled, *facts.slowed.values())
+    yield from filter(None, (facts.error, *momentary, *facts.warnings, log, lost_remedy(run)))
 
 
 def _show_events(options: Namespace, run: Run) -> int:

@@ -23,7 +23,8 @@ ALIASES = {"acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_r
 OF_VALIDATION = "val_"
 """How our names of validation metrics begin."""
 STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",
-                   "num_updates", "num_update", "trainer_global_step", "train_global_step", "train_step"})  # fmt: skip
+                   "num_updates", "num_update", "trainer_global_step", "train_global_step", "train_step",
+                   "num_timesteps", "total_timesteps", "timesteps"})  # fmt: skip
 EPOCHS = frozenset({"epoch", "ep", "current_epoch", "train_epoch"})
 _OTHERS = """
     batch batches batch_size bs bsz micro_batch_size global_batch_size seed rank local_rank world_size node nodes
@@ -34,7 +35,7 @@ _OTHERS = """
     num_examples items size length len num_params params parameters max_steps max_iters epochs train_epochs
     num_epochs max_epochs total_steps total_epochs num_train_epochs patience hidden_size layers num_layers heads dim
     save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches ckpt checkpoint
-    train_wall gb_free loss_scale bsz_per_gpu level episode episodes
+    train_wall gb_free train_steps val_steps eval_num_timesteps loss_scale bsz_per_gpu level episode episodes
 """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
@@ -42,8 +43,8 @@ MEASURED = re.compile(
     r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*"
 )
-SETTING = re.compile(r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip)")
-"""Printed settings with the words of metrics: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`."""
+SETTING = re.compile(r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip|goal|target|patience|coef)")
+"""Printed settings with the words of metrics: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`, `accuracy_goal`."""
 _KNOWN = """
     loss losses acc accuracy ppl perplexity mae mse rmse auc auroc f1 iou miou bleu rouge reward rewards dice psnr ssim
     fid wer cer nll elbo bpb bpc map50 ndcg mrr acc1 acc5 top1 top5 mape msle cosine

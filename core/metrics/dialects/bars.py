@@ -1,4 +1,4 @@
-"""Progress bars: those of Keras (both styles, and verbose=2) and of tqdm, which Lightning and Hugging Face use.
+"""Progress bars: those of Keras (also verbose=2), tqdm, rich, alive-progress, progressbar2 and kuangliu.
 
 A bar counts within its own pass: `step` is None, and `done` and `total` are given, in "steps" if it counts them.
 `text.position` computes the step in the whole training from the earlier lines.
@@ -12,16 +12,25 @@ from typing import TYPE_CHECKING
 from core.metrics.common.names import TEST, VALIDATION, canonical, certainty, is_counter
 from core.metrics.common.reading import IN_VALIDATION, Reading
 from core.metrics.dialects import pairs
-from core.metrics.dialects.syntax import NUMBER, PLACE
+from core.metrics.dialects.syntax import NUMBER, PLACE, step_position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TQDM = re.compile(
     r"\d{1,3}%\|[^|]{0,300}\|\s*(?P<n>\d+(?:\.\d+)?)(?P<n_scale>[kMGTP]?)/"
-    r"(?P<total>\d+(?:\.\d+)?)(?P<scale>[kMGTP]?)(?:B|iB)?\s*\[[\d:?]+<[\d:?]+"
-    r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]"
+    r"(?P<total>\d+(?:\.\d+)?)(?P<scale>[kMGTP]?)(?:B|iB)?(?:\s*\[[\d:?]+<[\d:?]+"
+    r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]|(?![\w./])(?P<after>.*))"
 )
+"""With a format of the program's own, anything may follow the count."""
+OTHER = re.compile(
+    r"\s[━╸╺]{5,200}\s{1,80}(?P<n>\d+)/(?P<total>\d+)(?![\w./])(?P<after>.*)"
+    r"|\|[█▏▎▍▌▋▊▉ ]{5,200}\|\s(?:[^\w\s]{1,4}\s)?(?P<alive_n>\d+)/(?P<alive_total>\d+)"
+    r" \[\d+%\] in (?P<alive_after>.*)"
+    r"|\[(?P<ignite_n>\d+)/(?P<ignite_total>\d+)\]\s+\d{1,3}%\|[█▏▎▍▌▋▊▉# ]{0,200}(?P<ignite_after>.*)"
+    r"|\s(?P<of_n>\d+) of (?P<of_total>\d+)\)? \|[#█=>\- ]{5,200}\|(?P<of_after>.*)"
+)
+"""The bars of rich, of alive-progress, of ignite and of progressbar2."""
 ENDLESS = re.compile(
     r"(?<![\w.])(?P<n>\d+)(?P<unit>it|step|steps|batch|batches)\s\[[\d:?]+"
     r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]"
@@ -42,27 +51,47 @@ STEPS = frozenset({"it", "step", "steps", "batch", "batches", "iter", "iters", "
 EPOCHS = frozenset({"epoch", "epochs", "ep"})
 OVER_EPOCHS = re.compile(r"\bepochs?\W*$", re.IGNORECASE)
 """A bar named "Epochs" counts epochs; one named "Epoch 3" counts the steps of an epoch."""
+LIGHTNING = re.compile(r"Epoch \d+/(?P<last>\d+)\s+[━╸╺]+ \d+/\d+ [\d:]+ • ")
+"""Lightning's bar in rich: it counts epochs from 0, and names the last one instead of their number."""
 FIELD = re.compile(
-    rf"(?P<name>[A-Za-z_][\w@/.\- ]{{0,63}}?)\s?[=:]\s?(?P<number>{NUMBER})(?P<share>%?)(?=$|[\s,;\]}}])",
+    rf"(?P<name>[A-Za-z_][\w@/.\- ]{{0,63}}?)(?: \((?:batch|avg|mean|train|epoch|step)\))?\s?[=:]\s?"
+    rf"(?P<number>{NUMBER})(?P<share>%?)(?=$|[\s,;\]}}])",
     re.IGNORECASE,
 )
+OTHER_FIELD = re.compile(
+    rf"(?<![\w@/.\-])(?P<name>[A-Za-z_][\w@/.\-]{{0,63}})\s?[=:]\s{{0,8}}(?P<number>{NUMBER})(?P<share>%?)"
+    rf"(?=$|[\s,;|\]])",
+    re.IGNORECASE,
+)
+"""Beside bars that show times and rates without commas: a name is one word."""
 
 KERAS = re.compile(
     r"(?<![\w/.])(?P<n>\d+)/(?:(?P<total>\d+)\s+(?:(?:[━╸╺─]+|\[[=>.\s]*\])\s*(?:-\s)?\s*(?=ETA:|\d)|-\s(?=\d+s\s-))|"
     r"Unknown\s+(?:-\s)?(?=\d))(?P<rest>.*)"
 )
+PADDLE = re.compile(r"step\s+(?P<n>\d+)/(?P<total>\d+)\s+(?:\[[=>.]*\]\s)?(?P<rest>- .*/step.*)")
+"""Paddle's bar, after `Epoch 1/2` as Keras' bar."""
 KERAS_FIELD = re.compile(
     rf"(?<=- )(?P<name>[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}): (?P<number>{NUMBER})(?P<share>)(?=$|\s)",
     re.IGNORECASE,
 )
+CENTRED = re.compile(r"\[[=>#.\-\s]*\s(?P<n>\d+)/(?P<total>\d+)\s[=>#.\-\s]*\]\s(?P<rest>.*)")
+"""kuangliu's bar, which counts in its middle: `[====== 12/391 >....]  Step: 23ms | Tot: 2s | Loss: 1.9 | Acc: 29%`."""
+TRAINING = re.compile(r"epoch|train|step|iter|batch|\bfit|loss|optimi|learn|round|episode|update", re.IGNORECASE)
+"""Words in the names of bars that count training steps. A bar with another name and without metrics counts something
+else."""
+LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 def read(line: str) -> Reading | None:
     """Return the reading of a bar; None if the line is not a bar."""
-    if match := KERAS.match(line):
+    if match := KERAS.match(line) or PADDLE.match(line):
         return _keras(match)
-    if "[" not in line:
-        return None
+    if match := CENTRED.match(line):
+        named = pairs.read(match["rest"])
+        return Reading(
+            values=named.values if named else {}, done=float(match["n"]), total=float(match["total"]), unit="steps"
+        )
     match = _found(line)
     return _tqdm(match) if match else None
 
@@ -70,21 +99,44 @@ def read(line: str) -> Reading | None:
 def title(line: str) -> tuple[str, float | None]:
     """Return the name of the bar on a line, without its numbers, and its total: both equal for all its redraws.
 
-    Keras' bars have no names, and their totals differ: all of them count as one bar.
+    Keras' and kuangliu's bars have no names, and their totals differ: all of them count as one bar.
     """
-    if KERAS.match(line):
+    if KERAS.match(line) or PADDLE.match(line) or CENTRED.match(line):
         return KERAS_BAR, None
     match = _found(line)
     if match is None:
         return "", None
-    total = match["total"] if "total" in match.groupdict() else ""
-    form = re.sub(r"\d", "0", total) + match["scale"] if total else ""
-    name = re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", _name(match)).strip()
+    fields = _fields_of(match)
+    total = fields["total"] or ""
+    form = re.sub(r"\d", "0", total) + (fields["scale"] or "") if total else ""
+    name = " ".join(re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", _name(match)).split())
     return f"{name}/{form}", float(total) if total else None
 
 
+def epochs(line: str) -> float | None:
+    """Return the number of epochs that a bar's line names."""
+    if lightning := LIGHTNING.match(line):
+        return float(lightning["last"]) + 1
+    return step_position(line).epochs if "poch" in line else None
+
+
 def _found(line: str) -> re.Match[str] | None:
-    return TQDM.search(line) if "%|" in line else ENDLESS.search(line)
+    if "%|" in line:
+        return TQDM.search(line) or OTHER.search(line)
+    if "[" in line and (match := ENDLESS.search(line)):
+        return match
+    is_other = "━" in line or "█" in line or (" of " in line and "|" in line)
+    return OTHER.search(line) if is_other else None
+
+
+def _fields_of(match: re.Match[str]) -> dict[str, str | None]:
+    """Return the fields of a bar of any form; None for those it has not."""
+    found = match.groupdict()
+    for form in ("alive_", "ignite_", "of_"):
+        if found.get(f"{form}n"):
+            found.update({name: found[form + name] for name in ("n", "total", "after")})
+    names = ("n", "n_scale", "total", "scale", "rate", "unit", "values", "after")
+    return {name: found.get(name) for name in names}
 
 
 def _name(match: re.Match[str]) -> str:
@@ -99,37 +151,49 @@ def _keras(match: re.Match[str]) -> Reading:
 
 
 def _tqdm(match: re.Match[str]) -> Reading:
-    fields = match.groupdict()
+    fields = _fields_of(match)
     name = _name(match)
-    named = pairs.read(name)
-    values = {**(named.values if named else {}), **dict(_fields(FIELD, fields["values"] or ""))}
-    if not any(certainty(key) for key in values):
-        values = {}
-    done = float(fields["n"]) * SCALES[fields.get("n_scale") or ""]
-    total = float(fields["total"]) * SCALES[fields["scale"] or ""] if fields.get("total") else None
+    done = float(fields["n"] or 0) * SCALES[fields["n_scale"] or ""]
+    total = float(fields["total"]) * SCALES[fields["scale"] or ""] if fields["total"] else None
+    values = _values(match, fields, name)
     if phase := VALIDATING.search(name):
         of_validation = {key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()}
         of_test = phase[0].lower() in TEST
         return Reading(values=of_validation, done=done, total=total, unit=IN_VALIDATION, of_test=of_test)
-    unit = _unit(name, fields)
+    unit = _unit(name, fields, metrics=bool(values))
     if unit is None:
         return Reading(values=values)
     epoch = next((float(place["n"]) for place in PLACE.finditer(f"{name} ") if place["epoch"]), None)
-    exact = not fields.get("n_scale")
+    if epoch is not None and LIGHTNING.match(match.string):
+        epoch += 1
+    exact = not fields["n_scale"]
     if unit == "epochs":
         return Reading(values=values, epoch=done, done=done, total=total, unit=unit)
-    return Reading(values=values, epoch=epoch, done=done, total=total, unit="steps" if exact else "")
+    return Reading(
+        values=values, epoch=epoch, done=done, total=total, unit="steps" if exact and unit == "steps" else ""
+    )
 
 
-def _unit(name: str, fields: dict[str, str | None]) -> str | None:
-    """Return the unit of a bar: "steps", "epochs", or None for others, such as bytes, files and items."""
-    rate = RATE.match(fields.get("rate") or "")
-    counted = fields.get("unit") or (rate and (rate["unit"] or rate["inverse"])) or "it"
-    if NOT_TRAINING.search(name):
+def _values(match: re.Match[str], fields: dict[str, str | None], name: str) -> dict[str, float]:
+    """Return the values before and after a bar."""
+    named = pairs.read(name)
+    values = dict(named.values) if named else {}
+    if fields["after"] is None:
+        values |= dict(_fields(FIELD, fields["values"] or ""))
+    elif match.re is TQDM or fields["n"] != "0":  # rich needs some from the beginning
+        values |= dict(_fields(OTHER_FIELD, fields["after"]))
+    return values if any(certainty(key) for key in values) else {}
+
+
+def _unit(name: str, fields: dict[str, str | None], *, metrics: bool) -> str | None:
+    """Return the unit of a bar: "steps", "epochs", "samples", or None for others, such as bytes, files and items."""
+    rate = RATE.match(fields["rate"] or "")
+    counted = fields["unit"] or (rate and (rate["unit"] or rate["inverse"])) or "it"
+    if NOT_TRAINING.search(name) or (not metrics and LETTERS.search(name) and not TRAINING.search(name)):
         return None
     if counted in EPOCHS or OVER_EPOCHS.search(name):
         return "epochs"
-    return "steps" if counted in STEPS else None
+    return "steps" if counted in STEPS else "samples" if metrics else None
 
 
 def _fields(field: re.Pattern[str], text: str) -> Iterator[tuple[str, float]]:

@@ -44,6 +44,8 @@ NUMBERED_DATA = re.compile(r"^valid(?:ation)?_(?=\d)")
 def read(line: str) -> Reading | None:
     """Return the reading of such a line; None for any other line."""
     if line.startswith("["):
+        if line.startswith("[LightGBM]"):
+            return Reading(values={})  # its messages contain scores and gains
         if (match := BOOSTED.fullmatch(line)) is not None:
             return _boosted(match)
     elif line[:1].isdigit() and ": " in line[:24]:

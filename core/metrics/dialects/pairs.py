@@ -82,6 +82,10 @@ CLOSING = re.compile(r"^\s*(?:$|[,;|)\]}'\"%(]|\.(?:\s|$)|[-–]\s|[A-Za-z_][\w@
 NEXT = re.compile(r"^\s+[A-Za-z_][\w@/.\-]*\s+[-+]?[\d.]")
 """The text that may follow `nan` instead: another name and its number. No sentence reads so."""
 
+DECLARED = ("double ", "float ", "auto ", "const ", "int ")
+TIMES = " *"
+"""What stands before and after a number in source code: `double loss = 0.5;`, `loss = 0.5 * x`."""
+
 HEAD = 200
 """Characters that say what the whole line is about."""
 
@@ -193,6 +197,8 @@ def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     if whole and match["name"].lower() in TRAIN | VALIDATION:
         return False  # `Train: 3 [10/391]`
     if not tight and not certain:
+        return False
+    if line.endswith(DECLARED, 0, match.start()) or line.startswith(TIMES, match.end()):
         return False
     if certain == "cautious" and whole:
         return False

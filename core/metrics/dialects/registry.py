@@ -35,6 +35,7 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="bracketed", read=bracketed.read),
     Dialect(name="piped", read=piped.read),
     Dialect(name="logger_lines", read=logger_lines.read),
+    Dialect(name="key_values", read=key_values.read),
     Dialect(name="dictionary", read=dictionary.read),
     Dialect(name="at_step", read=at_step.read),
     Dialect(name=PAIRS, read=pairs.read),
@@ -86,8 +87,7 @@ def statement_of(text: str) -> Statement:
     dialect, reading = found
     if dialect.name == BARS:
         bar, length = bars.title(text)
-        epochs = step_position(text).epochs if "poch" in text else None
-        return Statement(reading=reading, dialect=BARS, bar=bar, length=length, epochs=epochs)
+        return Statement(reading=reading, dialect=BARS, bar=bar, length=length, epochs=bars.epochs(text))
     if dialect.name != PAIRS or reading.epoch is None:
         return Statement(reading=reading, dialect=dialect.name)
     epochs = step_position(text).epochs

@@ -9,11 +9,13 @@ NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
 """A number in a line. Compile it with IGNORECASE."""
 
 PLACE = re.compile(
-    r"(?<![\w.@/\\-])(?:(?P<epoch>epoch|epochs(?=\W*\d+\s*(?:/|of))|ep|(?P<named>train(?:ing)?)(?=\s*:?\s*(?:\d+|\[\d+(?:/\d+)?\])\s*\[\s*\d+/\d))"
-    r"|(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|it)|num_updates|"
+    r"(?<![\w.@/\\-])(?:(?P<epoch>epoch|epochs(?=\W*\d+\s*(?:/|of))|ep|"
+    r"(?P<named>train(?:ing)?)(?=\s*:?\s*(?:\d+|\[\d+(?:/\d+)?\])\s*\[\s*\d+/\d))"
+    r"|(?<!\bVal )(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|it)|num_updates|num_timesteps|"
     r"(?:episode|update|timestep|round|generation|rollout)s?)"
     r"|(?P<batch>batch(?:es)?|minibatch))(?:\s*\((?P<phase>\w+)\))?(?P<sep>\s*[:=#]\s*|\s+|(?=\[))\[?\s*"
-    r"(?P<n>\d+(?:\.\d+)?)(?P<closed>\s*\])?(?![\w%]|\.\d|-\w)(?:\s*(?:/|of)\s*(?P<total>\d+)(?![\w.]))?\s*\]?"
+    r"(?P<n>\d+(?:\.\d+)?)(?!\s+Val steps:)(?P<closed>\s*\])?(?![\w%]|\.\d|-\w)"
+    r"(?:\s*(?:/|of)\s*(?P<total>\d+)(?![\w.]))?\s*\]?"
     r"(?:\s*[\[(]\s*(?P<inner>\d+)\s*/\s*(?P<of>\d+)(?P<percent>\s*\(\s*\d+(?:\.\d*)?\s*%\s*\))?\s*[\])])?",
     re.IGNORECASE,
 )

@@ -13,14 +13,14 @@ from core.metrics.rules.rule_set import usable_rules
 from core.metrics.rules.teaching import metric
 from core.runs.run import Run
 from core.runs.states import state_info
-from core.schema.paths import LOG_FILE
+from core.schema.paths import log_of_rank
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.metrics.rules.teaching import Lesson
 
-__all__ = ["Kept", "Teacher", "describe", "describe_kept", "metric"]
+__all__ = ["METRIC", "Kept", "Teacher", "describe", "describe_kept", "metric"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class Kept:
 class Teacher:
     """Makes rules for the log of one run."""
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, rank: int = 0) -> None:
         """Raise `ValueError` with a sentence if rules cannot be made for this run."""
-        self._run = Run.attach(run_dir)
+        self._run, self._log = Run.attach(run_dir), log_of_rank(run_dir, rank)
         self._spec = self._run.spec()
         if self._spec.script is None:
             raise ValueError(tr("Run {id} trains a recipe, which reports its measurements itself.", id=self._run.id))
@@ -84,10 +84,6 @@ class Teacher:
         self._run.catch_up()
         is_over = state_info(self._run.facts.state).over
         return Kept(path=file, reread=reread(self._run.dir) if is_over else None)
-
-    @property
-    def _log(self) -> Path:
-        return self._run.dir / LOG_FILE
 
 
 def describe(lesson: Lesson) -> list[str]:

@@ -150,6 +150,15 @@ def check_rule(rule: Rule) -> None:
         raise ValueError(tr("The rule {rule!r} has numbers without a text between them.", rule=str(rule)))
 
 
+def number_at(line: str, position: int) -> tuple[int, int] | None:
+    """Return where the number at, or just before, a position in a line begins and ends; None if there is none."""
+    for pattern in (NUMBER, ANY_DIGITS):
+        for match in pattern.finditer(line[:MAX_CHARACTERS]):
+            if match.start() <= position <= match.end():
+                return match.span()
+    return None
+
+
 def words_of(line: str) -> tuple[str, ...]:
     """Return the words of a line, as which headers of tables are compared."""
     return tuple(word for word in re.split(r"[\s|,;]+", line) if word)

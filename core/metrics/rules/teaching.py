@@ -18,6 +18,7 @@ from core.metrics.rules.rule import (
     NUMBER,
     Rule,
     check_rule,
+    number_at,
     words_of,
 )
 from core.metrics.text.log import LogReader
@@ -36,6 +37,8 @@ SHOWN_CHARACTERS = 60
 MAX_WORDS = 3
 """Words before a number that may be its name."""
 WORDS_BEFORE = re.compile(r"((?:[A-Za-z_][\w/.-]*\s+){0,2}[A-Za-z_][\w/.-]*)[\s:=|(\[>~-]*$")
+FILLERS = frozenset({"is", "was", "are", "of", "at", "now", "the", "a", "an", "to", "and", "with"})
+"""Words that are no part of a name."""
 WORDS_AFTER = re.compile(r"^\s*([A-Za-z_][\w/.-]*)")
 TABLE_LINE = re.compile(r"[\W_]*")
 """The line under the header of a table."""
@@ -57,15 +60,6 @@ class Lesson:
     """Steps and values by metric, of all metrics that the rules name."""
     problems: tuple[str, ...]
     """Sentences on rules that match nothing or contradict each other, and on what was not read."""
-
-
-def number_at(line: str, position: int) -> tuple[int, int] | None:
-    """Return where the number at this character of a line begins and ends; None if there is none."""
-    for pattern in (NUMBER, ANY_DIGITS):
-        for match in pattern.finditer(line[:MAX_CHARACTERS]):
-            if match.start() <= position < match.end():
-                return match.span()
-    return None
 
 
 def find_number(line: str, number: str) -> int:
@@ -105,7 +99,8 @@ def propose_name(line: str, position: int, header: str = "") -> str:
     begin, end = number_at(line, position) or (position, position)
     since = max((stop for _, stop in spans if stop <= begin), default=0)
     if before := WORDS_BEFORE.search(line[since:begin]):
-        return " ".join(before[1].split())
+        names = [word for word in before[1].split() if word.lower() not in FILLERS]
+        return " ".join(names) or before[1].split()[-1]
     after = WORDS_AFTER.match(line[end:])
     return after[1] if after else "value"
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.language import tr
+from core.metrics.common.reading import IN_VALIDATION
 from core.metrics.dialects import pairs
 from core.metrics.dialects.registry import BARS, PAIRS, TABLES
 from core.metrics.rules.rule_set import RuleSet
@@ -168,7 +169,10 @@ class LogReader:
     def _pairs(self, statement: Statement, reading: Reading) -> Reading:
         if not reading.values and reading.epoch is not None and reading.unit != "steps":
             return self._position.announce(reading, statement.epochs, over=statement.over)
-        return self._without_estimates(self._position.place(reading, statement.epochs))
+        placed = self._position.place(reading, statement.epochs)
+        if placed.values and placed.total is not None and placed.unit not in {"epochs", IN_VALIDATION}:
+            self._bars.leave_progress_to_lines()
+        return self._without_estimates(placed)
 
     def _without_estimates(self, reading: Reading) -> Reading:
         """Remove estimated training losses.

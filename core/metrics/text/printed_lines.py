@@ -1,8 +1,8 @@
 """Split a log into the lines that a terminal shows. The bytes may come in pieces, cut anywhere.
 
-A carriage return, or the run of backspaces that Keras prints, restarts a line: the text before it was a progress bar
-and is replaced. Colours and other control sequences are removed, invalid UTF-8 is marked, and a
-line without an end is cut.
+A carriage return, or a run of backspaces as long as the line, restarts a line: the text before it was a progress bar
+and is replaced. After fewer backspaces only the text at that place is replaced: kuangliu's bar writes its count so.
+Colours and other control sequences are removed, invalid UTF-8 is marked, and a line without an end is cut.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 LIMIT = 1 << 16
 """Bytes of a line to read; the rest is skipped."""
 LONG_RUN = 8
-"""At least this many backspaces in a row erase the line; fewer erase one character each."""
+"""At least this many backspaces in a row may restart the line; fewer only move back in it."""
 ERASED = b"\x08" * LONG_RUN
-REDRAW = re.compile(rb"[\r\x08]*\r[\r\x08]*|\x08{%d,}" % LONG_RUN)
+RUN = re.compile(rb"\x08{%d,}" % LONG_RUN)
+REDRAW = re.compile(rb"[\r\x08]*\r[\r\x08]*")
+BACKSPACES = re.compile(r"(\x08+)")
 SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()*+][0-9A-Z]|[@-Z\\-_=>78])")
 CONTROL = dict.fromkeys((*range(9), *range(11, 32), 127))
 
@@ -77,7 +79,7 @@ class PrintedLines:
     def _drawn(self, line: bytes, *, ended: bool) -> Iterator[PrintedLine]:
         """Yield the texts drawn in the place of one line; the last one stays on the screen if a newline `ended` it."""
         body = line.rstrip(b"\r\x08")
-        drawn = REDRAW.split(body)
+        drawn = [text for part in REDRAW.split(body) for text in _split_at_restarts(part)]
         for at, part in enumerate(drawn, start=1):
             if (self.all_of_them or holds(part)) and (text := _text(part[:LIMIT])):
                 yield PrintedLine(text=text, redrawn=at < len(drawn) or not (ended or body == line))
@@ -92,9 +94,31 @@ def _every_line(data: bytes, begin: int) -> Iterator[tuple[int, int]]:
 
 
 def _run_end(data: bytes, decided: int) -> int:
-    """Return the index of the last backspace of the last long run, or -1."""
-    begin = data.rfind(ERASED, 0, decided)
-    return begin + LONG_RUN - 1 if begin >= 0 else -1
+    """Return the index of the last backspace of the last run that restarts its line, or -1."""
+    if data.rfind(ERASED, 0, decided) < 0:
+        return -1
+    begin = 1 + max(data.rfind(b"\n", 0, decided), data.rfind(b"\r", 0, decided))
+    ends = _restarts(data[begin:decided])
+    return begin + ends[-1][1] - 1 if ends else -1
+
+
+def _restarts(line: bytes) -> list[tuple[int, int]]:
+    """Return begin and end of each run of backspaces that is at least as long as the text before it."""
+    found: list[tuple[int, int]] = []
+    begin = 0
+    for run in RUN.finditer(line):
+        if run.end() - run.start() >= len(_text(line[begin : run.start()], strip=False)):
+            found.append(run.span())
+            begin = run.end()
+    return found
+
+
+def _split_at_restarts(line: bytes) -> Iterator[bytes]:
+    begin = 0
+    for end, after in _restarts(line) if ERASED in line else ():
+        yield line[begin:end]
+        begin = after
+    yield line[begin:]
 
 
 def _bounded(rest: bytes) -> bytes:
@@ -104,11 +128,11 @@ def _bounded(rest: bytes) -> bytes:
     body = rest.rstrip(b"\r\x08")
     tail = rest[len(body) :]
     if len(tail) > 2 * LONG_RUN:
-        tail = ERASED + b"\r" * (b"\r" in tail)
+        tail = b"\r" if b"\r" in tail or len(tail) >= len(body) else ERASED
     return body[:LIMIT] + tail
 
 
-def _text(line: bytes) -> str:
+def _text(line: bytes, *, strip: bool = True) -> str:
     text = line.decode("utf-8", errors="replace")
     if "\x1b" in text:
         text = SEQUENCE.sub("", text)
@@ -116,15 +140,17 @@ def _text(line: bytes) -> str:
         text = _without_backspaces(text)
     if not text.isprintable():  # cheaper than translating every line
         text = text.translate(CONTROL)
-    return text.strip()
+    return text.strip() if strip else text
 
 
 def _without_backspaces(text: str) -> str:
-    """Apply the backspaces: each erases one character."""
-    kept: list[str] = []
-    for character in text:
-        if character != "\x08":
-            kept.append(character)
-        elif kept:
-            kept.pop()
-    return "".join(kept)
+    """Apply the backspaces: the text after them replaces the text that is there."""
+    shown: list[str] = []
+    at = 0
+    for number, part in enumerate(BACKSPACES.split(text)):
+        if number % 2:
+            at = max(0, at - len(part))
+        else:
+            shown[at : at + len(part)] = part
+            at += len(part)
+    return "".join(shown)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from core.metrics.common.names import OF_VALIDATION
 from core.metrics.common.reading import IN_VALIDATION
 from core.metrics.dialects import bars, pairs
 
@@ -45,6 +46,8 @@ class ProgressBars:
         self._size: tuple[bool, float] = (False, 0)  # of the main bar: whether it shows metrics, and its total
         self._waiting: list[Reading] = []
         self._redraws_left = 0
+        self._closed: Reading | None = None  # the last redraw of the Keras bar that closed an epoch
+        self._lines_count = False
 
     def draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
         """Take a redraw of a bar, and return the readings that are complete now."""
@@ -53,6 +56,8 @@ class ProgressBars:
         if not keras and reading.done is not None and reading.unit not in {"epochs", IN_VALIDATION}:
             self._choose_main(title, reading)
         complete += self._with_awaited_step(title, reading)
+        if keras and (added := self._added_to_closed(reading)) is not None:
+            return [*complete, added]
         bar = self._bar(title, repeats=not keras)
         if "poch" in line.text:
             bar.epochs = statement.epochs
@@ -82,6 +87,10 @@ class ProgressBars:
             return [*complete, reading]
         self._waiting, self._redraws_left = [reading], MAX_REDRAWS
         return complete
+
+    def leave_progress_to_lines(self) -> None:
+        """Take no progress from bars without metrics from now on: the lines that are printed tell it."""
+        self._lines_count = True
 
     def end(self) -> list[Reading]:
         """Return all held readings."""
@@ -116,9 +125,26 @@ class ProgressBars:
         if reading.done is None or reading.total is None or reading.done < reading.total:
             return
         if title in {KERAS, self._main}:
+            self._closed = None if self._position.closed or title != KERAS else reading
             self._position.close()
         if title == self._main and not self._size[0]:
             self._size = (False, 0)
+
+    def _added_to_closed(self, reading: Reading) -> Reading | None:
+        """Return what a redraw of the bar that closed an epoch adds to it; None if the reading is another bar's.
+
+        Keras draws an epoch's bar once more with the values of the validation. A line that a callback prints before
+        ends the bar's line, so that only its total and its values show that it is the same bar.
+        """
+        closed = self._closed
+        if closed is None or not self._position.closed or (reading.done, reading.total) != (closed.done, closed.total):
+            return None
+        shared = closed.values.keys() & reading.values.keys()
+        same = shared and all(repr(closed.values[name]) == repr(reading.values[name]) for name in shared)
+        if not same and not any(name.startswith(OF_VALIDATION) for name in reading.values):
+            return None
+        values = {name: value for name, value in reading.values.items() if name not in shared}
+        return replace(reading, values=values, step=self._position.reached(), done=None, total=None, unit="")
 
     def _bar(self, title: Title, *, repeats: bool) -> Bar:
         if title not in self._bars:
@@ -141,7 +167,7 @@ class ProgressBars:
             ended = reading.done >= (reading.total or 0)  # before its end it shows intermediate means
             reading = replace(reading, values=reading.values if ended else {}, step=self._position.reached())
             return pairs.as_validation(reading)
-        if title not in {KERAS, self._main}:
+        if title not in {KERAS, self._main} or (self._lines_count and title == self._main and not self._size[0]):
             return replace(reading, done=None, total=None, unit="")
         return self._position.within(reading, bar.epochs)
 
@@ -166,13 +192,16 @@ class Bar:
             self._shown = {} if reading.unit == IN_VALIDATION else self._shown
         fresh = self._fresh(reading.values, same_step=reading.done == self._done and not self._ahead)
         if self.repeats and fresh and reading.done == 0:
-            self._ahead = True
+            fresh = fresh if any(fresh.values()) else {}  # zeros are shown before anything has been measured
+            self._ahead = bool(fresh)
         if self._ahead and fresh and reading.done is not None:
             complete = self.release()
             self._done = reading.done
             self._last = max(reading.done, self._last) + 1
             of = min(self._last, reading.total or self._last)
             return [*complete, replace(reading, values=fresh, done=of)]
+        if self._ahead and reading.done is not None:  # a redraw without news is not behind the step under way
+            reading = replace(reading, done=max(reading.done, min(self._last, reading.total or self._last)))
         if self._held is not None and reading.done == self._done:
             fresh = {**self._held.values, **fresh}
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import sys
 from dataclasses import dataclass
@@ -14,19 +15,19 @@ from torch import nn
 from ...language import tr, tr_plural
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..recipe import wrong_return
-from ._data import Batches, as_dataset, share_socket_folder
+from ._data import Batches, as_dataset, is_stream, share_socket_folder
 from ._loop import Task
 from ._steps import has_steps, readers, step_module, validates_itself
+from ._stream import Shares, StreamBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from torch.utils.data import Dataset
-
+    from ...schema.settings import Training
     from ..context import Context
     from ..recipe import LoadedRecipe
     from ._loop import Loss
+    from ._stream import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,8 @@ class Unplaced:
     """A recipe's model, still on the CPU, and its data."""
 
     model: nn.Module
-    train: Batches
-    val: Batches | None
+    train: Batches | StreamBatches
+    val: Batches | StreamBatches | None
     device: torch.device
 
 
@@ -59,15 +60,11 @@ def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = Fal
     if context.training.loader_workers:
         share_socket_folder(context.run_dir)
     device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
-    shapes = {"train_data": has_steps(recipe), "val_data": validates_itself(recipe)}
-    datasets = {name: _dataset(recipe, name, seed, any_shape=free) for name, free in shapes.items()}
+    data = {name: _data(recipe, name, seed) for name in ("train_data", "val_data")}
     model = build_model(recipe, "model", seed)
-    passes = 1 if whole_batches else context.training.accumulation
-    collate = recipe.bound("collate", 1) if recipe.has("collate") else None
-    made = partial(_batches, context, device, collate, whole=whole_batches)
-    train = made(datasets["train_data"], passes, any_shape=shapes["train_data"])
-    val = made(datasets["val_data"], 1, any_shape=shapes["val_data"])
-    assert train is not None
+    make = partial(_batches, recipe, context, device, whole=whole_batches)
+    train = make("train_data", data["train_data"])
+    val = None if data["val_data"] is None else make("val_data", data["val_data"])
     context.notice_large_batch(train.items)
     return Unplaced(model=model, train=train, val=val, device=device)
 
@@ -126,29 +123,64 @@ def _on(device: torch.device, measure: Any) -> Any:  # noqa: ANN401 (a function,
 
 
 def _batches(
-    context: Context,
-    device: torch.device,
-    collate: Callable[..., Any] | None,
-    dataset: Dataset[Any] | None,
-    accumulation: int,
-    *,
-    whole: bool,
-    any_shape: bool,
-) -> Batches | None:
-    if dataset is None:
-        return None
-    return Batches(
-        dataset,
-        batch_size=context.training.batch_size,
-        device=device,
-        rank=0 if whole else context.rank,
-        world_size=1 if whole else context.world_size,
-        accumulation=accumulation,
-        loader_workers=context.training.loader_workers,
-        seed=context.training.seed,
-        any_shape=any_shape,
-        collate=collate,
-    )
+    recipe: LoadedRecipe, context: Context, device: torch.device, function: str, data: object, *, whole: bool
+) -> Batches | StreamBatches:
+    """Return what this function of the recipe returned in global batches. `whole`: each rank gets all of each."""
+    training, trains = context.training, function == "train_data"
+    any_shape = has_steps(recipe) if trains else validates_itself(recipe)
+    collate = recipe.bound("collate", 1) if recipe.has("collate") else None
+    rank, world_size = (0, 1) if whole else (context.rank, context.world_size)
+    accumulation = training.accumulation if trains and not whole else 1
+    if not is_stream(data):
+        return Batches(
+            as_dataset(data, function, any_shape=any_shape),
+            batch_size=training.batch_size, device=device, rank=rank, world_size=world_size, accumulation=accumulation,
+            loader_workers=training.loader_workers, seed=training.seed, any_shape=any_shape, collate=collate,
+            steps=training.steps_per_epoch if trains else None,
+        )  # fmt: skip
+    if whole:
+        raise ValueError(
+            tr(
+                "{function}() returned a stream, which a pipeline cannot read: each stage needs to know its end. "
+                "Choose strategy ddp or fsdp.",
+                function=function,
+            )
+        )
+    return StreamBatches(
+        _source(recipe, function, data, training.loader_workers), function,
+        shares=Shares(training.batch_size, rank, world_size, accumulation), device=device,
+        steps=_stream_steps(data, training) if trains else None,
+        loader_workers=training.loader_workers, seed=training.seed, any_shape=any_shape, collate=collate,
+    )  # fmt: skip
+
+
+def _source(recipe: LoadedRecipe, function: str, stream: Any, workers: int) -> Source:  # noqa: ANN401 (whatever iterates)
+    """Return a function that returns the stream from its beginning. A generator is made anew for each epoch."""
+    if not inspect.isgenerator(stream):
+        return lambda: stream
+    if workers:
+        raise ValueError(
+            tr(
+                "{function}() returned a generator, which no other process can read. Set the data-loader workers to 0, "
+                "or return an IterableDataset.",
+                function=function,
+            )
+        )
+    return lambda: recipe.call(function)
+
+
+def _stream_steps(stream: Any, training: Training) -> int:  # noqa: ANN401 (whatever iterates)
+    """Return the steps of an epoch. Raises `ValueError` if nobody has given them."""
+    if training.steps_per_epoch is not None:
+        return training.steps_per_epoch
+    if not hasattr(stream, "__len__"):
+        raise ValueError(
+            tr(
+                "train_data() returned a stream of unknown length. Give the number of steps per epoch "
+                "(--steps-per-epoch N), or the stream a method __len__()."
+            )
+        )
+    return -(-len(stream) // training.batch_size)
 
 
 def seed_everything(seed: int) -> None:
@@ -192,11 +224,15 @@ def _cuda_advice() -> str:
     return tr("Check that the driver fits this PyTorch: python -c 'import torch; torch.cuda.init()' says why.")
 
 
-def _dataset(recipe: LoadedRecipe, function: str, seed: int, *, any_shape: bool) -> Dataset[Any] | None:
+def _data(recipe: LoadedRecipe, function: str, seed: int) -> Any:  # noqa: ANN401 (whatever the recipe returns)
+    """Return the data of the recipe; None for a validation that it lacks."""
     if function != "train_data" and not recipe.has(function):
         return None
     seed_everything(seed)
-    return as_dataset(recipe.call(function), function, any_shape=any_shape)
+    data = recipe.call(function)
+    if data is None:
+        as_dataset(data, function)  # raises the error with the remedy
+    return data
 
 
 def _optimizer(recipe: LoadedRecipe, context: Context, model: nn.Module) -> torch.optim.Optimizer:

@@ -63,6 +63,13 @@ class NestedTensors(Dataset[Any]):
         return rebuild(self.data, [each[index] for each in self.tensors])
 
 
+def is_stream(data: object) -> bool:
+    """Return whether data can only be read in order: an `IterableDataset`, a generator, or what only iterates."""
+    if isinstance(data, IterableDataset):
+        return True
+    return hasattr(data, "__iter__") and not hasattr(data, "__getitem__") and not dataclasses.is_dataclass(data)
+
+
 def as_dataset(data: object, function: str, *, any_shape: bool = False) -> Dataset[Any]:
     """Return what a recipe's function returned as a map-style dataset. Raises `TypeError` or `ValueError`.
 
@@ -74,11 +81,11 @@ def as_dataset(data: object, function: str, *, any_shape: bool = False) -> Datas
         return _nested_dataset(data, function)
     if isinstance(data, tuple) and any(hasattr(part, "shape") for part in data):
         return _tensor_dataset(data, function)
-    if isinstance(data, IterableDataset) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise TypeError(
             tr(
-                "{function}() returned {kind}. Return a map-style torch Dataset "
-                "(with __len__ and __getitem__) or a tuple of tensors, inputs first, target last.",
+                "{function}() returned {kind}. Return a map-style torch Dataset (with __len__ and __getitem__), a "
+                "stream (an IterableDataset or a generator) or a tuple of tensors, inputs first, target last.",
                 function=function,
                 kind=type(data).__name__,
             )
@@ -134,7 +141,7 @@ def _nested_dataset(data: Any, function: str) -> NestedTensors:  # noqa: ANN401 
     return NestedTensors(data)
 
 
-def _checked(batch: object) -> Sequence[Tensor]:
+def checked(batch: object) -> Sequence[Tensor]:
     """Return a batch of a data loader. Raises `TypeError` unless it is (inputs ..., target)."""
     if isinstance(batch, (tuple, list)) and len(batch) > 1 and all(isinstance(part, torch.Tensor) for part in batch):
         return batch
@@ -176,17 +183,33 @@ class Batches:
         seed: int = 0,
         any_shape: bool = False,
         collate: Callable[[list[Any]], Any] | None = None,
+        steps: int | None = None,
     ) -> None:
-        """`any_shape`: batches need not be (inputs ..., target). `collate`: makes a batch of a list of items."""
-        self.items = len(dataset)  # type: ignore[arg-type]  # see as_dataset
+        """`any_shape`: batches need not be (inputs ..., target). `collate`: makes a batch of a list of items.
+
+        `steps`: of an epoch; None for all items. Raises `ValueError` if there are fewer.
+        """
+        self._all_items = len(dataset)  # type: ignore[arg-type]  # see as_dataset
+        self.items = self._all_items if steps is None else min(self._all_items, steps * batch_size)
         self.steps = -(-self.items // batch_size)
+        if steps is not None and self.steps < steps:
+            raise ValueError(
+                tr(
+                    "An epoch is to have {steps} steps, but {items} items are only {own} steps of {batch_size}. "
+                    "Set fewer steps per epoch.",
+                    steps=steps,
+                    items=self._all_items,
+                    own=self.steps,
+                    batch_size=batch_size,
+                )
+            )
         self._batch_size = batch_size
         self._rank, self._world_size, self._accumulation = rank, world_size, accumulation
         self.device = device
         self._moves = device.type != "cpu"
         self._order = torch.arange(self.items)
         self._skip = 0
-        self._check: Callable[[Any], Any] = _as_it_is if any_shape else _checked
+        self._check: Callable[[Any], Any] = _as_it_is if any_shape else checked
         self._seed = seed
         self._loader: DataLoader[Any] | None = None
         self._tensors: Sequence[Tensor] = ()
@@ -203,7 +226,7 @@ class Batches:
         `skip`: the first steps to leave out, because they were trained before a checkpoint.
         """
         generator = torch.Generator().manual_seed(spread(self._seed, epoch))
-        self._order = torch.randperm(self.items, generator=generator)
+        self._order = torch.randperm(self._all_items, generator=generator)[: self.items]
         return self._batches(skip)
 
     def in_order(self) -> Iterator[list[MicroBatch]]:

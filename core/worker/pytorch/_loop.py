@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..controller import TrainingController, TrainingSize, Values
     from ._data import Batches, MicroBatch
     from ._steps import Measured, StepReader
+    from ._stream import StreamBatches
 
     Loss = Callable[[Tensor, Tensor], Tensor]
     Clip = Callable[[Iterable[nn.Parameter], float], object]
@@ -37,8 +38,8 @@ class Task:
     """What strategies wrap and loops call: the model, with the recipe's own steps around it where it has them."""
     loss: Loss
     optimizer: torch.optim.Optimizer
-    train: Batches
-    val: Batches | None
+    train: Batches | StreamBatches
+    val: Batches | StreamBatches | None
     metrics: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     autocast: AbstractContextManager[Any] | None
     """For bfloat16, reusable. None for float32: entering even an empty context costs microseconds per step."""

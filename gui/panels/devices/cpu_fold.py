@@ -83,8 +83,8 @@ class CpuFold(QAbstractButton):
         try:
             free = memory_size(shutil.disk_usage(next(each for each in folders if each.exists())).free)
         except OSError:
-            return tr("Free disk space of {runs_root}: unknown", runs_root=self.runs_root)
-        return tr("Free disk space of {runs_root}: {free}", runs_root=self.runs_root, free=free)
+            return tr("Free disk space of {folder}: unknown", folder=self.runs_root)
+        return tr("Free disk space of {folder}: {size}", folder=self.runs_root, size=free)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
         """Tell a screen reader the present values; scroll into sight."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.formatting import memory
-from gui.widgets.painting import Index, draw_elided, paint_row_background
+from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background
 
 from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
 
@@ -41,12 +41,11 @@ SHARED_MEMORY = tr_noop("shared memory")
 REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
 
-class DeviceDelegate(QStyledItemDelegate):
+class DeviceDelegate(ThemedDelegate):
     """Paints a row in three lines, or in two if `dense`. A click in the row or Space ticks it."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._theme = theme
+        super().__init__(theme, parent)
         self.sizes = RowSizes.of(parent.font())
         self.dense = False
         self.shows_limits = True
@@ -57,10 +56,6 @@ class DeviceDelegate(QStyledItemDelegate):
         """Width of the column of the memory."""
         self.row_under_mouse = -1
         """The row that a click would tick; -1 for none, such as on a heading."""
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
         """Return the size of the row with what is above and below it."""
@@ -190,9 +185,9 @@ class DeviceDelegate(QStyledItemDelegate):
         """Paint what is at the right end of the first line. Return the width that it takes."""
         sizes, theme = self.sizes, self._theme
         text = (
-            tr("{stale_age_s} s old", stale_age_s=row.stale_age_s)
+            tr("{seconds} s old", seconds=row.stale_age_s)
             if row.stale_age_s is not None
-            else "asleep"
+            else tr("asleep")
             if row.asleep
             else ""
         )
@@ -235,8 +230,8 @@ class DeviceDelegate(QStyledItemDelegate):
         if row.held_by:
             return row.held_by, theme.warn, theme.warn_soft
         if row.blocked:
-            return "blocked", theme.muted, theme.button
-        return ("free", theme.good, "") if row.free and not row.is_cpu else ("", "", "")
+            return tr("blocked"), theme.muted, theme.button
+        return (tr("free"), theme.good, "") if row.free and not row.is_cpu else ("", "", "")
 
     def _chip_width(self, row: DeviceRow) -> int:
         chip, _, _ = self._chip(row)
@@ -295,7 +290,11 @@ class DeviceDelegate(QStyledItemDelegate):
         busy = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
         colour = self._theme.disabled if row.lost else row.colour
         shared = row.shared_memory and row.current and row.memory_fraction is None
-        return (busy, row.utilisation, colour), (row.memory_fraction, SHARED_MEMORY if shared else row.memory, colour)
+        return (busy, row.utilisation, colour), (
+            row.memory_fraction,
+            tr(SHARED_MEMORY) if shared else row.memory,
+            colour,
+        )
 
     def _paint_reading(
         self, painter: QPainter, reading: tuple[float | None, str, str], bar: QRect, text_px: int
@@ -337,7 +336,7 @@ def _widest_power(row: DeviceRow, *, limit: bool) -> str:
 def _widest_memory(row: DeviceRow) -> str:
     """Return a text as wide as the memory of this device gets."""
     total = row.memory_total_bytes
-    return memory(total, total) if total is not None else SHARED_MEMORY if row.shared_memory else "888.8 GB"
+    return memory(total, total) if total is not None else tr(SHARED_MEMORY) if row.shared_memory else "888.8 GB"
 
 
 def _paint_sign(painter: QPainter, box: QRectF, colour: str, ground: str) -> None:

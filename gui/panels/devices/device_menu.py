@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
-from core.language import tr
+from core.language import tr, tr_stored
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
@@ -44,6 +44,6 @@ class DeviceMenu(QMenu):
         self.copy_id.setText(tr("Copy UUID") if row.id.startswith(UUIDS) else tr("Copy id"))
         self.copy_id.setToolTip(verbatim(row.id))
         self.copy_name.setToolTip(verbatim(row.full_name))
-        why_not = row.lost or row.blocked or ""
+        why_not = tr_stored(row.lost or "") or row.why_blocked
         self.tick_only.setEnabled(not why_not)
         self.tick_only.setToolTip(verbatim(why_not or tr("Untick all other devices")))

@@ -6,10 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.language import join_sentences, tr
 from gui.viewmodels.devices.device_rows import all_together, free_devices
+from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .device_table import DeviceTable
@@ -96,20 +97,15 @@ class DevicePanel(QWidget):
         layout = QHBoxLayout(bar)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(_small("tick:"))
+        layout.addWidget(_small(tr("tick:")))
         for number, (title, name, tip, chosen) in enumerate((
-            ("free", "tickFree", tr("Tick the devices that nothing uses, and no others"), free_devices),
-            ("all", "tickAll", tr("Tick all GPUs, or all CPU devices where there is no GPU"), all_together),
-            ("none", "tickNone", tr("Untick all devices"), lambda _: ()),
+            (tr("free"), "tickFree", tr("Tick the devices that nothing uses, and no others"), free_devices),
+            (tr("all"), "tickAll", tr("Tick all GPUs, or all CPU devices where there is no GPU"), all_together),
+            (tr("none"), "tickNone", tr("Untick all devices"), lambda _: ()),
         )):  # fmt: skip
             if number:
                 layout.addWidget(_small("·"))
-            button = QPushButton(title)
-            button.setObjectName(name)
-            button.setAccessibleName(tr("Tick {title}", title=title))
-            button.setProperty("role", "flat")
-            button.setProperty("compact", True)
-            button.setToolTip(verbatim(tip))
+            button = compact_button(name, title, tip, role="flat", spoken=tr("Tick {which}", which=title))
             button.clicked.connect(lambda _=False, chosen=chosen: self.table.tick_only(chosen(self.table.rows)))
             layout.addWidget(button)
         return bar
@@ -121,7 +117,7 @@ def digest(whole: str) -> str:
     once = [each for number, each in enumerate(sentences) if each not in sentences[number + 1 :]]
     shown = [each for number, each in enumerate(once) if not number or _length(once[: number + 1]) <= MAX_CHARACTERS]
     left = len(once) - len(shown)
-    return join_sentences([*shown, *([tr("And {left} more: see the tooltip.", left=left)] if left else [])])
+    return join_sentences([*shown, *([tr("And {count} more: see the tooltip.", count=left)] if left else [])])
 
 
 def _length(sentences: list[str]) -> int:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
-from core.language import tr
+from core.language import tr, tr_noop
 from gui.viewmodels.devices.device_groups import headings
 from gui.viewmodels.devices.device_rows import obstacles
 from gui.widgets.plain_text import verbatim
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
     from gui.viewmodels.devices.device_rows import DeviceRow
 
-COLUMNS = ("Device", "Utilisation", "Memory", "Status")
+COLUMNS = (tr_noop("Device"), tr_noop("Utilisation"), tr_noop("Memory"), tr_noop("Status"))
 ROOMY_UP_TO = 4
 """Up to this many GPUs get three lines each; more get two."""
 MIN_ROWS = 2
@@ -49,7 +49,7 @@ class DeviceTable(QTableWidget):
         super().__init__(0, len(COLUMNS))
         self.setObjectName("deviceTable")
         self.setAccessibleName(tr("Devices"))
-        self.setHorizontalHeaderLabels(list(COLUMNS))
+        self.setHorizontalHeaderLabels([tr(each) for each in COLUMNS])
         self._rows: list[DeviceRow] = []
         self._ticked: tuple[str, ...] = ()
         self._pending_ticks: set[str] = set()

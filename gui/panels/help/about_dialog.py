@@ -6,14 +6,15 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QHeaderView, QPushButton, QTableWidget, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QHeaderView, QTableWidget, QWidget
 
 from core.language import tr, tr_noop
 from core.system.installation import version
 from gui.viewmodels.program_report import Places, libraries
+from gui.widgets.compact import compact_button
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import plain_table, show_texts
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 ICON_PX = 64
 WIDTH = 76
 """Width of the dialog, in characters."""
-TITLES = {"runs": tr_noop("Runs and their logs"), "presets": "Presets", "settings": tr_noop("Settings of the window")}
+TITLES = {
+    "runs": tr_noop("Runs and their logs"),
+    "presets": tr_noop("Presets"),
+    "settings": tr_noop("Settings of the window"),
+}
 SENTENCE = tr_noop("A control panel for training on the devices you choose. Licence: Apache-2.0, without any warranty.")
 LIBRARIES = tr_noop("It uses these libraries, under their own licences:")
 
@@ -37,10 +42,10 @@ class AboutDialog(InfoDialog):
     report_asked = Signal()
 
     def __init__(self, parent: QWidget, icon: QIcon, places: Places) -> None:
-        super().__init__(parent, name="aboutDialog", heading=tr("Trainyard {version}", version=version()))
+        super().__init__(parent, name="aboutDialog", heading=f"Trainyard {version()}")
         picture = PlainLabel()
         picture.setPixmap(icon.pixmap(QSize(ICON_PX, ICON_PX)))
-        sentence = PlainLabel(SENTENCE)
+        sentence = PlainLabel(tr(SENTENCE))
         sentence.setWordWrap(True)
         top = QHBoxLayout()
         top.setSpacing(16)
@@ -48,7 +53,7 @@ class AboutDialog(InfoDialog):
         top.addWidget(sentence, 1)
         self.content.addLayout(top)
         self.content.addLayout(self._folders(places))
-        self.content.addWidget(PlainLabel(LIBRARIES))
+        self.content.addWidget(PlainLabel(tr(LIBRARIES)))
         self.content.addWidget(_library_table(), 1)
         self.add_button("copyReportButton", tr("Copy report"), self.report_asked.emit)
         self.resize(self.characters(WIDTH), self.sizeHint().height())
@@ -63,14 +68,10 @@ class AboutDialog(InfoDialog):
             shown.setText(str(path))
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             folder = path if item.name != "settings" else path.parent
-            button = QPushButton(tr("Open"))
-            button.setObjectName(f"open-{item.name}")
-            button.setProperty("compact", True)
-            button.setAutoDefault(False)
-            button.setAccessibleName(tr("Open the folder: {titles}", titles=TITLES[item.name]))
-            button.setToolTip(verbatim(str(folder)))
+            spoken = tr("Open the folder: {name}", name=tr(TITLES[item.name]))
+            button = compact_button(f"open-{item.name}", tr("Open"), str(folder), spoken=spoken)
             button.clicked.connect(lambda _, folder=folder: self.open_asked.emit(folder))
-            grid.addWidget(PlainLabel(TITLES[item.name]), row, 0)
+            grid.addWidget(PlainLabel(tr(TITLES[item.name])), row, 0)
             grid.addWidget(shown, row, 1)
             grid.addWidget(button, row, 2)
         return grid
@@ -79,7 +80,9 @@ class AboutDialog(InfoDialog):
 def _library_table() -> QTableWidget:
     rows = libraries()
     table = QTableWidget()
-    plain_table(table, "libraryTable", tr("Libraries and their licences"), ("Library", "Version", "Licence"))
+    plain_table(
+        table, "libraryTable", tr("Libraries and their licences"), (tr("Library"), tr("Version"), tr("Licence"))
+    )
     show_texts(table, [(each.name, each.version, each.licence) for each in rows])
     table.horizontalHeader().setStretchLastSection(False)
     table.horizontalHeader().setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)

@@ -43,7 +43,7 @@ class DocumentsDialog(InfoDialog):
         self.text.setObjectName("documentText")
         self.text.setAccessibleName(tr("Text of the document"))
         self.text.setReadOnly(True)
-        self.text.setPlainText(NONE)
+        self.text.setPlainText(tr(NONE))
         row = QHBoxLayout()
         row.addWidget(self.titles)
         row.addWidget(self.text, 1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QUrl
+from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
-from PySide6.QtWidgets import QCheckBox, QComboBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from core.schema.paths import log_of_rank
 from gui.widgets.choice_box import ChoiceBox
+from gui.widgets.compact import compact_button, compact_check
 from gui.widgets.forms.fields import row_of
 from gui.widgets.search_bar import SearchBar
 
@@ -34,17 +35,25 @@ RECOUNT_S = 0.5
 class LogPage(QWidget):
     """Shows the log of one rank. `controls` is laid out in the heading of the card."""
 
+    rank_shown = Signal()
+    """The log of another rank is shown from now on."""
+
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.view = LogView(theme)
         self.search = SearchBar()
         self.rank_box = _rank_box()
-        self.follow_box = _follow_box()
-        self.search_button = _search_button()
+        self.follow_box = compact_check(
+            "followBox", tr("Follow"),
+            tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it"), checked=True,
+        )  # fmt: skip
+        self.search_button = compact_button("searchButton", tr("Search"), tr("Search in the log (Ctrl+F)"), role="flat")
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=8)
         self._file_search = FileSearch()
-        self._show_earlier, self._open_file = _link("earlierButton", EARLIER), _link("openLogButton", OPEN)
-        self._show_later = _link("laterButton", LATER)
+        self._show_earlier, self._open_file, self._show_later = (
+            compact_button(name, tr(text), role="link")
+            for name, text in (("earlierButton", EARLIER), ("openLogButton", OPEN), ("laterButton", LATER))
+        )
         self.links = row_of(self._show_earlier, self._show_later, self._open_file, spacing_px=4)
         self._run_dir: Path | None = None
         self._ranks = 1
@@ -60,7 +69,9 @@ class LogPage(QWidget):
         self._connect()
 
     def show_run(self, run_dir: Path | None) -> None:
-        """Show the log of another run, rank 0 first; None shows nothing."""
+        """Show the log of another run, rank 0 first; None shows nothing. The same run stays where it is."""
+        if run_dir is not None and run_dir == self._run_dir:
+            return
         self._run_dir = run_dir
         self._offer_ranks(1)
         self._show_rank()
@@ -132,8 +143,13 @@ class LogPage(QWidget):
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._file)))
 
     @property
+    def rank(self) -> int:
+        """The rank whose log is shown."""
+        return max(self.rank_box.currentIndex(), 0)
+
+    @property
     def _file(self) -> Path | None:
-        return log_of_rank(self._run_dir, max(self.rank_box.currentIndex(), 0)) if self._run_dir else None
+        return log_of_rank(self._run_dir, self.rank) if self._run_dir else None
 
     # -- ranks -------------------------------------------------------------------------------------
 
@@ -141,6 +157,7 @@ class LogPage(QWidget):
         self.view.show_file(self._file)
         self._file_search.start(self._file, "" if self.search.isHidden() else self.search.field.text())
         self._show_links()
+        self.rank_shown.emit()
         self.view.follow()
 
     def _look_for_ranks(self) -> None:
@@ -229,15 +246,6 @@ class LogPage(QWidget):
         self._counted = (self.view.revision, time.monotonic())
 
 
-def _link(name: str, text: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setObjectName(name)
-    button.setProperty("role", "link")
-    button.setProperty("compact", True)
-    button.setAutoDefault(False)
-    return button
-
-
 def _rank_box() -> QComboBox:
     box = ChoiceBox()
     box.setObjectName("rankBox")
@@ -246,22 +254,3 @@ def _rank_box() -> QComboBox:
     box.setProperty("compact", True)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return box
-
-
-def _follow_box() -> QCheckBox:
-    box = QCheckBox(tr("Follow"))
-    box.setObjectName("followBox")
-    box.setToolTip(tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it"))
-    box.setProperty("compact", True)
-    box.setChecked(True)
-    return box
-
-
-def _search_button() -> QPushButton:
-    button = QPushButton(tr("Search"))
-    button.setObjectName("searchButton")
-    button.setToolTip(tr("Search in the log (Ctrl+F)"))
-    button.setProperty("role", "flat")
-    button.setProperty("compact", True)
-    button.setAutoDefault(False)
-    return button

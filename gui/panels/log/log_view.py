@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QPlainTextEdit, QTextEdit
+from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QPlainTextEdit
 
 from core.language import tr
 
 from .ansi_colours import char_format
 from .file_tail import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
+from .highlights import Highlights
 from .terminal import PLAIN, Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from PySide6.QtGui import QResizeEvent, QTextBlock
+    from PySide6.QtGui import QResizeEvent
 
     from gui.style.theme import Theme
 
@@ -34,8 +34,6 @@ PIECE_S, MIN_BYTES = 0.003, 1024
 """Target seconds per piece, and minimum bytes of a piece: text in many colours takes longer."""
 LOADING_MS = 25
 """Milliseconds between two reads while loading; afterwards the window's timer calls `follow`."""
-MAX_MARKS = 500
-"""Maximum number of highlighted matches."""
 STYLE_PROPERTY = QTextCharFormat.Property.UserProperty.value + 1
 """Property of a format with the index of its style."""
 
@@ -64,6 +62,7 @@ class LogView(QPlainTextEdit):
         self._follows, self._ignores_scrolling = True, False
         self._piece_bytes = MIN_BYTES
         self._query = ""
+        self.highlights = Highlights(self, theme)
         self._trimmed = False
         """Whether the first lines were removed, since there were too many."""
         self._told = (False, False)
@@ -156,7 +155,7 @@ class LogView(QPlainTextEdit):
             cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
             cursor.setCharFormat(self._format(styles[number]))
         cursor.endEditBlock()
-        self._highlight()
+        self.highlights.set_theme(theme)
 
     # -- following -------------------------------------------------------------------------------
 
@@ -184,12 +183,12 @@ class LogView(QPlainTextEdit):
         if self._follows:
             self._to_end()
         self._ignores_scrolling = moving
-        self._highlight()
+        self.highlights.update_marks()
 
     def _on_scrolled(self, value: int) -> None:
         if not self._ignores_scrolling:
             self.set_follows(value >= self.verticalScrollBar().maximum() and not self.has_later)
-            self._highlight()
+            self.highlights.update_marks()
 
     def _to_end(self) -> None:
         moving, self._ignores_scrolling = self._ignores_scrolling, True
@@ -201,7 +200,7 @@ class LogView(QPlainTextEdit):
     def search(self, text: str) -> None:
         """Highlight all matches, ignoring case; the empty string removes the highlights."""
         self._query = text
-        self._highlight()
+        self.highlights.search(text)
 
     def find_again(self, *, backwards: bool, stay: bool = False, around: bool = True) -> bool:
         """Select the next or previous match. `stay`: keep the current selection if it matches.
@@ -239,7 +238,7 @@ class LogView(QPlainTextEdit):
         moving, self._ignores_scrolling = self._ignores_scrolling, True  # a match at the end must not start following
         self.setTextCursor(found)
         self._ignores_scrolling = moving
-        self._highlight()
+        self.highlights.update_marks()
         return True
 
     def matches(self) -> tuple[int, int]:
@@ -253,34 +252,6 @@ class LogView(QPlainTextEdit):
         before = QTextCursor(self.document())
         before.setPosition(cursor.selectionStart(), QTextCursor.MoveMode.KeepAnchor)
         return before.selectedText().lower().count(query) + 1, whole.count(query)
-
-    def _highlight(self) -> None:
-        """Highlight only visible matches: there may be a hundred thousand."""
-        marks = []
-        if self._query:
-            look = QTextCharFormat()
-            look.setBackground(QColor(self._theme.warn_soft))
-            look.setForeground(QColor(self._theme.warn))
-            for found in islice(self._visible_matches(), MAX_MARKS):
-                mark = QTextEdit.ExtraSelection()
-                mark.cursor, mark.format = found, look
-                marks.append(mark)
-        if marks or self.extraSelections():
-            self.setExtraSelections(marks)
-
-    def _visible_matches(self) -> Iterator[QTextCursor]:
-        for block in self._visible():
-            found = QTextCursor(block)
-            for _ in range(block.text().lower().count(self._query.lower())):  # else find() goes on to the end
-                found = self.document().find(self._query, found)
-                yield QTextCursor(found)
-
-    def _visible(self) -> Iterator[QTextBlock]:
-        block, at = self.firstVisibleBlock(), 0.0
-        while block.isValid() and at < self.viewport().height():
-            yield block
-            at += self.blockBoundingRect(block).height()
-            block = block.next()
 
     # -- taking in -------------------------------------------------------------------------------
 
@@ -308,7 +279,7 @@ class LogView(QPlainTextEdit):
                 self._to_end()
             else:
                 self.verticalScrollBar().setValue(place)
-            self._highlight()
+            self.highlights.update_marks()
         self._ignores_scrolling = False
         if self._told != (self.has_earlier, self.has_later):
             self._told = self.has_earlier, self.has_later

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton
 
 from core.language import tr
+from gui.widgets.compact import compact_button
 from gui.widgets.message_strip import MessageStrip
-from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QPushButton
+
     from gui.style.theme import Theme
 
 
@@ -23,16 +24,12 @@ class LeftoversStrip(MessageStrip):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("leftoversStrip", theme)
-        self.show_button = self._button("showLeftovers", "Show", tr("Show these processes"))
+        self.show_button = self._button("showLeftovers", tr("Show"), tr("Show these processes"))
         self.end_button = self._button("endLeftovers", tr("End…"), tr("End these processes (asks first)"))
         self.show_button.clicked.connect(self.show_asked)
         self.end_button.clicked.connect(self.end_asked)
 
     def _button(self, name: str, text: str, tip: str) -> QPushButton:
-        button = QPushButton(text)
-        button.setObjectName(name)
-        button.setProperty("compact", True)
-        button.setAccessibleName(tip)
-        button.setToolTip(verbatim(tip))
+        button = compact_button(name, text, tip, spoken=tip)
         self.add_button(button)
         return button

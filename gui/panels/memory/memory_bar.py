@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap
-from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, UNCLAIMED
-from gui.widgets.painting import Index, draw_elided
+from gui.widgets.painting import Index, ThemedDelegate, draw_elided
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QStyleOptionViewItem
+
     from gui.style.theme import Theme
     from gui.viewmodels.devices.memory_bars import MemoryBar
 
@@ -22,16 +23,8 @@ PALE = 0.45
 """Share of the device's colour in the colour of other runs on it."""
 
 
-class MemoryBarDelegate(QStyledItemDelegate):
+class MemoryBarDelegate(ThemedDelegate):
     """Paints the bar of a row, or its text if there is no bar."""
-
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._theme = theme
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one row."""

@@ -40,7 +40,7 @@ class MemoryTab(QScrollArea):
         self.findings = VerdictTable()
         self.remedies = RemedyList()
         self.nothing = empty_label()
-        self.empty = empty_label(NO_DEVICES)
+        self.empty = empty_label(tr(NO_DEVICES))
         self._content = QWidget()
         layout = QVBoxLayout(self._content)
         layout.setContentsMargins(0, 0, 0, 0)

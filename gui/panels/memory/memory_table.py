@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gui.viewmodels.devices.memory_bars import MemoryBar
 
 DEVICE, BAR, FIRST_PART = 0, 1, 2
-COLUMNS = ("Device", tr_noop("Memory, GB"), *PARTS)
+COLUMNS = (tr_noop("Device"), tr_noop("Memory, GB"), *PARTS)
 MIN_PX, NARROW_PX = 240, 560
 """Below `NARROW_PX` the column of unattributed memory is hidden: the bar needs the room."""
 MEASURED_PX = 11
@@ -41,7 +41,7 @@ class MemoryTable(QTableWidget):
         self._theme = theme
         self._rows: list[MemoryBar] = []
         self._delegate = MemoryBarDelegate(theme, self)
-        plain_table(self, "memoryHolders", tr("Memory use of the devices"), COLUMNS)
+        plain_table(self, "memoryHolders", tr("Memory use of the devices"), [tr(each) for each in COLUMNS])
         self.setItemDelegateForColumn(BAR, self._delegate)
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -56,7 +56,7 @@ class MemoryTable(QTableWidget):
         for number, tip in enumerate(TIPS):
             heading = self.horizontalHeaderItem(FIRST_PART + number)
             if heading is not None:
-                heading.setToolTip(verbatim(tip))
+                heading.setToolTip(verbatim(tr(tip)))
                 heading.setFont(measured)
 
     @property
@@ -103,10 +103,10 @@ class MemoryTable(QTableWidget):
 
     def _fill(self, number: int, row: MemoryBar) -> None:
         brushes = part_brushes(row.colour, self._theme)
-        total = "" if row.total_bytes is None else tr(", {gigabytes} GB in total", gigabytes=gigabytes(row.total_bytes))
+        total = [] if row.total_bytes is None else [tr("{size} GB in total", size=gigabytes(row.total_bytes))]
         device = cell(self, number, DEVICE)
         device.setText(row.label)
-        device.setToolTip(verbatim(f"{row.id}{total}"))
+        device.setToolTip(verbatim(tr(", ").join([row.id, *total])))
         bar = cell(self, number, BAR)
         bar.setData(ROW, row)
         bar.setToolTip(verbatim(_accessible_text(row)))
@@ -114,7 +114,7 @@ class MemoryTable(QTableWidget):
         for index, (part, brush) in enumerate(zip(row.parts, brushes, strict=True)):
             item = cell(self, number, FIRST_PART + index)
             item.setText(fine_gigabytes(part))
-            item.setToolTip(verbatim(TIPS[index]))
+            item.setToolTip(verbatim(tr(TIPS[index])))
             border = self._theme.field_border if index == FREE else brush.color().name()
             item.setData(
                 Qt.ItemDataRole.DecorationRole,
@@ -127,5 +127,5 @@ def _accessible_text(row: MemoryBar) -> str:
     if row.words:
         return f"{row.label}: {row.words}"
     known = ((name, part) for name, part in zip(PARTS, row.parts, strict=True) if part is not None)
-    parts = [f"{name} {fine_gigabytes(part)} GB" for name, part in known]
-    return f"{row.label}: {', '.join(parts)}"
+    parts = [f"{tr(name)} {fine_gigabytes(part)} GB" for name, part in known]
+    return f"{row.label}: {tr(', ').join(parts)}"

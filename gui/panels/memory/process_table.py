@@ -39,7 +39,7 @@ class ProcessTable(QTableWidget):
         self._unsorted: list[ProcessRow] = []
         self._rows: list[ProcessRow] = []
         self._column, self._descending = MEMORY, True
-        plain_table(self, "processTable", tr("Processes on the devices"), COLUMNS, NUMBERS)
+        plain_table(self, "processTable", tr("Processes on the devices"), [tr(each) for each in COLUMNS], NUMBERS)
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
@@ -134,7 +134,7 @@ class ProcessTable(QTableWidget):
 
     def _show_order(self) -> None:
         """Add an arrow to the heading's text: Qt's own would be above the text or cut it."""
-        for column, title in enumerate(COLUMNS):
+        for column, title in enumerate(map(tr, COLUMNS)):
             heading = self.horizontalHeaderItem(column)
             assert heading is not None
             heading.setText(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from core.language import join_sentences, tr, tr_noop
+from gui.widgets.compact import compact_button
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import empty_label
@@ -36,11 +37,8 @@ class ProcessesTab(QFrame):
         self.setObjectName("processesTab")
         self.setAccessibleName(tr("Processes on the devices"))
         self.table = ProcessTable(theme)
-        self.end_button = QPushButton(tr("End…"))
-        self.end_button.setObjectName("endProcess")
-        self.end_button.setAccessibleName(tr("End the selected process (asks first)"))
-        self.end_button.setProperty("role", "danger")
-        self.end_button.setProperty("compact", True)
+        spoken = tr("End the selected process (asks first)")
+        self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
         self.words = ElidedLabel()
         self.words.setObjectName("processWords")
         self.words.setProperty("role", "small")
@@ -81,12 +79,12 @@ class ProcessesTab(QFrame):
 
     def _show_selection(self) -> None:
         row = self.table.chosen()
-        why_not = NONE_CHOSEN if row is None else row.why_not
+        why_not = tr(NONE_CHOSEN) if row is None else row.why_not
         self.end_button.setEnabled(not why_not)
         name = (
             ""
             if row is None
-            else tr("End {info} (pid {pid}); asks first (Delete)", info=row.info.name, pid=row.info.pid)
+            else tr("End {name} (pid {pid}); asks first (Delete)", name=row.info.name, pid=row.info.pid)
         )
         self.end_button.setToolTip(verbatim(why_not or name))
         chosen = "" if row is None else row.why_not

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
+from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class RemedyList(QWidget):
         super().__init__()
         self.setObjectName("remedyList")
         self._shown: list[Remedy] | None = None
-        heading = PlainLabel(HEADING)
+        heading = PlainLabel(tr(HEADING))
         heading.setProperty("role", "heading")
         heading.setWordWrap(True)
         self._steps = QWidget()
@@ -63,10 +64,8 @@ class RemedyList(QWidget):
             command.setWordWrap(True)
             command.setStyleSheet(f'font-family: "{monospace}";')
             command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            button = QPushButton(tr("Copy"))
-            button.setProperty("compact", True)
-            button.setObjectName(f"remedyCopy{number}")
-            button.setAccessibleName(tr("Copy the command: {command}", command=remedy.command))
+            spoken = tr("Copy the command: {command}", command=remedy.command)
+            button = compact_button(f"remedyCopy{number}", tr("Copy"), spoken=spoken)
             button.clicked.connect(lambda _, command=remedy.command: self.copy_asked.emit(command))
             grid.addWidget(step, number, 0, Qt.AlignmentFlag.AlignTop)
             grid.addWidget(command, number, 1, Qt.AlignmentFlag.AlignTop)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
-from core.language import tr
+from core.language import tr, tr_noop
 from gui.style.theme import mark
 from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gui.viewmodels.run.memory_verdicts import VerdictRow
 
-COLUMNS = ("Device", "Before → peak → after", "Took", "Verdict")
+COLUMNS = (tr_noop("Device"), tr_noop("Before → peak → after"), tr_noop("Took"), tr_noop("Verdict"))
 USAGE, VERDICT = 1, len(COLUMNS) - 1
 MIN_PX = 150
 
@@ -60,9 +60,7 @@ class VerdictTable(QWidget):
         grid.setVerticalSpacing(3)
         grid.setColumnStretch(VERDICT, 1)
         for column, title in enumerate(COLUMNS):
-            heading = _label(
-                tr("{title}, {seen}", title=title, seen=seen) if column == VERDICT and seen else title, "small"
-            )
+            heading = _label(tr(", ").join([tr(title), *([seen] if column == VERDICT and seen else [])]), "small")
             heading.setWordWrap(False)
             grid.addWidget(heading, 0, column)
         for number, finding in enumerate(findings):

@@ -10,10 +10,10 @@ from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 
 UNITS = (
-    ("automatic", "auto"),
-    ("epochs", "epochs"),
-    ("steps", "steps"),
-    ("minutes", "minutes"),
+    (tr_noop("automatic"), "auto"),
+    (tr_noop("epochs"), "epochs"),
+    (tr_noop("steps"), "steps"),
+    (tr_noop("minutes"), "minutes"),
     (tr_noop("only on request"), "never"),
 )
 """Shown text and unit."""
@@ -24,19 +24,20 @@ class CheckpointForm(FieldGroup):
     """Fields of `Checkpoints`."""
 
     def __init__(self) -> None:
-        super().__init__("Checkpoints")
+        super().__init__(tr("Checkpoints"))
         changed = self.changed.emit
         self._unit = editors.one_of(
             "checkpointUnitBox", tr("When checkpoints are written"),
             tr("Automatic: at the end of an epoch, using at most 1 % of the time. "
-            "Pause and Save now always write one"), changed, UNITS,
+            "Pause and Save now always write one"), changed,
+            [(tr(title), unit) for title, unit in UNITS],
         )  # fmt: skip
         self._every = editors.integer(
             "checkpointEveryBox", tr("Interval of checkpoints"), tr("Epochs, steps or minutes between two checkpoints"),
             changed, minimum=1, arrows=False,
         )  # fmt: skip
         self._add(tr("Save checkpoints"), unit=self._unit)
-        self._add("Every", every=self._every)
+        self._add(tr("Every"), every=self._every)
         self._add(
             tr("Keep the latest"),
             keep=editors.integer(

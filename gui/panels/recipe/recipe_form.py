@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_noop
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import MAX_NUMBER
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from core.schema.settings import SettingValue
     from gui.widgets.forms.editors import Editor
 
-HEADING = "Workload"
+HEADING = tr_noop("Workload")
 
 
 class RecipeForm(FieldGroup):
     """One row per setting. Keeps the values of each recipe and restores them with it."""
 
     def __init__(self) -> None:
-        super().__init__(HEADING)
+        super().__init__(tr(HEADING))
         self._settings: tuple[Setting, ...] = ()
         self._recipe = ""
         self._kept: dict[str, dict[str, SettingValue]] = {}
@@ -45,7 +45,7 @@ class RecipeForm(FieldGroup):
         for each, field in self._editors.items():
             if each in kept:
                 field.set_value(kept[each])
-        self.heading.setText(f"{HEADING} {name}".strip())
+        self.heading.setText(f"{tr(HEADING)} {name}".strip())
         self.show_changes()
         self.search(self._search)
 

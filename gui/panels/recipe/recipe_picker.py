@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from core.catalog import recipes
 from core.language import tr
-from gui.widgets.file_dialog import PYTHON_FILES, FileDialog
+from gui.widgets.file_dialog import FileDialog, python_files
 from gui.widgets.forms.fields import browse_button, choice, select
 from gui.widgets.plain_text import verbatim
 
@@ -24,7 +24,7 @@ class RecipePicker(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.box = choice("recipeBox", "Workload", tr("What to train: a built-in workload or your own recipe file"))
+        self.box = choice("recipeBox", tr("Workload"), tr("What to train: a built-in workload or your own recipe file"))
         tip = tr("Open a Python file with model() and train_data(), or drop one here")
         open_button = browse_button("openRecipeButton", tr("Open a recipe file"), tip, self._browse)
         self._framework = ""
@@ -50,7 +50,7 @@ class RecipePicker(QWidget):
         self.box.blockSignals(True)
         self.box.clear()
         for recipe in recipes.built_in(framework):
-            self._add(recipe.name, recipe.name, tr("Built in: {summary}", summary=recipe.summary))
+            self._add(recipe.name, recipe.name, tr("Built in: {summary}", summary=tr(recipe.summary)))
         for path in files:
             self._add(Path(path).name, path, path)
         select(self.box, DEFAULT)
@@ -83,4 +83,4 @@ class RecipePicker(QWidget):
     def _browse(self) -> None:
         begin = str(Path(self.reference).parent) if "/" in self.reference else ""
         choose = lambda path: self.open_file(Path(path))  # noqa: E731
-        FileDialog(self, tr("Open a recipe"), choose, begin=begin, names=PYTHON_FILES).open()
+        FileDialog(self, tr("Open a recipe"), choose, begin=begin, names=python_files()).open()

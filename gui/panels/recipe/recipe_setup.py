@@ -43,7 +43,7 @@ class RecipeSetup(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         frameworks = [(row.title, row.id) for row in catalog.FRAMEWORKS]
-        self._framework = choice("frameworkBox", "Framework", tr("The library that trains"), frameworks)
+        self._framework = choice("frameworkBox", tr("Framework"), tr("The library that trains"), frameworks)
         self._strategy = StrategyBox(theme)
         self._ports = editors.check(
             "allowOpenPorts", tr("Allow open ports"),
@@ -119,7 +119,9 @@ class RecipeSetup(QWidget):
     def show_installed(self, frameworks: Collection[str]) -> None:
         """Mark the frameworks that are not installed."""
         for number, row in enumerate(catalog.FRAMEWORKS):
-            self._framework.setItemText(number, row.title + ("" if row.id in frameworks else tr("  (not installed)")))
+            self._framework.setItemText(
+                number, row.title if row.id in frameworks else tr("{name}  (not installed)", name=row.title)
+            )
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
@@ -234,12 +236,12 @@ class RecipeSetup(QWidget):
 
     def _lay_out(self) -> None:
         rows = self._rows = form(self)
-        rows.addRow(label("Framewor&k", self._framework), self._framework)
-        rows.addRow(label("Strateg&y", self._strategy), self._strategy)
+        rows.addRow(label(tr("Framewor&k"), self._framework), self._framework)
+        rows.addRow(label(tr("Strateg&y"), self._strategy), self._strategy)
         rows.addRow("", self._ports.widget)
         self.show_open_ports(offered=False)
-        rows.addRow(label("&Workload", self._recipe.box), self._recipe)
-        rows.addRow(label("Epochs · &batch · rate", self._training), self._training)
+        rows.addRow(label(tr("&Workload"), self._recipe.box), self._recipe)
+        rows.addRow(label(tr("Epochs · &batch · rate"), self._training), self._training)
 
 
 def plain(kept: object) -> dict[str, Any]:

@@ -16,11 +16,11 @@ class RunForm(FieldGroup):
     """Fields of `RunSpec`; an empty field means the default."""
 
     def __init__(self) -> None:
-        super().__init__("Run")
+        super().__init__(tr("Run"))
         self._filled: dict[str, str] = {}
         """Values copied from another run; they are dropped when the workload changes."""
         self._add(
-            "Name",
+            tr("Name"),
             name=editors.text(
                 "runNameEdit",
                 tr("Name of the run"),
@@ -41,7 +41,7 @@ class RunForm(FieldGroup):
             python=editors.text(
                 "recipePythonEdit", tr("Python that trains"),
                 tr("A Python executable or an environment folder with the framework; it does not need Trainyard"),
-                self.changed.emit, empty="automatic",
+                self.changed.emit, empty=tr("automatic"),
             ),
         )  # fmt: skip
         self.set_defaults(dict.fromkeys(self._editors, ""))

@@ -9,7 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSpinBox, QVBoxLayout, QWidget
 
 from core.catalog import frameworks
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.settings import PRECISIONS, SCHEDULES, Training
 from gui.widgets.forms import editors
 from gui.widgets.forms.editors import MAX_CHARACTERS, typed_number
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QCheckBox
 
+SCHEDULE_TITLES = {"constant": tr_noop("constant"), "cosine": tr_noop("cosine")}
 PIPELINES = ("pipeline",)
 """Strategies with micro-batches."""
 WITH_LOADERS = ("pytorch",)
@@ -36,7 +37,7 @@ class TrainingForm(QWidget):
         super().__init__()
         defaults = Training()
         self._epochs = whole_number(
-            "epochsBox", "Epochs", tr("Passes over the training data"),
+            "epochsBox", tr("Epochs"), tr("Passes over the training data"),
             minimum=1, value=defaults.epochs, arrows=False,
         )  # fmt: skip
         self._batch = whole_number(
@@ -64,7 +65,7 @@ class TrainingForm(QWidget):
         text = "" if rate is None else f"{rate:g}"
         unchanged = self._rate.text().strip() in {"", self._recipe_rate}
         self._recipe_rate = text
-        self._rate.setPlaceholderText(text or "recipe")
+        self._rate.setPlaceholderText(text or tr("recipe"))
         if unchanged:
             self._rate.setText(text)
 
@@ -118,14 +119,14 @@ class LearningForm(FieldGroup):
     """Learning rate schedule, weight decay and gradient clipping: fields of `Training`."""
 
     def __init__(self) -> None:
-        super().__init__("Optimizer")
+        super().__init__(tr("Optimizer"))
         changed = self.changed.emit
         self._add(
-            "Schedule",
+            tr("Schedule"),
             schedule=editors.one_of(
                 "scheduleBox", tr("Schedule of the learning rate"),
                 tr("Constant, or half a cosine down to 0 at the last step"), changed,
-                [(name, name) for name in SCHEDULES],
+                [(tr(SCHEDULE_TITLES.get(name, name)), name) for name in SCHEDULES],
             ),
         )  # fmt: skip
         self._add(
@@ -149,7 +150,7 @@ class LearningForm(FieldGroup):
             gradient_clip=editors.number(
                 "clipEdit", tr("Gradient clipping"),
                 tr("Maximum norm of the gradient of the whole model; empty: no limit"), changed,
-                empty="off",
+                empty=tr("off"),
             ),
         )  # fmt: skip
         self.set_defaults(asdict(Training()))
@@ -166,7 +167,7 @@ class EndingForm(FieldGroup):
             patience=editors.number(
                 "patienceEdit", tr("Stop early after, in epochs"),
                 tr("Stop after this many epochs without a better val_loss (loss, without validation); empty: never"),
-                changed, empty="off",
+                changed, empty=tr("off"),
             ),
         )  # fmt: skip
         self._add(
@@ -184,27 +185,41 @@ class ComputingForm(FieldGroup):
     """How a step is computed: fields of `Training`. Hides fields that a strategy lacks."""
 
     def __init__(self) -> None:
-        super().__init__("Computing")
+        super().__init__(tr("Computing"))
         changed = self.changed.emit
         self._add(
-            "Precision",
+            tr("Precision"),
             precision=editors.one_of(
-                "precisionBox", "Precision", tr("bfloat16 uses half the memory where possible (autocast)"), changed,
+                "precisionBox", tr("Precision"), tr("bfloat16 uses half the memory where possible (autocast)"), changed,
                 [(name, name) for name in PRECISIONS],
             ),
         )  # fmt: skip
         self._add(
-            "Accumulation",
+            tr("Accumulation"),
             accumulation=editors.integer(
-                "accumulationBox", "Accumulation", tr("Parts per device and optimizer step, computed one after the "
+                "accumulationBox", tr("Accumulation"), tr("Parts per device and optimizer step, computed one after the "
                 "other; more parts need less memory"), changed, minimum=1,
             ),
         )  # fmt: skip
         self._add(
-            "Micro-batches",
+            tr("Micro-batches"),
             micro_batches=editors.integer(
-                "microBatchesBox", "Micro-batches", tr("Parts of a batch that the stages of the pipeline compute "
+                "microBatchesBox", tr("Micro-batches"), tr("Parts of a batch that the stages of the pipeline compute "
                 "at the same time"), changed, minimum=1,
+            ),
+        )  # fmt: skip
+        self._compile_box = self._add_program_fields()
+        self.set_defaults(asdict(Training()))
+
+    def _add_program_fields(self) -> QCheckBox:
+        """Add what does not change how a batch is divided. Return the check box for the compiler."""
+        changed = self.changed.emit
+        self._add(
+            tr("Steps per epoch"),
+            steps_per_epoch=editors.number(
+                "stepsPerEpochEdit", tr("Steps per epoch"),
+                tr("Optimizer steps that make an epoch; a stream of unknown length needs it; empty: all of the data"),
+                changed, empty=tr("all of the data"),
             ),
         )  # fmt: skip
         self._add(
@@ -215,18 +230,18 @@ class ComputingForm(FieldGroup):
             ),
         )  # fmt: skip
         self._add(
-            "Seed",
+            tr("Seed"),
             seed=editors.integer(
-                "seedBox", "Seed", tr("Seed of shuffling, splitting and initial weights"), changed, minimum=0
+                "seedBox", tr("Seed"), tr("Seed of shuffling, splitting and initial weights"), changed, minimum=0
             ),
         )
         compiled = editors.check(
-            "compileBox", "Compile", tr("Compile the model: the first steps take longer, later steps may be faster"),
+            "compileBox", tr("Compile"),
+            tr("Compile the model: the first steps take longer, later steps may be faster"),
             changed, text=" ",
         )  # fmt: skip
-        self._compile_box: QCheckBox = compiled.widget  # type: ignore[assignment]  # `check` creates one
-        self._add("Compile", compile=compiled)
-        self.set_defaults(asdict(Training()))
+        self._add(tr("Compile"), compile=compiled)
+        return compiled.widget  # type: ignore[return-value]  # `check` creates one
 
     def show_strategy(self, framework: str, strategy: str) -> None:
         """Show the settings that this framework and strategy have."""
@@ -234,4 +249,5 @@ class ComputingForm(FieldGroup):
         self._compile_box.setText(compiler)
         self._compile_box.setAccessibleName(tr("Compile ({compiler})", compiler=compiler))
         self._show_row("micro_batches", shown=strategy in PIPELINES)
-        self._show_row("loader_workers", shown=framework in WITH_LOADERS)
+        for name in ("loader_workers", "steps_per_epoch"):
+            self._show_row(name, shown=framework in WITH_LOADERS)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
-from gui.viewmodels.run.run_header import Forcing, RunHeader
+from gui.viewmodels.run.run_header import Forcing, RunHeader, run_header
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import title_text, verbatim
@@ -55,7 +55,7 @@ class HeaderPanel(QWidget):
         self._is_compact = False
         self._shown: RunHeader | None = None
         self._lay_out()
-        self.show_header(RunHeader())
+        self.show_header(run_header(None))
 
     def show_header(self, header: RunHeader) -> None:
         """Show a header."""

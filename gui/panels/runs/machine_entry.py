@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from core.language import tr_noop
+from core.language import tr, tr_noop
 
 TITLE = tr_noop("This machine")
 TIP = tr_noop("Show the devices of this machine and what they did in the last hour, without a run (Esc)")
@@ -14,14 +14,14 @@ class MachineEntry(QPushButton):
     """Checked while no run is shown. A click leaves the shown run; pressing it again changes nothing."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(TITLE, parent)
+        super().__init__(tr(TITLE), parent)
         self.setObjectName("machineEntry")
         self.setProperty("role", "segment")
         self.setStyleSheet("QPushButton { text-align: left; padding-left: 26px; }")
         self.setCheckable(True)
         self.setChecked(True)
-        self.setToolTip(TIP)
-        self.setAccessibleDescription(TIP)
+        self.setToolTip(tr(TIP))
+        self.setAccessibleDescription(tr(TIP))
         self.setAutoDefault(False)
 
     def show_chosen(self, *, chosen: bool) -> None:

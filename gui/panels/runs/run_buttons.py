@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.icons import GAP_PX, glyph, icon_size
-from gui.viewmodels.run.pause_button import NO_RUN
+from gui.viewmodels.run.pause_button import no_run
 from gui.viewmodels.run.run_header import Forcing
 from gui.widgets.plain_text import verbatim
 from gui.widgets.steady_button import SteadyButton
@@ -25,7 +25,7 @@ LONGEST_TEXT = tr_noop("Pausing…")
 SAVE_ICON_PX = 15
 CANNOT_SAVE = tr_noop("There is no active run to save")
 FORCE = {
-    Forcing.WORKERS: ("Force", tr_noop("Kill the processes of this run now")),
+    Forcing.WORKERS: (tr_noop("Force"), tr_noop("Kill the processes of this run now")),
     Forcing.WAITING: (
         tr_noop("Skip the check"),
         tr_noop("Stop waiting for the memory of the devices: training has ended"),
@@ -46,9 +46,9 @@ class RunButtons(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self.start = self._button("startButton", "Start", "primary")
+        self.start = self._button("startButton", tr("Start"), "primary")
         self.pause = PauseButton(theme)
-        self.stop = self._button("stopButton", "Stop", "danger")
+        self.stop = self._button("stopButton", tr("Stop"), "danger")
         self.save = SaveButton(theme)
         self.start.setShortcut(QKeySequence(START_KEYS))
         self._forces: Forcing | None = None
@@ -66,7 +66,7 @@ class RunButtons(QWidget):
         self.set_theme(theme)
         self.allow_start("")
         self.show_stop(can_stop=False, can_force=False, stopping=None)
-        self.pause.show_state(NO_RUN)
+        self.pause.show_state(no_run())
 
     def show_compact(self, *, compact: bool) -> None:
         """Show the buttons as icons, or with their texts."""
@@ -78,12 +78,12 @@ class RunButtons(QWidget):
     def allow_start(self, why_not: str) -> None:
         """Enable Start, or disable it for a reason."""
         self.start.setEnabled(not why_not)
-        self.start.setToolTip(verbatim(why_not or tr("Start this training ({start_keys})", start_keys=START_KEYS)))
+        self.start.setToolTip(verbatim(why_not or tr("Start this training ({keys})", keys=START_KEYS)))
 
     def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None) -> None:
         """Set what the stop button does; `stopping`: what it forces instead of stopping."""
         self._forces = stopping
-        text, tip = FORCE[stopping] if stopping else ("Stop", "")
+        text, tip = map(tr, FORCE[stopping]) if stopping else (tr("Stop"), "")
         self.stop.setText(text)
         self._show_stop_text()
         self.stop.setEnabled(can_force if stopping else can_stop)
@@ -91,7 +91,7 @@ class RunButtons(QWidget):
         if stopping:
             self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})"))
         elif can_stop:
-            self.stop.setToolTip(tr("Stop this run (graceful first, then forced) ({stop_keys})", stop_keys=STOP_KEYS))
+            self.stop.setToolTip(tr("Stop this run (graceful first, then forced) ({keys})", keys=STOP_KEYS))
         else:
             self.stop.setToolTip(tr("There is no active run to stop"))
 
@@ -129,7 +129,7 @@ class PauseButton(SteadyButton):
     resume_asked = Signal()
 
     def __init__(self, theme: Theme) -> None:
-        super().__init__(LONGEST_TEXT)
+        super().__init__(tr(LONGEST_TEXT))
         self.setObjectName("pauseButton")
         self._theme = theme
         self._resumes: bool | None = None
@@ -158,7 +158,7 @@ class PauseButton(SteadyButton):
         if self._compact:
             return hint
         metrics = self.fontMetrics()
-        extra_px = metrics.horizontalAdvance(LONGEST_TEXT) - metrics.horizontalAdvance(self.text())
+        extra_px = metrics.horizontalAdvance(tr(LONGEST_TEXT)) - metrics.horizontalAdvance(self.text())
         return QSize(hint.width() + max(extra_px, 0), hint.height())
 
     def _update_icon(self) -> None:
@@ -194,9 +194,9 @@ class SaveButton(SteadyButton):
             what = tr("Writing a checkpoint")
         else:
             what = (
-                tr("Save now: write a checkpoint and continue ({save_keys})", save_keys=SAVE_KEYS)
+                tr("Save now: write a checkpoint and continue ({keys})", keys=SAVE_KEYS)
                 if can_save
-                else CANNOT_SAVE
+                else tr(CANNOT_SAVE)
             )
         self.setToolTip(verbatim(f"{what}\n{saved}" if saved else what))
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QPainter
-from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyleOptionViewItem
 
 from core.language import tr, tr_noop
 from gui.style.icons import paint_mark
-from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
+from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import verbatim
 
 from .run_menu import RunMenu
@@ -99,7 +99,7 @@ class RunList(QListWidget):
             painter = QPainter(self.viewport())
             painter.setPen(self._theme.muted)
             area = QRect(self.viewport().rect()).adjusted(8, 4, -8, -8)
-            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, EMPTY)
+            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, tr(EMPTY))
             painter.end()
         return handled
 
@@ -129,16 +129,8 @@ def _fill(item: QListWidgetItem, row: RunRow) -> None:
     item.setToolTip(verbatim(row.tip))
 
 
-class RunDelegate(QStyledItemDelegate):
+class RunDelegate(ThemedDelegate):
     """Paints two lines per run, cut with an ellipsis; the tooltip has the whole text."""
-
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._theme = theme
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
         """Return the same size for all rows."""

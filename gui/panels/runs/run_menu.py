@@ -86,7 +86,7 @@ class RunMenu(QMenu):
     def show_run(self, run_dir: Path | str) -> None:
         """Set the run that the menu is about; the empty string for none."""
         self.run_dir = str(run_dir)
-        self.allow(dict.fromkeys(ACTIONS, "" if self.run_dir else NO_RUN))
+        self.allow(dict.fromkeys(ACTIONS, "" if self.run_dir else tr(NO_RUN)))
 
     def allow(self, obstacles: Mapping[str, str]) -> None:
         """Enable the actions that have no obstacle, and give the others theirs as tooltip."""
@@ -120,7 +120,7 @@ class RunMenuButton(QToolButton):
         """Set the run that the menu is about; None for no run."""
         self.run_menu.show_run(run_dir or "")
         self.setEnabled(run_dir is not None)
-        self.setToolTip(tr("Rename, run again, duplicate, copy as command, export, delete") if run_dir else NO_RUN)
+        self.setToolTip(tr("Rename, run again, duplicate, copy as command, export, delete") if run_dir else tr(NO_RUN))
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

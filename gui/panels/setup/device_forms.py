@@ -21,13 +21,13 @@ class GpuNamesForm(FieldGroup):
     """How GPUs are named to CUDA: `cuda_ids` of `RunSpec`."""
 
     def __init__(self) -> None:
-        super().__init__("GPUs")
+        super().__init__(tr("GPUs"))
         self._add(
             tr("GPU names"),
             cuda_ids=editors.one_of(
                 "cudaIdsBox", tr("How GPUs are named to CUDA"),
                 tr("Use numbers if a library (such as vLLM) cannot read UUIDs; they are looked up at the start"),
-                self.changed.emit, [(TITLES.get(name, name), name) for name in CUDA_IDS],
+                self.changed.emit, [(tr(TITLES.get(name, name)), name) for name in CUDA_IDS],
             ),
         )  # fmt: skip
         self.set_defaults({"cuda_ids": CUDA_IDS[0]})
@@ -86,7 +86,7 @@ class MemoryCheckForm(FieldGroup):
         super().__init__(tr("Memory after the end"))
         changed = self.changed.emit
         self._add(
-            "Tolerance",
+            tr("Tolerance"),
             tolerance_mb=editors.integer(
                 "releaseToleranceBox", tr("Tolerance of the memory check, in MB"),
                 tr("A device counts as released when it uses at most this much more memory than before the run"),
@@ -99,7 +99,7 @@ class MemoryCheckForm(FieldGroup):
             wait_s=editors.number(
                 "releaseWaitEdit", tr("Maximum time of the memory check, in seconds"),
                 tr("Maximum seconds to wait for the memory; it is usually released within one"), changed,
-                empty=tr("{wait_s:g} s", wait_s=ReleaseWatch().wait_s),
+                empty=f"{ReleaseWatch().wait_s:g} s",
             ),
         )  # fmt: skip
         self.set_defaults(asdict(ReleaseWatch()))

@@ -33,7 +33,7 @@ class PresetsButton(QToolButton):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("setupsButton")
-        self.setText("Presets ")
+        self.setText(f"{tr('Presets')} ")
         self.setAccessibleName(tr("Presets"))
         self.setToolTip(tr("Load a preset, save the current settings as one, or remove one"))
         self.setProperty("compact", True)
@@ -54,7 +54,7 @@ class PresetsButton(QToolButton):
         for preset in found:
             _describe(self._offer(menu, preset.name, preset, self.fill_asked), preset)
         if not found:
-            menu.addAction(NO_PRESETS).setEnabled(False)
+            menu.addAction(tr(NO_PRESETS)).setEnabled(False)
         menu.addSeparator()
         menu.addAction(tr("Save current settings…"), self.keep_asked.emit)
         if found:
@@ -83,13 +83,9 @@ def summary(preset: Preset) -> str:
     spec = preset.spec
     if spec is None:
         return preset.problem
-    count = tr_plural("{count} device", "{count} devices", len(spec.devices))
+    devices = tr_plural("{count} device", "{count} devices", len(spec.devices))
     if spec.script is not None:
-        return tr(
-            "{what}, on {count}", what=f"{spec.script.name} {' '.join(spec.script.arguments)}".strip(), count=count
-        )
-    return tr(
-        "{what}, on {count}",
-        what=f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}",
-        count=count,
-    )
+        what = f"{spec.script.name} {' '.join(spec.script.arguments)}".strip()
+    else:
+        what = f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}"
+    return tr("{what}, on {devices}", what=what, devices=devices)

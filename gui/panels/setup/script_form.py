@@ -14,7 +14,7 @@ from gui.style.text_size import scaled
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
-from gui.widgets.file_dialog import PYTHON_FILES, FileDialog
+from gui.widgets.file_dialog import FileDialog, python_files
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import browse_button, field, form, label, line, with_button
@@ -49,8 +49,10 @@ class LogPatternForm(FieldGroup):
     """The expression that reads measurements from the log, and what it finds in an existing one."""
 
     def __init__(self) -> None:
-        super().__init__("Measurements")
-        editor = editors.text("expressionEdit", tr("Log pattern"), EXPRESSION_TIP, self.changed.emit, empty="automatic")
+        super().__init__(tr("Measurements"))
+        editor = editors.text(
+            "expressionEdit", tr("Log pattern"), tr(EXPRESSION_TIP), self.changed.emit, empty=tr("automatic")
+        )
         rules = editors.text("rulesEdit", tr("Rules"), tr(RULES_TIP), self.changed.emit, empty=tr("beside the script"))
         self._add(tr("Log pattern"), expression=editor)
         self._add(tr("Rules"), rules=rules)
@@ -82,16 +84,16 @@ class ScriptForm(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self._script = line("scriptPath", "Script", SCRIPT_TIP)
+        self._script = line("scriptPath", tr("Script"), tr(SCRIPT_TIP))
         self._script.setPlaceholderText(tr("choose or drop a file"))
-        self._arguments = line("argumentsEdit", "Arguments", tr("Arguments of the script, quoted as in a shell"))
-        self._arguments.setPlaceholderText("none")
+        self._arguments = line("argumentsEdit", tr("Arguments"), tr("Arguments of the script, quoted as in a shell"))
+        self._arguments.setPlaceholderText(tr("none"))
         self._folder = line(
             "workingDirEdit", tr("Working folder"), tr("Folder in which the script runs; its relative paths start here")
         )
         self._folder.setPlaceholderText(tr("the script's folder"))
         self._environment = QPlainTextEdit()
-        self._launch = StrategyBox(theme, "launchBox", "Launch", tr("How to start the script on several devices"))
+        self._launch = StrategyBox(theme, "launchBox", tr("Launch"), tr("How to start the script on several devices"))
         self._python = StrategyBox(theme, "pythonBox", "Python", tr("The Python that runs the script"))
         self.more = LogPatternForm()
         self._expression, self._rules = self.more.edit, self.more.rules
@@ -209,13 +211,14 @@ class ScriptForm(QWidget):
 
     def _show_launches(self) -> None:
         title = (
-            tr("Automatic: {brief}", brief=BRIEF.get(self._suggested, self._suggested))
+            tr("Automatic: {how}", how=tr(BRIEF.get(self._suggested, self._suggested)))
             if self._suggested
-            else AUTOMATIC
+            else tr(AUTOMATIC)
         )
-        rows = [StrategyRow(strategy="", title=title, summary=self._reason or HOW_AUTOMATIC, obstacle="")]
+        rows = [StrategyRow(strategy="", title=title, summary=self._reason or tr(HOW_AUTOMATIC), obstacle="")]
         rows += [
-            StrategyRow(strategy=row.name, title=row.title, summary=row.summary, obstacle="") for row in LAUNCH_MODES
+            StrategyRow(strategy=row.name, title=tr(row.title), summary=tr(row.summary), obstacle="")
+            for row in LAUNCH_MODES
         ]
         self._launch.show_rows(rows)
 
@@ -225,7 +228,7 @@ class ScriptForm(QWidget):
 
     def _on_script_edited(self) -> None:
         """Set the folder to the script's, unless the user chose one, and drop the suggested launch mode."""
-        self._script.setToolTip(verbatim(self.script or SCRIPT_TIP))
+        self._script.setToolTip(verbatim(self.script or tr(SCRIPT_TIP)))
         untouched = self._folder.text().strip() in {"", self._default_folder}
         self._default_folder = folder_of(self.script)
         if untouched:
@@ -281,17 +284,17 @@ class ScriptForm(QWidget):
         open_python = browse_button(
             "openPythonButton", tr("Choose another Python"), tr("Choose a Python by its file"), self._browse_python
         )
-        rows.addRow(label("&Script", self._script, LABEL_PX), with_button(self._script, open_script))
-        rows.addRow(label("&Arguments", self._arguments, LABEL_PX), self._arguments)
+        rows.addRow(label(tr("&Script"), self._script, LABEL_PX), with_button(self._script, open_script))
+        rows.addRow(label(tr("&Arguments"), self._arguments, LABEL_PX), self._arguments)
         rows.addRow(label(tr("W&orking folder"), self._folder, LABEL_PX), with_button(self._folder, open_folder))
-        rows.addRow(label("E&nvironment", self._environment, LABEL_PX), self._environment)
-        rows.addRow(label("&Launch", self._launch, LABEL_PX), self._launch)
-        rows.addRow(label("P&ython", self._python, LABEL_PX), with_button(self._python, open_python))
+        rows.addRow(label(tr("E&nvironment"), self._environment, LABEL_PX), self._environment)
+        rows.addRow(label(tr("&Launch"), self._launch, LABEL_PX), self._launch)
+        rows.addRow(label(tr("P&ython"), self._python, LABEL_PX), with_button(self._python, open_python))
         self.setFocusProxy(self._script)
 
     def _browse_script(self) -> None:
         begin, choose = folder_of(self.script), self._script.setText
-        FileDialog(self, tr("Choose a script"), choose, begin=begin, names=PYTHON_FILES).open()
+        FileDialog(self, tr("Choose a script"), choose, begin=begin, names=python_files()).open()
 
     def _browse_python(self) -> None:
         dialog = FileDialog(self, tr("Choose a Python"), self.choose_python, begin=str(self.search_folder or ""))

@@ -8,7 +8,8 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.compact import compact_button
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,13 +45,13 @@ class SettingsSheet(QFrame):
         self.search.setPlaceholderText(tr("Search the settings"))
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(lambda _: self.show_matching())
-        self.defaults = _button(
+        self.defaults = compact_button(
             "resetSettings", tr("Reset to defaults"), tr("Give every setting of this sheet its default")
         )
         self.defaults.clicked.connect(self._reset)
-        done = _button("closeSettings", "Done", tr("Close the settings (Escape)"))
+        done = compact_button("closeSettings", tr("Done"), tr("Close the settings (Escape)"))
         done.clicked.connect(self.close_sheet)
-        self._none = PlainLabel(NONE)
+        self._none = PlainLabel(tr(NONE))
         self._none.setProperty("role", "empty")
         self._none.setWordWrap(True)
         self._lay_out(done)
@@ -167,12 +168,3 @@ class Columns(QWidget):
             part.setGeometry(column * (width + GAP_PX), ends[column], width, height)
             ends[column] += height + GAP_PX // 2
         self.setMinimumHeight(max(ends))
-
-
-def _button(name: str, text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setObjectName(name)
-    button.setProperty("compact", True)
-    button.setToolTip(verbatim(tip))
-    button.setAutoDefault(False)
-    return button

@@ -193,7 +193,7 @@ class SetupPanel(QWidget):
         naming = (self.naming,) if self._has_gpus else ()
         changes = [change for group in (*own, *naming, self.stop, self.release) for change in group.changes()]
         text = (
-            tr("Changed: {changes}", changes=", ".join(changes))
+            tr("Changed: {changes}", changes=tr(", ").join(changes))
             if changes
             else tr("Other settings have their defaults")
         )

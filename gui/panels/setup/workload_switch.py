@@ -19,7 +19,7 @@ class WorkloadSwitch(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.recipe = _segment(
-            "recipeModeButton", "A recipe", tr("Train a built-in workload or a recipe file with model()")
+            "recipeModeButton", tr("A recipe"), tr("Train a built-in workload or a recipe file with model()")
         )
         self.script = _segment("scriptModeButton", tr("Your own script"), tr("Start a training program unchanged"))
         self.presets = PresetsButton()

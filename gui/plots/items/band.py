@@ -9,18 +9,17 @@ import pyqtgraph as pg
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPolygonF
 
+from .drawing import Drawing
 from .line import NOTHING
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
-
     from core.series.min_max_tree import Floats
 
 ALPHA = 76
 """Opacity out of 255, faint enough for the lines on top."""
 
 
-class _Area(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
+class _Area(Drawing):
     """The polygons of a band, one per interval without a gap."""
 
     def __init__(self) -> None:
@@ -40,12 +39,7 @@ class _Area(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no type
             whole = whole.united(polygon.boundingRect())
         return whole
 
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionGraphicsItem,  # noqa: ARG002
-        widget: QWidget | None = None,  # noqa: ARG002
-    ) -> None:
+    def draw(self, painter: QPainter) -> None:
         """Fill the polygons, without an outline."""
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self.colour)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 
-from core.language import tr_noop
+from core.language import tr, tr_noop
 from gui.style.text_size import scaled
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class EndMark:
     def __init__(self, canvas: Canvas, *, labelled: bool) -> None:
         self._canvas = canvas
         self.line = pg.InfiniteLine(angle=90, movable=False)
-        self.label = pg.TextItem(ENDED, anchor=(1, 0))
+        self.label = pg.TextItem(tr(ENDED), anchor=(1, 0))
         self._labelled = labelled
         for item in (self.line, self.label):
             item.setZValue(DEPTH)

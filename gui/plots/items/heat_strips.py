@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyqtgraph as pg
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath
+from PySide6.QtGui import QColor, QImage, QPainter
 
+from .drawing import ViewDrawing
 from .line import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyqtgraph as pg
     from numpy.typing import NDArray
-    from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
     from core.series.min_max_tree import Floats
     from core.series.series import Series
@@ -88,7 +88,7 @@ class StripRow:
     faint: bool = False
 
 
-class HeatStripsItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
+class HeatStripsItem(ViewDrawing):
     """The strips of a plot from top to bottom; the y axis is the number of rows from the bottom."""
 
     def __init__(self, plot: pg.PlotItem) -> None:
@@ -118,25 +118,7 @@ class HeatStripsItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ship
         if self.rows:
             self.show_rows([], 0.0, 1.0)
 
-    def viewTransformChanged(self) -> None:  # noqa: N802 (pyqtgraph's name)
-        """Note that the visible part has changed."""
-        self.prepareGeometryChange()
-        super().viewTransformChanged()
-
-    def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
-        """Return the whole view."""
-        return self.viewRect() or QRectF()  # no view before the item is in a plot
-
-    def shape(self) -> QPainterPath:
-        """Return an empty shape: strips do not react to the mouse."""
-        return QPainterPath()
-
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionGraphicsItem,  # noqa: ARG002 (as Qt calls it)
-        widget: QWidget | None = None,  # noqa: ARG002
-    ) -> None:
+    def draw(self, painter: QPainter) -> None:
         """Draw each row of the image as a strip, and the marks over it."""
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.language import tr_noop
+from core.language import tr, tr_noop
 from gui.style.formatting import duration
 
 from .end_mark import EndMark
@@ -52,7 +52,7 @@ class InterruptionMarks:
             self._add()
         labelled_at = -np.inf
         for mark, (x, each) in zip(self.marks, seen, strict=False):
-            mark.set_text(TEXTS.get(each.state, DOWN).format(time=duration(each.duration_s)))
+            mark.set_text(tr(TEXTS.get(each.state, DOWN), time=duration(each.duration_s)))
             mark.show(x)
             mark.place()
             labelled = x - labelled_at >= DISTANCE_PX * width

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyqtgraph as pg
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from gui.style.text_size import scaled
 
+from .drawing import Drawing
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
     from gui.style.theme import Theme
 
@@ -37,7 +36,7 @@ class MarginLabel:
     strong: bool = True
 
 
-class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
+class MarginLabels(Drawing):
     """The labels of one canvas."""
 
     def __init__(self, canvas: Canvas) -> None:
@@ -81,16 +80,7 @@ class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships 
         """Return the whole plot."""
         return QRectF(self._canvas.getPlotItem().boundingRect())
 
-    def shape(self) -> QPainterPath:
-        """Return an empty shape: labels do not react to the mouse."""
-        return QPainterPath()
-
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionGraphicsItem,  # noqa: ARG002 (as Qt calls it)
-        widget: QWidget | None = None,  # noqa: ARG002
-    ) -> None:
+    def draw(self, painter: QPainter) -> None:
         """Draw the labels."""
         area = self._canvas.view.geometry()
         if self._left:

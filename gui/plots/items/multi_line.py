@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QRectF
 from PySide6.QtGui import QBrush, QPainter, QPainterPath
 
+from .drawing import ViewDrawing
 from .line import MARK_PX, NOTHING, SMOOTH_EDGES_UP_TO, isolated_points
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
-
     from core.series.min_max_tree import Floats
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -92,7 +90,7 @@ class LineData:
         return self.x[marked], self.y[marked]
 
 
-class MultiLineItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
+class MultiLineItem(ViewDrawing):
     """The lines of a plot by name; later lines are painted on top."""
 
     def __init__(self, plot: pg.PlotItem) -> None:
@@ -109,25 +107,7 @@ class MultiLineItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships
         self._show_marks()
         self.update()
 
-    def viewTransformChanged(self) -> None:  # noqa: N802 (pyqtgraph's name)
-        """Note that the visible part of the lines has changed."""
-        self.prepareGeometryChange()
-        super().viewTransformChanged()
-
-    def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
-        """Return the whole view: the exact bounds would have to be computed at every drawing."""
-        return self.viewRect() or QRectF()  # no view before the item is in a plot
-
-    def shape(self) -> QPainterPath:
-        """Return an empty shape: lines do not react to the mouse."""
-        return QPainterPath()
-
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionGraphicsItem,  # noqa: ARG002 (as Qt calls it)
-        widget: QWidget | None = None,  # noqa: ARG002
-    ) -> None:
+    def draw(self, painter: QPainter) -> None:
         """Stroke each line, the faint ones first, over its marks."""
         for line in self.lines.values():
             if (marked := line.marked_path) is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_plural
 from gui.style.formatting import DASH, memory, percent
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CpuSummary:
     @property
     def devices(self) -> str:
         """`2 devices · 12 %`."""
-        devices = "1 device" if self.count == 1 else tr("{count} devices", count=self.count)
+        devices = tr_plural("{count} device", "{count} devices", self.count)
         return f"{devices} · {percent(self.utilisation_percent)}"
 
     @property
@@ -71,10 +71,10 @@ class CpuSummary:
         """The line as text for a screen reader."""
         busy = percent(self.utilisation_percent)
         return tr(
-            "CPU devices: {count}, utilisation {busy}, {host_memory}",
+            "CPU devices: {count}, utilisation {busy}, {memory}",
             count=self.count,
-            busy="unknown" if busy == DASH else busy,
-            host_memory=self.host_memory,
+            busy=tr("unknown") if busy == DASH else busy,
+            memory=self.host_memory,
         )
 
 

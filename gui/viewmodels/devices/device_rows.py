@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from core.devices.device import HEAT
-from core.language import tr
+from core.language import tr, tr_stored
 from gui.style.formatting import DASH, memory, percent
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class DeviceRow:
     @property
     def title(self) -> str:
         """`GPU 0  RTX 4090`."""
-        return f"{self.label}  {self.name}" + ("  lost" if self.lost else "")
+        title = f"{self.label}  {self.name}"
+        return f"{title}  {tr('lost')}" if self.lost else title
 
     @property
     def utilisation(self) -> str:
@@ -89,18 +90,23 @@ class DeviceRow:
     def status(self) -> str:
         """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · used by blender (anna)`, or the empty string."""
         if self.lost:
-            return tr("lost: {lost}", lost=self.lost)
-        blocked = "blocked" if self.blocked else ""
-        old = tr("{stale_age_s} s old", stale_age_s=self.stale_age_s) if self.stale_age_s is not None else ""
+            return tr("lost: {reason}", reason=tr_stored(self.lost))
+        blocked = tr("blocked") if self.blocked else ""
+        old = tr("{seconds} s old", seconds=self.stale_age_s) if self.stale_age_s is not None else ""
         on_it = (
-            tr("runs {used_by}", used_by=self.used_by)
+            tr("runs {name}", name=self.used_by)
             if self.used_by
-            else tr("used by {held_by}", held_by=self.held_by)
+            else tr("used by {name}", name=self.held_by)
             if self.held_by
             else ""
         )
-        kind = tr("shared memory") if self.shared_memory else "asleep" if self.asleep else ""
+        kind = tr("shared memory") if self.shared_memory else tr("asleep") if self.asleep else ""
         return " · ".join(part for part in (blocked, old, on_it, kind) if part)
+
+    @property
+    def why_blocked(self) -> str:
+        """Why it cannot be ticked, as it is shown; the empty string if it can."""
+        return tr_stored(self.blocked) if self.blocked else ""
 
     @property
     def urgent(self) -> str:
@@ -136,7 +142,11 @@ class DeviceRow:
         """`312 of 450 W`; without the limit if that is unknown."""
         if not self.power or not self.power_limit_watts:
             return self.power
-        return tr("{power:.0f} of {limit:.0f} W", power=self.power_watts, limit=self.power_limit_watts)
+        return tr(
+            "{power:.0f} of {limit:.0f} W",
+            power=self.power_watts,
+            limit=self.power_limit_watts,
+        )
 
     @property
     def temperature_and_power(self) -> str:
@@ -147,7 +157,7 @@ class DeviceRow:
     def slowed(self) -> str:
         """`Slowed down: too hot`, or the empty string."""
         return (
-            tr("Slowed down: {clock_reasons}", clock_reasons=", ".join(self.clock_reasons))
+            tr("Slowed down: {reasons}", reasons=tr(", ").join(map(tr, self.clock_reasons)))
             if self.clock_reasons and self.current
             else ""
         )
@@ -165,29 +175,31 @@ class DeviceRow:
     @property
     def tip(self) -> str:
         """Everything about the device, one item per line."""
-        lines = (f"{self.label}: {self.full_name}", self.id, *self._readings(), self.status, self.blocked, self.slowed)
+        lines = (
+            f"{self.label}: {self.full_name}",
+            self.id,
+            *self._readings(),
+            self.status,
+            self.why_blocked,
+            self.slowed,
+        )
         return "\n".join(line for line in lines if line)
 
     def _readings(self) -> tuple[str, ...]:
         if self.current:
             return (self.temperature_and_power,)
-        last = tr(
-            "{utilisation_percent}, {memory}",
-            utilisation_percent=percent(self.utilisation_percent),
-            memory=memory(self.memory_used_bytes, self.memory_total_bytes),
-        )
-        return (
-            (tr("Last read {stale_age_s} s ago: {last}", stale_age_s=self.stale_age_s, last=last),)
-            if self.stale_age_s is not None
-            else ()
-        )
+        if self.stale_age_s is None:
+            return ()
+        last = (percent(self.utilisation_percent), memory(self.memory_used_bytes, self.memory_total_bytes))
+        values = tr(", ").join(last)
+        return (tr("Last read {seconds} s ago: {values}", seconds=self.stale_age_s, values=values),)
 
     @property
     def accessible_text(self) -> str:
         """The row as text for a screen reader."""
         if self.lost:
-            return tr("{label}, {name}, {status}", label=self.label, name=self.name, status=self.status)
-        busy = "unknown" if self.utilisation == DASH else self.utilisation
+            return tr(", ").join((self.label, self.name, self.status))
+        busy = tr("unknown") if self.utilisation == DASH else self.utilisation
         readings = (
             tr("utilisation {busy}", busy=busy),
             tr("memory {memory}", memory=self.memory),
@@ -195,9 +207,9 @@ class DeviceRow:
             self.power_of_limit,
             self.slowed,
         )
-        free = "free" if self.free else ""
-        parts = (tr("{label}, {name}", label=self.label, name=self.name), *readings, self.status, self.blocked, free)
-        return ", ".join(part for part in parts if part)
+        free = tr("free") if self.free else ""
+        parts = (self.label, self.name, *readings, self.status, self.why_blocked, free)
+        return tr(", ").join(part for part in parts if part)
 
     @property
     def shown(self) -> tuple[object, ...]:
@@ -302,7 +314,7 @@ def obstacles(rows: Sequence[DeviceRow], ticked: Collection[str]) -> dict[str, s
     A ticked device is not in conflict with itself, so it stays ticked.
     """
     chosen = [row for row in rows if row.id in ticked]
-    found = {row.id: row.lost or row.blocked or _mig_conflict(row, chosen) for row in rows}
+    found = {row.id: tr_stored(row.lost or "") or row.why_blocked or _mig_conflict(row, chosen) for row in rows}
     return {device: reason for device, reason in found.items() if reason}
 
 
@@ -312,8 +324,7 @@ def _mig_conflict(row: DeviceRow, chosen: Sequence[DeviceRow]) -> str:
     if row in chosen or not others or not (row.is_mig or any(each.is_mig for each in others)):
         return ""
     if len(others) == 1:
-        return tr(
-            "Untick {label} first. A process can use only one MIG device, and no other device with it.",
-            label=others[0].label,
-        )
-    return tr("Untick the other devices first. A process can use only one MIG device, and no other device with it.")
+        first = tr("Untick {label} first.", label=others[0].label)
+    else:
+        first = tr("Untick the other devices first.")
+    return f"{first} {tr('A process can use only one MIG device, and no other device with it.')}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from core.devices.device import Device, Sample, Survey
     from core.system.process_info import ProcessInfo
 
-PARTS = (tr_noop("This run"), tr_noop("Other runs"), "Others", "Unclaimed", "Free")
+PARTS = (tr_noop("This run"), tr_noop("Other runs"), tr_noop("Others"), tr_noop("Unclaimed"), tr_noop("Free"))
 THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))
 TIPS = (
     tr_noop("Used by the shown run"),
@@ -103,7 +103,7 @@ def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -
         (sample.lost, tr("lost: the device no longer answers")),
         (
             device.id in known.stale_age_s,
-            tr("last reading {stale_age_s} s ago", stale_age_s=known.stale_age_s.get(device.id)),
+            tr("last reading {seconds} s ago", seconds=known.stale_age_s.get(device.id)),
         ),
         (sample.asleep, tr("asleep: reading it would wake it")),
         (device.shared_memory, tr("shared memory: its users are unknown")),

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_plural
+from core.language import tr, tr_noop, tr_plural
 from core.system.own_processes import is_part
 from core.text import first_names, join_names, one_line
 from gui.style.formatting import DASH, age, memory_size
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from core.runs.leftovers import OrphanedProcess
     from core.system.process_info import ProcessInfo
 
-COLUMNS = ("PID", "User", "Name", "Command", "Age", "Memory", "Device", "Run")
+COLUMNS = (
+    "PID", tr_noop("User"), tr_noop("Name"), tr_noop("Command"), tr_noop("Age"), tr_noop("Memory"), tr_noop("Device"),
+    tr_noop("Run"),
+)  # fmt: skip
 PID, USER, NAME, COMMAND, AGE, MEMORY, DEVICE, RUN = range(len(COLUMNS))
 COMMAND_LENGTH, SHORT_COMMAND = 400, 90
 """Maximum characters of a command line in a question about one process, and about several."""
@@ -98,7 +101,7 @@ def why_not_end(entry: ProcessEntry, runs: KnownRuns) -> str:
     if info.name is None or info.created is None:
         return tr("Process {pid} is unknown here: it runs in a container or has already ended.", pid=info.pid)
     if not info.ours:
-        return tr("It belongs to {user}; only that user can end it.", user=info.user or "another user")
+        return tr("It belongs to {user}; only that user can end it.", user=info.user or tr("another user"))
     if info.pid == os.getpid() or is_part((info.command or "").split()):
         return tr("It is part of Trainyard.")
     if info.state == "Z":
@@ -118,16 +121,19 @@ def _why_not_run(info: ProcessInfo, runs: KnownRuns) -> str:
 def confirmation(row: ProcessRow) -> tuple[str, str]:
     """Return the question before ending a process, and details about it."""
     info = row.info
-    question = tr("End {info} (pid {pid})?", info=info.name, pid=info.pid)
+    question = tr("End {name} (pid {pid})?", name=info.name, pid=info.pid)
     why = row.entry.leftover.why if row.entry.leftover else tr("It does not belong to a run of Trainyard.")
-    uses = (
-        tr(" and uses {memory_size}", memory_size=memory_size(info.memory_used_bytes)) if info.memory_used_bytes else ""
-    )
+    since = age(info.age_s)
+    if info.memory_used_bytes:
+        memory = memory_size(info.memory_used_bytes)
+        running = tr("It has been running for {time} and uses {memory}.", time=since, memory=memory)
+    else:
+        running = tr("It has been running for {time}.", time=since)
     how = tr(
         "It is asked to end (SIGTERM) and killed some seconds later if it has not (SIGKILL). Its unsaved data are lost."
     )
     command = one_line(info.command or info.name or "", COMMAND_LENGTH)
-    lines = (command, tr("{why} It has been running for {age}{uses}.", why=why, age=age(info.age_s), uses=uses), how)
+    lines = (command, f"{why} {running}", how)
     return question, "\n\n".join(lines)
 
 
@@ -140,7 +146,7 @@ def _texts(entry: ProcessEntry, labels: Mapping[str, str], runs: KnownRuns) -> t
         _command(info),
         age(info.age_s),
         memory_size(info.memory_used_bytes),
-        ", ".join(labels.get(device, device) for device in entry.devices) or DASH,
+        tr(", ").join(labels.get(device, device) for device in entry.devices) or DASH,
         _run_words(entry, runs),
     )
 
@@ -158,7 +164,7 @@ def _run_words(entry: ProcessEntry, runs: KnownRuns) -> str:
     if run_id == runs.shown:
         return tr("this run") if entry.leftover is None else tr("this run (leftover)")
     name = runs.names.get(run_id, run_id)
-    return name if entry.leftover is None else f"{name} (leftover)"
+    return name if entry.leftover is None else tr("{name} (leftover)", name=name)
 
 
 def _belongs_to(info: ProcessInfo, run_id: str | None) -> bool:
@@ -170,46 +176,50 @@ def leftovers_sentence(found: Sequence[OrphanedProcess], names: Mapping[str, str
     if not found:
         return ""
     runs = list(dict.fromkeys(each.run_id for each in found))
-    of = (
-        tr("the ended run {names}", names=names.get(runs[0], runs[0]))
-        if len(runs) == 1
-        else tr("{count} ended runs", count=len(runs))
+    processes = join_names(first_names([_named(each) for each in found], MAX_NAMES))
+    if len(runs) == 1:
+        return tr_plural(
+            "{count} process of the ended run {name} is still running: {processes}. It may use memory of a device.",
+            "{count} processes of the ended run {name} are still running: {processes}. "
+            "They may use memory of a device.",
+            len(found),
+            name=names.get(runs[0], runs[0]),
+            processes=processes,
+        )
+    return tr(
+        "{count} processes of {runs} ended runs are still running: {processes}. They may use memory of a device.",
+        count=len(found),
+        runs=len(runs),
+        processes=processes,
     )
-    processes = first_names(
-        [tr("{each} (pid {pid})", each=each.name, pid=each.process.pid) for each in found], MAX_NAMES
-    )
-    return tr_plural(
-        "{count} process of {runs} is still running: {processes}. It may use memory of a device.",
-        "{count} processes of {runs} are still running: {processes}. They may use memory of a device.",
-        len(found),
-        runs=of,
-        processes=join_names(processes),
-    )
+
+
+def _named(process: OrphanedProcess) -> str:
+    return tr("{name} (pid {pid})", name=process.name, pid=process.process.pid)
 
 
 def leftovers_confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """Return the question before ending leftover processes, and a list of them."""
-    question = (
-        tr("End the leftover processes?")
-        if len(found) > 1
-        else tr("End {found} (pid {pid})?", found=found[0].name, pid=found[0].process.pid)
-    )
+    first = found[0]
     lines = [
         tr(
-            "pid {pid}  {each}  ({age} old): {command}",
+            "pid {pid}  {name}  ({age} old): {command}",
             pid=each.process.pid,
-            each=each.name,
+            name=each.name,
             age=age(each.age_s),
             command=one_line(each.command, SHORT_COMMAND),
         )
         for each in found
     ]
-    reasons = first_names(list(dict.fromkeys(each.why for each in found)), MAX_REASONS, tr("more runs have ended too."))
-    how = tr_plural(
-        "It is asked to end (SIGTERM) and killed some seconds later (SIGKILL).",
-        "They are asked to end (SIGTERM) and killed some seconds later (SIGKILL).",
-        len(found),
+    reasons = first_names(
+        list(dict.fromkeys(each.why for each in found)), MAX_REASONS, tr_noop("{count} more runs have ended too.")
     )
+    if len(found) > 1:
+        question = tr("End the leftover processes?")
+        how = tr("They are asked to end (SIGTERM) and killed some seconds later (SIGKILL).")
+    else:
+        question = tr("End {name} (pid {pid})?", name=first.name, pid=first.process.pid)
+        how = tr("It is asked to end (SIGTERM) and killed some seconds later (SIGKILL).")
     return question, "\n".join([*first_names(lines, MAX_LINES), "", *reasons, how])
 
 

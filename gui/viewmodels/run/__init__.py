@@ -6,5 +6,6 @@
 - `empty_states`: what stands where there is nothing to show
 - `event_rows`: the tab Events
 - `run_rows`, `run_actions`: the list of runs, and what can be done with one
+- `log_numbers`: the numbers of a log that became values of a metric
 - `settings_rows`: what a run was trained with
 """

@@ -6,14 +6,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from core.runs.timeline import TimelineEntry
 
-SPOKEN = {"warn": "Warning: ", "bad": "Error: "}
+SPOKEN = {"warn": tr_noop("{time}, Warning: {text}"), "bad": tr_noop("{time}, Error: {text}")}
 """What a screen reader hears before a row that is marked by a sign and a colour."""
 
 
@@ -41,11 +41,9 @@ class EventRow:
     @property
     def spoken(self) -> str:
         """The row for a screen reader."""
-        return (
-            self.text
-            if self.is_day
-            else tr("{when}, {spoken}{text}", when=self.when, spoken=SPOKEN.get(self.tone, ""), text=self.text)
-        )
+        if self.is_day:
+            return self.text
+        return tr(SPOKEN.get(self.tone, "{time}, {text}"), time=self.when, text=self.text)
 
 
 class EventRows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
-from core.runs.fold import ALL_ENDED, ENDED_BY
+from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.runs.fold import ALL_ENDED
 from core.runs.remedies import without_remedies
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import BADNESS, Release, Verdict, worst
@@ -35,6 +35,11 @@ SHORT = {
 """Short texts for a run that is over: the state at the end of the memory check."""
 REPORTED = (Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN)
 """Verdicts that the strip across the window shows."""
+ENDED_BY = {
+    "supervisor": tr_noop("{name} (pid {pid}, {signal}, by the supervisor)"),
+    "guard": tr_noop("{name} (pid {pid}, {signal}, by the guard)"),
+}
+"""A process that was terminated, by who did it."""
 WATCHING = tr_noop("checking that the memory is released …")
 
 
@@ -59,29 +64,25 @@ def released_words(facts: RunFacts) -> tuple[str, str]:
     if found is None or not state_info(facts.state).over:
         return "", ""
     if found.verdict is Verdict.RELEASED:
-        return tr("memory released in {seconds}", seconds=seconds(found.seconds)), TONES[found.verdict]
-    return SHORT[found.verdict], TONES[found.verdict]
+        return tr("memory released in {time}", time=seconds(found.seconds)), TONES[found.verdict]
+    return tr(SHORT[found.verdict]), TONES[found.verdict]
 
 
 def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
     """Return `✓ released in 1.8 s on both devices` and its tone, for the head of the memory plot."""
     found = worst(facts.releases.values())
     if _is_being_checked(facts):
-        return WATCHING, "muted"  # the tab Memory has the details
+        return tr(WATCHING), "muted"  # the tab Memory has the details
     if found is None:
         return "", ""
     if found.verdict is Verdict.RELEASED:
-        return tr(
-            "✓ released in {seconds}{device_count_words}",
-            seconds=seconds(found.seconds),
-            device_count_words=_device_count_words(len(facts.releases)),
-        ), "good"
+        return _released(seconds(found.seconds), len(facts.releases)), "good"
     where = [
         labels.get(each.device_id, each.device_id)
         for each in facts.releases.values()
         if each.verdict is found.verdict
     ]  # fmt: skip
-    return f"{found.verdict.value}: {join_names(where)}", TONES[found.verdict]
+    return tr("{verdict}: {devices}", verdict=tr(found.verdict.value), devices=join_names(where)), TONES[found.verdict]
 
 
 def sentences(facts: RunFacts) -> tuple[list[str], str]:
@@ -103,7 +104,7 @@ def _unexplained(found: Sequence[Release], facts: RunFacts) -> str:
     labels = [str(facts.devices.get(each.device_id, {}).get("label") or each.device_id) for each in found]
     extra = [(each.after_bytes or 0) - (each.before_bytes or 0) for each in found]
     least, most = (f"{fine_gigabytes(value)} GB" for value in (min(extra), max(extra)))
-    amount = tr("{least} each", least=least) if least == most else tr("{least} to {most} each", least=least, most=most)
+    amount = tr("{size} each", size=least) if least == most else tr("{least} to {most} each", least=least, most=most)
     return tr(
         "{labels} use more memory than before the run ({amount}), and no program was found that holds it.",
         labels=join_names(first_names(labels)),
@@ -114,7 +115,7 @@ def _unexplained(found: Sequence[Release], facts: RunFacts) -> str:
 def seen_words(facts: RunFacts, now: float) -> str:
     """Return `as of 18:04`, the time of the verdicts of a run that is over; the empty string before."""
     return (
-        tr("as of {moment}", moment=moment(facts.ended, now))
+        tr("as of {time}", time=moment(facts.ended, now))
         if state_info(facts.state).over and facts.ended is not None
         else ""
     )
@@ -134,11 +135,10 @@ def ended_words(facts: RunFacts) -> str:
     """Return a sentence on the processes that were terminated; the empty string if there were none."""
     ended = [
         tr(
-            "{each} (pid {pid}, {signal}, by the {by})",
-            each=each.name or tr("a process"),
+            ENDED_BY.get(each.by, "{name} (pid {pid}, {signal})"),
+            name=each.name or tr("a process"),
             pid=each.pid,
             signal=each.signal,
-            by=tr(ENDED_BY.get(each.by, each.by)),
         )
         for each in facts.ended_processes
     ]
@@ -150,7 +150,7 @@ def ended_words(facts: RunFacts) -> str:
         len(ended),
         names=join_names(first_names(ended)),
     )
-    return join_sentences([sentence, tr(ALL_ENDED) if len(ended) > MAX_NAMES else ""])
+    return f"{sentence} {tr(ALL_ENDED)}" if len(ended) > MAX_NAMES else sentence
 
 
 def no_verdict_words(facts: RunFacts, *, shown: bool) -> str:
@@ -158,7 +158,7 @@ def no_verdict_words(facts: RunFacts, *, shown: bool) -> str:
     if not shown:
         return tr("No run is shown. The memory check of a run appears here.")
     if _is_being_checked(facts):
-        return facts.waiting or tr("Training has ended: {watching}", watching=WATCHING)
+        return tr_stored(facts.waiting) if facts.waiting else tr("Training has ended: {what}", what=tr(WATCHING))
     if facts.releases:
         return ""
     if facts.state is RunState.LOST:
@@ -173,10 +173,12 @@ def _is_being_checked(facts: RunFacts) -> bool:
     return facts.state is RunState.RELEASING and (not facts.releases or len(facts.releases) < len(facts.devices))
 
 
-def _device_count_words(devices: int) -> str:
+def _released(time: str, devices: int) -> str:
     if devices == 1:
-        return ""
-    return tr(" on both devices") if devices == 2 else tr(" on all {devices} devices", devices=devices)
+        return tr("✓ released in {time}", time=time)
+    if devices == 2:
+        return tr("✓ released in {time} on both devices", time=time)
+    return tr("✓ released in {time} on all {devices} devices", time=time, devices=devices)
 
 
 def _verdict_row(release: Release, label: str, colour: str) -> VerdictRow:
@@ -188,7 +190,7 @@ def _verdict_row(release: Release, label: str, colour: str) -> VerdictRow:
         colour=colour,
         usage=f"{before} → {peak} → {after} GB",
         took=seconds(release.seconds),
-        verdict=release.verdict.value,
+        verdict=tr(release.verdict.value),
         tone=TONES[release.verdict],
-        sentence=without_remedies(release.sentence),
+        sentence=tr_stored(without_remedies(release.sentence)),
     )

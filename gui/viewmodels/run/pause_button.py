@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop
+from core.language import tr
 from core.runs.states import state_info
 from gui.style.formatting import moment
 
@@ -24,8 +24,13 @@ class PauseButtonState:
     """True if pressing it resumes, False if it pauses."""
 
 
-NO_RUN = PauseButtonState(text=tr_noop("Pause"), tip=tr_noop("There is no active run to pause"))
-NOT_NOW = PauseButtonState(text=tr_noop("Pause"), tip=tr_noop("This run cannot be paused now"))
+def no_run() -> PauseButtonState:
+    """Return the state of the button while no run is shown."""
+    return PauseButtonState(text=tr("Pause"), tip=tr("There is no active run to pause"))
+
+
+def _not_now() -> PauseButtonState:
+    return PauseButtonState(text=tr("Pause"), tip=tr("This run cannot be paused now"))
 
 
 def pause_button_state(
@@ -38,13 +43,13 @@ def pause_button_state(
     """
     state = state_info(facts.state)
     if refusal:
-        return PauseButtonState(text=tr("Pause"), tip=refusal) if state.can_pause or state.can_resume else NOT_NOW
+        return PauseButtonState(text=tr("Pause"), tip=refusal) if state.can_pause or state.can_resume else _not_now()
     if resuming:
         return PauseButtonState(text=tr("Resume"), tip=tr("The run is being resumed"), resumes=True)
     if state.can_resume:
         return _resume_state(facts, now, spec_problem)
     if not state.can_pause:
-        return NOT_NOW
+        return _not_now()
     if asked == "pause":
         return PauseButtonState(text=tr("Pausing…"), tip=tr("The run saves a checkpoint, exits and frees its devices"))
     return PauseButtonState(
@@ -56,7 +61,7 @@ def _resume_state(facts: RunFacts, now: float, spec_problem: str | None) -> Paus
     if spec_problem:
         return PauseButtonState(
             text=tr("Resume"),
-            tip=tr("This run cannot be resumed: {spec_problem}", spec_problem=spec_problem),
+            tip=tr("This run cannot be resumed: {reason}", reason=spec_problem),
             resumes=True,
         )
     return PauseButtonState(text=tr("Resume"), enabled=True, tip=_resume_tip(facts.checkpoint, now), resumes=True)

@@ -18,12 +18,11 @@ ACTIONS = ("folder", "path", "rename", "again", "edit", "copy", "keep", "csv", "
 def obstacles(summary: RunSummary | None) -> dict[str, str]:
     """Return for each action why it is impossible for this run: a sentence, or the empty string."""
     if summary is None:
-        return dict.fromkeys(ACTIONS, NO_RUN)
+        return dict.fromkeys(ACTIONS, tr(NO_RUN))
     state = state_info(summary.state)
-    belongs = tr("This run belongs to {owner}", owner=summary.owner) if summary.owner else ""
-    others = belongs and tr("{belongs}, who alone can do this.", belongs=belongs)
+    others = tr("This run belongs to {owner}, who alone can do this.", owner=summary.owner) if summary.owner else ""
     is_root = os.geteuid() == 0  # which may remove any run
-    remove = "" if state.over else tr("This run is {label}. Press Stop first.", label=state.label.lower())
+    remove = "" if state.over else tr("This run is {state}. Press Stop first.", state=tr(state.label).lower())
     return {
         **dict.fromkeys(ACTIONS, ""),
         "rename": others,

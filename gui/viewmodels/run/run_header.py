@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,10 @@ from core.runs.requests import unanswered
 from core.runs.start_phases import start_words
 from core.runs.states import RunState, state_info
 from core.schema.settings import StopTimeouts, escalation_steps
-from core.text import join_phrases
 from gui.style.formatting import DASH, duration, number, rate, step_rate
 
 from .memory_verdicts import released_words
-from .pause_button import NO_RUN, PauseButtonState, pause_button_state, saved_words
+from .pause_button import PauseButtonState, no_run, pause_button_state, saved_words
 from .progress import has_ended, watched_s
 from .run_rows import STATE_MARKS, loss_words, state_sentence
 
@@ -39,6 +38,13 @@ STEP_WORDS = {
     "SIGKILL": tr_noop("kill"),
 }  # fmt: skip
 """What the header calls the steps of a stop."""
+POSITIONS = {
+    "epochs": tr_noop("epoch {done} of {total}"),
+    "steps": tr_noop("step {done} of {total}"),
+    IN_EPOCH: tr_noop("{done} of {total} in this epoch"),
+    "": tr_noop("{done} of {total}"),
+}
+"""How far a run is, by the unit of its progress."""
 
 
 class Forcing(Enum):
@@ -52,17 +58,17 @@ class Forcing(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """Everything that the header shows; the defaults are for no run."""
+    """Everything that the header shows."""
 
-    label: str = tr_noop("No run")
+    label: str = ""
     tone: str = "muted"
     mark: str = ""
     """Name of the mark of the state; the empty string for no run."""
-    sentence: str = tr_noop("No run is shown. Start one or select one in the list.")
+    sentence: str = ""
     name: str = ""
     owner: str = ""
     """The user to whom the run belongs if that is another one."""
-    what: str = tr_noop("Tick devices, choose what to train, and press Start")
+    what: str = ""
     epoch: str = ""
     """The current epoch or step and their total."""
     fraction: float | None = None
@@ -80,7 +86,7 @@ class RunHeader:
     can_force: bool = False
     stopping: Forcing | None = None
     """What the stop button forces after a stop request or after training."""
-    pause: PauseButtonState = NO_RUN
+    pause: PauseButtonState = field(default_factory=no_run)
     can_save: bool = False
     saving: bool = False
     save_refusal: str = ""
@@ -121,7 +127,11 @@ class RunSnapshot:
 def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
     """Return the header of a run. `resuming`: the run is being resumed."""
     if run is None:
-        return RunHeader()
+        return RunHeader(
+            label=tr("No run"),
+            sentence=tr("No run is shown. Start one or select one in the list."),
+            what=tr("Tick devices, choose what to train, and press Start"),
+        )
     facts, state, now = run.facts, state_info(run.facts.state), time.time()
     progress = run.progress
     since_asked = time.monotonic() - run.stop_asked if run.stop_asked is not None else None
@@ -129,7 +139,7 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
     released, released_tone = released_words(facts)
     starting = start_words(facts, frameworks.framework_title(run.spec.framework), now) if run.spec else ""
     return RunHeader(
-        label="Resuming" if _is_resumed(facts) else state.label,
+        label=tr("Resuming") if _is_resumed(facts) else tr(state.label),
         tone=state.colour,
         mark=STATE_MARKS[facts.state],
         sentence=_sentence(run),
@@ -139,7 +149,7 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
         epoch=_resumed_words(facts) if _is_resumed(facts) else _position(progress) if progress else "",
         fraction=progress.fraction if progress else None,
         starting=starting,
-        detail="resuming …" if resuming else _detail(run, now, starting),
+        detail=tr("resuming …") if resuming else _detail(run, now, starting),
         released="" if resuming else released,
         released_tone=released_tone,
         saved=saved_words(facts.checkpoint, now),
@@ -183,32 +193,25 @@ def _forcing(facts: RunFacts, now: float, *, asked: bool) -> Forcing | None:
 
 def _description(spec: RunSpec) -> str:
     """Return `PyTorch, data parallel (DDP) on 2 devices` or `Script, one process on 2 devices`."""
+    devices = tr_plural("{count} device", "{count} devices", len(spec.devices))
     try:
         strategy = strategies.strategy_of(spec)
         what = tr("Script") if spec.script else frameworks.framework(spec.framework).title
     except ValueError:  # a run of another version
-        words, is_parallel = join_phrases([spec.framework, spec.strategy]), True
-    else:
-        title = tr(strategy.title)
-        words = join_phrases([what, f"{title[0].lower()}{title[1:]}"])
-        is_parallel = strategy.parallel != "one"
-    if not is_parallel:
-        return words
-    return tr_plural("{words} on {count} device", "{words} on {count} devices", len(spec.devices), words=words)
+        return tr("{what}, {how} on {devices}", what=spec.framework, how=spec.strategy, devices=devices)
+    title = tr(strategy.title)
+    how = f"{title[0].lower()}{title[1:]}"
+    if strategy.parallel == "one":
+        return tr("{what}, {how}", what=what, how=how)
+    return tr("{what}, {how} on {devices}", what=what, how=how, devices=devices)
 
 
 def _position(progress: ProgressView) -> str:
     """Return `epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, or `91 of 100 in this epoch`."""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
-    return tr(POSITIONS.get(progress.unit, tr_noop("{done} of {total}")), done=done, total=total)
-
-
-POSITIONS = {
-    "steps": tr_noop("step {done} of {total}"),
-    "epochs": tr_noop("epoch {done} of {total}"),
-    IN_EPOCH: tr_noop("{done} of {total} in this epoch"),
-}
-"""Where a run is, by the unit of its progress."""
+    if progress.unit not in POSITIONS:
+        return tr("{unit}: {done} of {total}", unit=progress.unit, done=done, total=total)
+    return tr(POSITIONS[progress.unit], done=done, total=total)
 
 
 def _is_resumed(facts: RunFacts) -> bool:
@@ -228,7 +231,7 @@ def _detail(run: RunSnapshot, now: float, starting: str) -> str:
     if facts.state is RunState.STOPPING and facts.stop_steps:
         return stop_progress(facts, now)
     if state_info(facts.state).can_save and run.asked == "save":
-        return "saving …"
+        return tr("saving …")
     if _shows_checkpoint(facts, now):
         return saved_words(facts.checkpoint, now)
     if starting:
@@ -243,8 +246,8 @@ def _end(run: RunSnapshot, now: float) -> str:
     watched = watched_s(run.facts, now)
     parts = (
         loss_words(run.loss),
-        "" if run.took_s is None else tr("took {took_s}", took_s=duration(run.took_s)),
-        "" if watched is None else tr("memory check {watched}", watched=duration(watched)),
+        "" if run.took_s is None else tr("took {time}", time=duration(run.took_s)),
+        "" if watched is None else tr("memory check {time}", time=duration(watched)),
     )
     return " · ".join(part for part in parts if part)
 
@@ -266,8 +269,9 @@ def _pace(facts: RunFacts, progress: ProgressView) -> str:
     elif progress.steps_per_s is not None:
         parts.append(step_rate(progress.steps_per_s))
     if facts.state is RunState.RUNNING:
-        left = tr("{left_s} left", left_s=duration(progress.left_s) if progress.left_s is not None else DASH)
-        parts.append(tr("{left} in this epoch", left=left) if progress.unit == IN_EPOCH else left)
+        left = duration(progress.left_s) if progress.left_s is not None else DASH
+        within = progress.unit == IN_EPOCH
+        parts.append(tr("{time} left in this epoch", time=left) if within else tr("{time} left", time=left))
     return " · ".join(parts)
 
 
@@ -279,4 +283,4 @@ def stop_progress(facts: RunFacts, now: float) -> str:
     if last.grace_s is None or not following:
         return " · ".join(taken)
     wait_s = max(0, round(last.time + last.grace_s - now))
-    return " · ".join([*taken, tr("{step} in {wait_s} s", step=tr(STEP_WORDS[following[0]]), wait_s=wait_s)])
+    return " · ".join([*taken, tr("{step} in {seconds} s", step=tr(STEP_WORDS[following[0]]), seconds=wait_s)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import join_sentences, tr, tr_noop, tr_stored
+from core.language import join_sentences, tr_noop, tr_stored
 from core.runs.states import state_info
 
 from .memory_verdicts import seen_words, sentences
@@ -33,40 +33,49 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
     """
     held, held_tone = sentences(facts) if state_info(facts.state).over else ([], "")
     seen = seen_words(facts, now)
-    since = (
-        [tr("{when}:", when=f"{seen[0].upper()}{seen[1:]}")] if held and seen else []
-    )  # the run may have ended long ago
+    since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # the run may have ended long ago
     unticked = [tr_stored(use.sentence) for use in facts.unticked_device_uses]
-    stalled = [tr_stored(each) for each in (facts.stopped_processes, facts.stalled, *facts.slowed.values()) if each]
-    notices = [tr_stored(each) for each in facts.notices]
-    told = [past_tense(each) for each in notices] if state_info(facts.state).over else notices
-    notices = [] if facts.error or spec_problem else [*stalled, *told]
+    stalled = [each for each in (facts.stopped_processes, facts.stalled, *facts.slowed.values()) if each]
+    told = [past_tense(each) for each in facts.notices] if state_info(facts.state).over else facts.notices
+    notices = [] if facts.error or spec_problem else [tr_stored(each) for each in (*stalled, *told)]
     bad = bool(spec_problem or unticked or held_tone == "bad")
     texts = [*([spec_problem] if spec_problem else []), *unticked, *since, *held, *notices]
     return Message(text=join_sentences(texts), tone="bad" if bad else "warn", details=bool(held))
 
 
 PAST = (
-    (tr_noop(" Training goes on."), ""),
-    (tr_noop("Training goes on from"), tr_noop("Training went on from")),
-    (tr_noop("Training goes on, and the next checkpoint is tried when it is due."), tr_noop("Training went on.")),
-    (tr_noop(" The next checkpoint is tried when it is due."), ""),
+    (" Training goes on.", ""),
+    ("Training goes on from", "Training went on from"),
+    ("Training goes on, and the next checkpoint is tried when it is due.", "Training went on."),
+    (" The next checkpoint is tried when it is due.", ""),
+    ("The script continues, and its log is complete.", "The script went on, and its log is complete."),
+    ("so the curves are no longer updated.", "so the curves end there."),
+    ("are being terminated:", "were terminated:"),
     (
-        tr_noop("The script continues, and its log is complete."),
-        tr_noop("The script went on, and its log is complete."),
-    ),
-    (tr_noop("so the curves are no longer updated."), tr_noop("so the curves end there.")),
-    (tr_noop("are being terminated:"), tr_noop("were terminated:")),
-    (
-        tr_noop("If they wait for each other, stop the run, and start it again with"),
-        tr_noop("If they waited for each other, start it with"),
+        "If they wait for each other, stop the run, and start it again with",
+        "If they waited for each other, start it with",
     ),
 )
 """Parts of notices that hold only while a run goes on, and what they are once it is over; also of earlier versions."""
 
 
+TOLD = (
+    tr_noop(
+        "The process that reads measurements from the script's output has ended, so the curves end there. "
+        "The script went on, and its log is complete."
+    ),
+    tr_noop(
+        "The process at which the script's PyTorch ranks meet has ended. If they waited for each other, start it with "
+        "--env TORCHELASTIC_USE_AGENT_STORE=False, so that rank 0 takes its place."
+    ),
+    tr_noop("Training is done, but these processes did not exit and were terminated: pid {pids}."),
+    tr_noop("The checkpoint at step {step} could not be written to {folder}: {error}. Earlier checkpoints are kept."),
+)
+"""What `past_tense` makes of the notices of this version, for their translation."""
+
+
 def past_tense(notice: str) -> str:
     """Return a notice as it is told about a run that is over."""
     for now, then in PAST:
-        notice = notice.replace(tr(now), tr(then))
+        notice = notice.replace(now, then)
     return notice

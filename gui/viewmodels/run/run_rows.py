@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop
+from core.language import tr, tr_noop, tr_stored
 from core.runs.failures import short_cause
 from core.runs.states import RunState, state_info
 from gui.style.formatting import moment
@@ -74,7 +74,14 @@ def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
 
 def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
     belongs = tr("It belongs to {owner}.", owner=summary.owner) if summary.owner else ""
-    return summary.dir.name, belongs, _sentence(summary), summary.error, _losses(summary), _loss_problem(summary)
+    return (
+        summary.dir.name,
+        belongs,
+        _sentence(summary),
+        tr_stored(summary.error or ""),
+        _losses(summary),
+        _loss_problem(summary),
+    )
 
 
 def _losses(summary: RunSummary) -> str:
@@ -82,8 +89,8 @@ def _losses(summary: RunSummary) -> str:
     best, mean, last = summary.best_validation, summary.mean_loss, summary.last_loss
     sentences = (
         "" if best is None else tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=best[0]),
-        "" if mean is None else tr("Loss, smoothed: {mean:.4g}.", mean=mean),
-        "" if last is None else tr("Loss of the last step: {last:.4g}.", last=last),
+        "" if mean is None else tr("Loss, smoothed: {loss:.4g}.", loss=mean),
+        "" if last is None else tr("Loss of the last step: {loss:.4g}.", loss=last),
     )
     return "\n".join(text for text in sentences if text)
 
@@ -115,12 +122,12 @@ def _loss_problem(summary: RunSummary) -> str:
 
 def outcome(summary: RunSummary) -> str:
     """Return the state of a run with its loss, error or position."""
-    label = state_info(summary.state).label.lower()
+    label = tr(state_info(summary.state).label).lower()
     match summary.state:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST:
-            detail = short_cause(summary.error or "") or short_reason(summary.error or "")
+            detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))
         case RunState.STOPPED | RunState.PAUSED:
             detail = _epoch(summary) or _step(summary) or tr("before its first step")
         case RunState.RUNNING | RunState.STOPPING:
@@ -169,4 +176,5 @@ SCRIPT_SENTENCES = {
 
 def state_sentence(state: RunState, *, is_script: bool) -> str:
     """Return the sentence for a state."""
-    return SCRIPT_SENTENCES.get(state, state_info(state).sentence) if is_script else state_info(state).sentence
+    usual = state_info(state).sentence
+    return tr(SCRIPT_SENTENCES.get(state, usual) if is_script else usual)

@@ -13,7 +13,7 @@ from core.catalog.strategies import strategy_of
 from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names
 from core.config.shell_command import repeat_line
-from core.language import tr, tr_noop
+from core.language import tr, tr_noop, tr_plural
 from core.runs.model_parts import part_sentences
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.text import join_names
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from core.runs.software import Source
     from core.schema.spec import RunSpec
 
-HIDDEN = "hidden"
+HIDDEN = tr_noop("hidden")
 """In the place of a value that looks like a secret."""
 FROM_RECIPE, OFF = tr_noop("from the recipe"), tr_noop("off")
 TRAINING = {
-    "epochs": tr_noop("Epochs"), "batch_size": tr_noop("Global batch"), "learning_rate": tr_noop("Learning rate"),
+    "epochs": tr_noop("Epochs"), "steps_per_epoch": tr_noop("Steps per epoch"), "batch_size": tr_noop("Global batch"),
+    "learning_rate": tr_noop("Learning rate"),
     "schedule": tr_noop("Schedule"), "warmup_steps": tr_noop("Warm-up steps"), "weight_decay": tr_noop("Weight decay"),
     "gradient_clip": tr_noop("Gradient clipping"), "patience": tr_noop("Stop early after"),
     "stop_on_nan": tr_noop("Stop on NaN"), "precision": tr_noop("Precision"),
@@ -49,7 +50,10 @@ STOPPING = {
     "interrupt_s": tr_noop("SIGINT in s"),
     "terminate_s": tr_noop("SIGTERM in s"),
 }
-NONE = {"learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF}
+NONE = {
+    "learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF,
+    "steps_per_epoch": tr_noop("all of the data"),
+}  # fmt: skip
 """What None means, by field."""
 SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", "transformers", "accelerate")
 """Packages whose versions are shown if they are installed: of a recipe's framework too."""
@@ -90,7 +94,7 @@ class RunSettings:
             lines.append(group.title)
             lines += [f"  {row.label}: {row.value}{_default(row)}" for row in group.rows]
             lines.append("")
-        return "\n".join([*lines, "Command", f"  {self.command}", ""])
+        return "\n".join([*lines, tr("Command"), f"  {self.command}", ""])
 
 
 def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_dir: str) -> RunSettings:
@@ -112,7 +116,7 @@ def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_
 
 
 def _default(row: SettingRow) -> str:
-    return tr(" (default: {usual})", usual=row.usual) if row.usual else ""
+    return f" {tr('(default: {value})', value=row.usual)}" if row.usual else ""
 
 
 def _rows(values: object, usual: object, labels: Mapping[str, str]) -> list[SettingRow]:
@@ -120,7 +124,7 @@ def _rows(values: object, usual: object, labels: Mapping[str, str]) -> list[Sett
     known = {item.name for item in fields(values)}  # type: ignore[arg-type]  # always one of our dataclasses
     return [
         SettingRow(
-            label=label,
+            label=tr(label),
             value=_text(name, getattr(values, name)),
             usual=_text(name, getattr(usual, name)) if getattr(values, name) != getattr(usual, name) else "",
         )
@@ -131,29 +135,29 @@ def _rows(values: object, usual: object, labels: Mapping[str, str]) -> list[Sett
 
 def _text(name: str, value: object) -> str:
     if value is None:
-        return NONE.get(name, "none")
+        return tr(NONE.get(name, tr_noop("none")))
     if isinstance(value, bool):
-        return "on" if value else "off"
+        return tr("on") if value else tr("off")
     if isinstance(value, float):
         return f"{value:g}"
     if name == "patience":
-        return tr("{value} epochs", value=value) if value != 1 else "1 epoch"
-    return str(value) or "(empty)"
+        return tr_plural("{count} epoch", "{count} epochs", int(str(value)))
+    return str(value) or tr("(empty)")
 
 
 def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     left_out = {
         *(() if spec.strategy == "pipeline" else ("micro_batches",)),
-        *(() if spec.framework == "pytorch" else ("loader_workers",)),
+        *(() if spec.framework == "pytorch" else ("loader_workers", "steps_per_epoch")),
     }
     shown = {name: label for name, label in TRAINING.items() if name not in left_out}
     recipe = _recipe_now(spec)
     rate = recipe.learning_rate if recipe is not None else None  # a run keeps the rate that it found in the recipe
-    yield "Training", _rows(spec.training, Training(learning_rate=rate), shown)
-    yield "Recipe", _recipe_rows(spec, recipe)
+    yield tr("Training"), _rows(spec.training, Training(learning_rate=rate), shown)
+    yield tr("Recipe"), _recipe_rows(spec, recipe)
     counted = spec.checkpoints.unit not in {"auto", "never"}
     labels = {name: label for name, label in CHECKPOINTS.items() if name != "every" or counted}
-    yield "Checkpoints", _rows(spec.checkpoints, Checkpoints(), labels)
+    yield tr("Checkpoints"), _rows(spec.checkpoints, Checkpoints(), labels)
 
 
 def _recipe_now(spec: RunSpec) -> RecipeFile | None:
@@ -181,19 +185,19 @@ def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     script = spec.script
     assert script is not None
     arguments = shlex.join(script.arguments)
-    rows = [SettingRow(label=tr("Arguments"), value=arguments or "none")]
+    rows = [SettingRow(label=tr("Arguments"), value=arguments or tr("none"))]
     if script.rules:
         rows.append(SettingRow(label=tr("Rules for the log"), value="\n".join(script.rules)))
     if script.expression:
         rows.append(SettingRow(label=tr("Log pattern"), value=script.expression))
-    yield "Script", rows
+    yield tr("Script"), rows
     secret = set(secret_names(spec))
     variables = [
-        SettingRow(label=name, value=HIDDEN if name in secret else value or "(empty)")
+        SettingRow(label=name, value=tr(HIDDEN) if name in secret else value or tr("(empty)"))
         for name, value in script.environment.items()
     ]
     variables += [SettingRow(label=name, value=tr("from the environment at the start")) for name in script.inherited]
-    yield "Variables", variables
+    yield tr("Variables"), variables
 
 
 def _stop_rows(spec: RunSpec) -> list[SettingRow]:
@@ -203,7 +207,7 @@ def _stop_rows(spec: RunSpec) -> list[SettingRow]:
 
 def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
     try:
-        strategy = strategy_of(spec).title
+        strategy = tr(strategy_of(spec).title)
         title = "" if spec.script else framework(spec.framework).title
     except ValueError:  # of a newer version
         strategy, title = spec.strategy, spec.framework
@@ -214,7 +218,7 @@ def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
     if any(not each.startswith("cpu:") for each in spec.devices):
         yield SettingRow(label=tr("GPU names"), value=tr("by UUID") if spec.cuda_ids == "uuid" else tr("by number"))
     if spec.allow_open_ports:
-        yield SettingRow(label=tr("Open ports"), value="allowed")
+        yield SettingRow(label=tr("Open ports"), value=tr("allowed"))
 
 
 def _parts(facts: RunFacts, labels: Mapping[str, str]) -> Iterator[SettingRow]:
@@ -225,7 +229,7 @@ def _parts(facts: RunFacts, labels: Mapping[str, str]) -> Iterator[SettingRow]:
 def _software(facts: RunFacts) -> Iterator[SettingRow]:
     software = facts.software
     if software is not None:
-        yield SettingRow(label=tr("Python"), value=software.version)
+        yield SettingRow(label="Python", value=software.version)
         installed = {name.lower().replace("_", "-"): version for name, version in software.packages.items()}
         for name in SCRIPT_PACKAGES:
             if name in installed:
@@ -241,12 +245,12 @@ def _commit(source: Source) -> str:
     parts = [source.commit[:12] or tr("no commit yet")]
     parts += [tr("branch {branch}", branch=source.branch)] if source.branch else []
     parts += [tr("with uncommitted changes")] if source.changed else [tr("nothing uncommitted")]
-    return ", ".join(parts)
+    return tr(", ").join(parts)
 
 
 def _folders(spec: RunSpec, run_dir: str) -> Iterator[SettingRow]:
     workload = spec.own_recipe.path if spec.script is None else spec.script.path or f"python -m {spec.script.module}"
-    yield SettingRow(label="Recipe" if spec.script is None else "Script", value=workload)
-    yield SettingRow(label=tr("Python"), value=spec.python)
+    yield SettingRow(label=tr("Recipe") if spec.script is None else tr("Script"), value=workload)
+    yield SettingRow(label="Python", value=spec.python)
     yield SettingRow(label=tr("Working folder"), value=spec.working_dir)
     yield SettingRow(label=tr("Run folder"), value=run_dir)

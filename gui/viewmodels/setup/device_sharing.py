@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.text import join_names
 from gui.viewmodels.run.run_rows import run_title
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
     Neighbour = tuple[str, Path]
     """A device id, and the directory of a live run on that device."""
+
+
+QUESTIONS = {
+    "Start": (tr_noop("Start {name} and share {devices} with {runs}?"), tr_noop("Start anyway")),
+    "Resume": (tr_noop("Resume {name} and share {devices} with {runs}?"), tr_noop("Resume anyway")),
+}
+"""By verb, the question and the text of the button that agrees."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +63,12 @@ def shared_device_question(
     where = join_names([device.label for device in survey.devices if on_it.get(device.id)])
     now = time.time()
     runs = {each.dir: run_title(each, now) for those in on_it.values() for each in those}
-    who, alone = join_names(list(runs.values())), len(runs) == 1
+    question, yes = QUESTIONS[verb]
     return SharedDeviceQuestion(
-        question=tr("{verb} {spec} and share {where} with {who}?", verb=tr(verb), spec=spec.name, where=where, who=who),
+        question=tr(question, name=spec.name, devices=where, runs=join_names(list(runs.values()))),
         words=tr("Sharing a device slows down both runs, and either may run out of memory.")
-        if alone
+        if len(runs) == 1
         else tr("Sharing a device slows down all runs, and any may run out of memory."),
-        yes=tr("{verb} anyway", verb=tr(verb)),
+        yes=tr(yes),
         neighbours=neighbours,
     )

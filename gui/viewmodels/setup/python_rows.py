@@ -42,12 +42,13 @@ def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list
 def usual_row(entries: Sequence[FoundPython], usual: str) -> StrategyRow:
     """Return the row for no choice, with the Python that is then used, once it is known."""
     if not usual:
-        return StrategyRow(strategy="", title=tr("Automatic"), summary=AUTOMATIC, obstacle="")
+        return StrategyRow(strategy="", title=tr("Automatic"), summary=tr(AUTOMATIC), obstacle="")
     entry = next((each for each in entries if each.found.path == usual), None)
     own = entry is not None and entry.found.place == "own"
-    has = tr("{automatic}.\nNow: {summary}", automatic=AUTOMATIC, summary=_summary(entry) if entry else short(usual))
+    now = tr("Now: {python}", python=_summary(entry) if entry else short(usual))
+    has = f"{tr(AUTOMATIC)}.\n{now}"
     return StrategyRow(
-        strategy="", title=tr("Automatic: {title}", title=_title(usual, None, own=own)), summary=has, obstacle=""
+        strategy="", title=tr("Automatic: {python}", python=_title(usual, None, own=own)), summary=has, obstacle=""
     )
 
 
@@ -60,19 +61,19 @@ def short(path: str) -> str:
 def _title(path: str, facts: PythonInfo | None, *, own: bool = False) -> str:
     """Return `.venv · Python 3.11.7`; this application's own Python is called Trainyard's."""
     folder = Path(path).parent.parent
-    name = "Trainyard's" if own else folder.name if folder.name not in {"", "usr", "local"} else short(path)
+    name = tr("Trainyard's") if own else folder.name if folder.name not in {"", "usr", "local"} else short(path)
     return f"{name} · {facts.title}" if facts else name
 
 
 def _summary(entry: FoundPython) -> str:
     """Return the path, and the frameworks with their builds."""
     if entry.info is None:
-        return f"{short(entry.found.path)}\n{ASKED}"
+        return f"{short(entry.found.path)}\n{tr(ASKED)}"
     found = (("torch", entry.info.torch), ("TensorFlow", entry.info.tensorflow), ("Keras", entry.info.keras))
     has = " · ".join(_package(name, package) for name, package in found if package is not None)
-    return f"{short(entry.found.path)} ({entry.found.title})\n{has or 'no torch, TensorFlow or Keras'}"
+    return f"{short(entry.found.path)} ({entry.found.title})\n{has or tr('no torch, TensorFlow or Keras')}"
 
 
 def _package(name: str, package: Package) -> str:
-    cuda = "" if package.cuda is None else " (CUDA)" if package.cuda else tr(" (CPU only)")
+    cuda = "" if package.cuda is None else " (CUDA)" if package.cuda else f" {tr('(CPU only)')}"
     return f"{name} {package.version or '?'}{cuda}"

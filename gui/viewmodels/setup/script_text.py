@@ -92,8 +92,11 @@ def split(line: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(line))
     except ValueError as error:
-        what = tr("ends with a backslash") if "escaped" in str(error) else tr("has a quotation mark that is not closed")
-        raise ValueError(tr("The line of arguments {what}. Quote them as for a shell.", what=what)) from None
+        if "escaped" in str(error):
+            raise ValueError(tr("The line of arguments ends with a backslash. Quote them as for a shell.")) from None
+        raise ValueError(
+            tr("The line of arguments has a quotation mark that is not closed. Quote them as for a shell.")
+        ) from None
 
 
 def variables(text: str) -> dict[str, str | None]:

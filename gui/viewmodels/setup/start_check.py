@@ -15,7 +15,7 @@ from core.config.validation import ProblemKind
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs.device_use import use_sentences
-from core.text import first_names, join_names, join_phrases
+from core.text import first_names, join_names
 from gui.style.formatting import gigabytes, memory, percent
 
 from .script_text import MODULE, TypedScript
@@ -168,7 +168,7 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
         *_sentences(own, chosen),
         *lost(chosen, survey, tr("Untick it.")),
     )
-    doubts = tr("; ").join(filter(None, (_doubts(chosen, survey, now.stale_age_s, now.held_by), _doubt(spec))))
+    doubts = "; ".join(filter(None, (_doubts(chosen, survey, now.stale_age_s, now.held_by), _doubt(spec))))
     busy = tuple(_used(chosen, now.used_by))
     ready = "" if found or busy else tr("Ready, but {doubts}.", doubts=doubts) if doubts else _ready(chosen, survey)
     return StartCheck(
@@ -200,8 +200,8 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
     count = len(spec.devices)
     how = tr("{count} processes, one per device", count=count) if per_device and count > 1 else tr("One process")
     if guessed or spec.strategy == result.proposed:
-        return f"{how}. {result.why}"
-    proposed = find_launch_mode(result.proposed).title.lower()
+        return tr("{how}. {why}", how=how, why=result.why)
+    proposed = tr(find_launch_mode(result.proposed).title).lower()
     return tr(
         "{how}, as you chose. The source of the script suggests {proposed}. {why}",
         how=how,
@@ -213,7 +213,7 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
 def _sentences(problems: Sequence[Problem], chosen: Sequence[Device]) -> list[str]:
     """Return the sentences; for problems with the number of devices, the window's own: it has ticks, and titles."""
     labels = join_names(first_names([device.label for device in chosen]))
-    own = {ProblemKind.NO_DEVICE: NOTHING_TICKED, ProblemKind.TOO_MANY: TOO_MANY_TICKED.format(labels=labels)}
+    own = {ProblemKind.NO_DEVICE: tr(NOTHING_TICKED), ProblemKind.TOO_MANY: tr(TOO_MANY_TICKED, labels=labels)}
     return [own.get(each.kind, each.sentence) for each in problems]
 
 
@@ -257,11 +257,11 @@ def _doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, 
         which = join_names(first_names([device.label for device in old], 3))
         age_s = max(stale_age_s[device.id] for device in old)
         return tr_plural(
-            "the last reading of {labels} is {age_s} s old",
-            "the last readings of {labels} are up to {age_s} s old",
+            "the last reading of {devices} is {seconds} s old",
+            "the last readings of {devices} are up to {seconds} s old",
             len(old),
-            labels=which,
-            age_s=age_s,
+            devices=which,
+            seconds=age_s,
         )
     return tr("; ").join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
 
@@ -291,11 +291,9 @@ def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[st
         busy = sample.utilisation_percent or 0.0
         who = held_by.get(device.id)
         if share >= MUCH_SHARE or (who and busy >= BUSY_PERCENT):
-            taken.append(
-                tr("{label} is held by {who}: {use}", label=device.label, who=who, use=_use(device, sample))
-                if who
-                else tr("{label} is taken: {use}", label=device.label, use=_use(device, sample))
-            )
+            use = _use(device, sample)
+            by = tr("{label} is held by {program}: {use}", label=device.label, program=who, use=use)
+            taken.append(by if who else tr("{label} is taken: {use}", label=device.label, use=use))
     return taken
 
 
@@ -304,10 +302,10 @@ def _use(device: Device, sample: Sample) -> str:
     busy = sample.utilisation_percent
     full = "" if sample.memory_used_bytes is None else memory(sample.memory_used_bytes, device.memory_total_bytes)
     parts = (
-        full and tr("{full} in use", full=full),
-        "" if busy is None else tr("about {busy} busy", busy=percent(round(busy, -1))),
+        full and tr("{memory} in use", memory=full),
+        "" if busy is None else tr("about {percent} busy", percent=percent(round(busy, -1))),
     )
-    return join_phrases(part for part in parts if part)
+    return tr(", ").join(part for part in parts if part)
 
 
 def _ready(chosen: Sequence[Device], survey: Survey) -> str:
@@ -317,23 +315,27 @@ def _ready(chosen: Sequence[Device], survey: Survey) -> str:
         if len(chosen) <= 3
         else tr("{count} devices", count=len(chosen))
     )
-    free, is_unused, count = _min_free_bytes(chosen, survey), _are_unused(chosen, survey), len(chosen)
+    count, free, unused = len(chosen), _min_free_bytes(chosen, survey), _are_unused(chosen, survey)
     if free is None:
-        unused = tr_plural("Ready: {names} is free.", "Ready: {names} are free.", count, names=names)
-        return unused if is_unused else tr("Ready: {names}.", names=names)
-    one, many = UNUSED if is_unused else USED
-    return tr(one if count == 1 else many, names=names, free=gigabytes(free))
-
-
-UNUSED = (
-    tr_noop("Ready: {names} is free, {free} GB."),
-    tr_noop("Ready: {names} are free, {free} GB or more each."),
-)
-USED = (
-    tr_noop("Ready: {names} has {free} GB free."),
-    tr_noop("Ready: {names} have {free} GB or more each free."),
-)
-"""What is ready, for one device and for several."""
+        if not unused:
+            return tr("Ready: {names}.", names=names)
+        return tr_plural("Ready: {names} is free.", "Ready: {names} are free.", count, names=names)
+    size = gigabytes(free)
+    if unused:
+        return tr_plural(
+            "Ready: {names} is free, {size} GB.",
+            "Ready: {names} are free, {size} GB or more each.",
+            count,
+            names=names,
+            size=size,
+        )
+    return tr_plural(
+        "Ready: {names} has {size} GB free.",
+        "Ready: {names} have {size} GB or more each free.",
+        count,
+        names=names,
+        size=size,
+    )
 
 
 def _are_unused(chosen: Sequence[Device], survey: Survey) -> bool:

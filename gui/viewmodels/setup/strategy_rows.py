@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog import strategies
 from core.config import validation
+from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +31,8 @@ def strategy_rows(framework: str, devices: Sequence[Device]) -> list[StrategyRow
     rows = [
         StrategyRow(
             strategy=strategy.name,
-            title=strategy.title,
-            summary=strategy.summary,
+            title=tr(strategy.title),
+            summary=tr(strategy.summary),
             obstacle=validation.obstacle(strategy, devices),
         )
         for strategy in strategies.strategies_of(framework)

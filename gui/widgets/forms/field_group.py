@@ -171,6 +171,6 @@ def _shown(editor: Editor) -> str:
     if isinstance(widget, QComboBox):
         return widget.currentText()
     if isinstance(widget, QCheckBox):
-        return "on" if widget.isChecked() else "off"
+        return tr("on") if widget.isChecked() else tr("off")
     value = editor.value()
-    return "empty" if value is None or value == "" else str(value)
+    return tr("empty") if value is None or value == "" else str(value)

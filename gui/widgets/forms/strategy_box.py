@@ -33,12 +33,12 @@ class StrategyBox(ChoiceBox):
     chosen = Signal()
     """The user has made a choice, possibly the same one."""
 
-    def __init__(self, theme: Theme, name: str = "strategyBox", accessible: str = "Strategy", tip: str = TIP) -> None:
+    def __init__(self, theme: Theme, name: str = "strategyBox", accessible: str = "", tip: str = "") -> None:
         super().__init__()
-        self._tip = tip
+        self._tip = tip = tip or tr(TIP)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(4)
-        field(self, name, accessible, tip)
+        field(self, name, accessible or tr("Strategy"), tip)
         self._rows: list[StrategyRow] = []
         self._delegate = StrategyDelegate(theme, self)
         self.setItemDelegate(self._delegate)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem
 
 from gui.style.text_size import scaled
-from gui.widgets.painting import Index, small_font
-
-if TYPE_CHECKING:
-    from gui.style.theme import Theme
+from gui.widgets.painting import Index, ThemedDelegate, small_font
 
 SECOND_LINE = Qt.ItemDataRole.UserRole + 1
 """Item data: the text below the title; None for a separator."""
@@ -24,16 +19,8 @@ RULE_PX = 9
 """Height of a separator."""
 
 
-class StrategyDelegate(QStyledItemDelegate):
+class StrategyDelegate(ThemedDelegate):
     """Wraps the text below the title instead of cutting it: the whole reason must be readable."""
-
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._theme = theme
-
-    def set_theme(self, theme: Theme) -> None:
-        """Apply a theme."""
-        self._theme = theme
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of the text."""

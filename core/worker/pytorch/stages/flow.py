@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...metrics_reporter import MetricsReporter
     from .._data import Batches, MicroBatch
     from .._loop import Loss, Task
+    from .._stream import StreamBatches
     from .cost import Autocast
     from .stage import Stage, StageTensors
 
@@ -63,7 +64,9 @@ class Step(NamedTuple):
     """None on ranks between the first and the last: they need no data."""
 
 
-def steps(batches: Batches, context: Context, epoch: int | None = None, skip: int = 0) -> Iterator[Step]:
+def steps(
+    batches: Batches | StreamBatches, context: Context, epoch: int | None = None, skip: int = 0
+) -> Iterator[Step]:
     """Yield the global batches of an epoch, shuffled; unshuffled if `epoch` is None."""
     if 0 < context.rank < context.world_size - 1:
         yield from (Step(batches.size(step), None) for step in range(skip, batches.steps))

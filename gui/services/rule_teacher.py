@@ -1,0 +1,95 @@
+"""Try in the background what the user says about a number of the log, and keep it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.errors import RunError
+from core.language import tr
+
+from .background_task import BackgroundTask, reason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.metrics.rules.teaching import Lesson
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointed:
+    """A number that the user pointed at."""
+
+    run_dir: Path
+    rank: int
+    line: str
+    position: int
+    role: str
+    """A role of a rule; for a metric `metric`, and its name is `name`."""
+    name: str = ""
+    """The empty string: the words before the number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of it."""
+
+    pointed: Pointed
+    lesson: Lesson | None = None
+    name: str = ""
+    """The name of the metric."""
+    sentences: tuple[str, ...] = ()
+    problem: str = ""
+    """Why no rule can be made or kept: a sentence."""
+    is_kept: bool = False
+
+
+class RuleTeacher(QObject):
+    """`poll` never blocks. Of several requests that come while one is under way, the last one is answered."""
+
+    answered = Signal(object)
+    """An `Answer`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._task: BackgroundTask[Answer] = BackgroundTask("teaching")
+        self._next: tuple[Pointed, bool] | None = None
+
+    def ask(self, pointed: Pointed, *, keep: bool = False) -> None:
+        """Try a rule for this number; keep it, and read the curves of the run anew."""
+        self._next = pointed, keep
+        self.poll()
+
+    def poll(self) -> None:
+        """Report what was found, and begin what waits."""
+        answer = self._task.poll()
+        if answer is not None:
+            self.answered.emit(answer)
+        if self._next is not None and not self._task.busy:
+            (pointed, keep), self._next = self._next, None
+            self._task.start(lambda: _answer(pointed, keep=keep), lambda error: _failed(pointed, error))
+
+
+def _answer(pointed: Pointed, *, keep: bool) -> Answer:
+    from core.metrics.rules import lessons  # loads numpy
+
+    try:
+        teacher = lessons.Teacher(pointed.run_dir, pointed.rank)
+        name, role = "", pointed.role
+        if role == lessons.METRIC.strip():
+            name = pointed.name or teacher.propose_name(pointed.line, pointed.position)
+            role = lessons.metric(name)
+        lesson = teacher.teach(pointed.line, pointed.position, role)
+        sentences = (*lessons.describe(lesson), *lesson.problems)
+        if keep:
+            sentences = (lessons.describe_kept(teacher.keep(lesson)),)
+    except (ValueError, RunError) as error:
+        return Answer(pointed=pointed, name=pointed.name, problem=str(error))
+    return Answer(pointed=pointed, lesson=lesson, name=name, sentences=sentences, is_kept=keep)
+
+
+def _failed(pointed: Pointed, error: Exception) -> Answer:
+    problem = tr("The rule could not be tried: {reason}.", reason=reason(error))
+    return Answer(pointed=pointed, name=pointed.name, problem=problem)

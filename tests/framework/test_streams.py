@@ -1,0 +1,191 @@
+"""Training data that can only be read in order, divided over ranks and data-loader workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from core.runs.states import RunState
+from core.worker.pytorch._stream import Shares, StreamBatches
+from tests.support.resuming import EVERY_STEP, broken_off, resumed
+from tests.support.running import Followed, make_spec, train, write_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+ITEMS, BATCH = 1003, 64
+STEPS = 16
+"""1003 items in batches of 64: the last has 43, which two ranks cannot share evenly."""
+RECIPE = """
+    import random
+    import torch
+    from torch import nn
+    from torch.utils.data import IterableDataset
+
+    class Numbers(IterableDataset):
+        def __iter__(self):
+            order = list(range(203))
+            random.shuffle(order)  # by the global random numbers, which the run must fix
+            for number in order:
+                yield torch.full((4,), number / 203), torch.tensor([number / 100])
+
+    def model(dropout=0.0):
+        return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
+
+    def train_data():
+        return Numbers()
+
+    def val_data():
+        return (item for item in Numbers())
+
+    def loss():
+        return nn.functional.mse_loss
+
+    def optimizer(params, learning_rate=0.05):
+        return torch.optim.SGD(params, lr=learning_rate, momentum=0.9)
+"""
+"""203 items in batches of 16: 13 steps, the last with 11 items."""
+
+
+class Shuffled(IterableDataset[int]):
+    """Numbers in an order drawn from the global random numbers; divides itself among loader workers, as many do."""
+
+    def __iter__(self) -> Iterator[int]:
+        order = torch.randperm(ITEMS).tolist()
+        info = get_worker_info()
+        return iter(order if info is None else order[info.id :: info.num_workers])
+
+
+def batches(
+    rank: int = 0, ranks: int = 1, *, workers: int = 0, accumulation: int = 1, steps: int | None = STEPS
+) -> StreamBatches:
+    return StreamBatches(
+        Shuffled, "train_data", shares=Shares(BATCH, rank, ranks, accumulation), device=torch.device("cpu"),
+        steps=steps, loader_workers=workers, seed=5, any_shape=True, collate=list,
+    )  # fmt: skip
+
+
+def read(stream: StreamBatches, epoch: int = 0, skip: int = 0) -> list[list[Any]]:
+    """Return the items of each step, without those of share 0."""
+    return [[item for batch in step if batch.share for item in batch.data] for step in stream.shuffled(epoch, skip)]
+
+
+def test_each_item_is_read_once_by_two_ranks_with_two_loader_workers_each() -> None:
+    alone = read(batches())
+    ranks = [read(batches(rank, 2, workers=2)) for rank in range(2)]
+    assert sorted(item for step in alone for item in step) == list(range(ITEMS))
+    assert [[*one, *other] for one, other in zip(*ranks, strict=True)] == alone, "the steps of one device"
+
+
+def test_order_is_fixed_by_seed_and_epoch_and_leaves_other_random_numbers_alone() -> None:
+    before = torch.get_rng_state()
+    first, second, again = read(batches(), 0), read(batches(), 1), read(batches(), 0)
+    assert first == again
+    assert first != second
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_skipped_steps_are_neither_lost_nor_read_again(workers: int) -> None:
+    whole = read(batches(workers=workers), 3)
+    assert read(batches(workers=workers), 3, skip=7) == whole[7:]
+
+
+def test_shares_of_micro_batches_add_up_to_one_also_in_an_uneven_step() -> None:
+    shares = [0.0] * STEPS
+    for rank in range(2):
+        for number, step in enumerate(batches(rank, 2, accumulation=3).shuffled(0)):
+            shares[number] += sum(batch.share for batch in step)
+    assert shares == pytest.approx([1.0] * STEPS, rel=1e-12)
+
+
+def test_rank_without_an_item_takes_part_with_share_zero() -> None:
+    stream = StreamBatches(
+        lambda: iter(range(5)), "train_data", shares=Shares(4, 1, 2, 1), device=torch.device("cpu"), steps=2,
+        any_shape=True, collate=list,
+    )  # fmt: skip
+    assert [[tuple(batch) for batch in step] for step in stream.shuffled(0)] == [[([2, 3], 0.5)], [([4], 0.0)]]
+
+
+def spec(recipe: str, strategy: str = "single", **training: object) -> RunSpec:
+    devices = "cpu:0" if strategy == "single" else "cpu:0,cpu:1"
+    chosen = {"epochs": 2, "batch_size": 16, "steps_per_epoch": 13, **training}
+    checkpoints = chosen.pop("checkpoints", None)
+    settings = chosen.pop("settings", None)
+    return make_spec(recipe, strategy=strategy, devices=devices, checkpoints=checkpoints, settings=settings, **chosen)
+
+
+def curve(followed: Followed) -> dict[str, list[float]]:
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_recipe(tmp_path_factory.mktemp("stream"), RECIPE, "stream")
+
+
+@pytest.fixture(scope="module")
+def alone(recipe: str, pools: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+    return curve(train(spec(recipe), tmp_path_factory.mktemp("alone") / "runs"))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "more"),
+    [("ddp", {}), ("ddp", {"accumulation": 2, "loader_workers": 2}), ("fsdp", {}), ("placement", {})],
+)
+def test_stream_has_one_curve_on_one_and_on_two_devices(
+    strategy: str, more: dict[str, int], recipe: str, alone: dict[str, list[float]], runs_root: Path
+) -> None:
+    if "loader_workers" in more:  # which cannot read a generator
+        recipe = write_recipe(runs_root.parent, RECIPE.replace("(item for item in Numbers())", "Numbers()"), "workers")
+    found = curve(train(spec(recipe, strategy, **more), runs_root))
+    assert found.keys() == alone.keys()
+    assert len(found["loss"]) == 26
+    for name, values in alone.items():
+        assert found[name] == pytest.approx(values, rel=1e-5), name
+
+
+def test_resumed_run_reads_no_item_twice(recipe: str, runs_root: Path) -> None:
+    whole = train(spec(recipe, checkpoints=EVERY_STEP, settings={"dropout": 0.3}), runs_root)
+    again = resumed(broken_off(whole, 17, runs_root))  # in the middle of the second epoch
+    wanted, found = curve(whole), curve(again)
+    assert (found["loss"], found["val_loss"]) == (wanted["loss"], wanted["val_loss"])
+
+
+@pytest.mark.parametrize(
+    ("change", "training", "words"),
+    [
+        (("", ""), {"steps_per_epoch": None}, "a stream of unknown length. Give the number of steps per epoch"),
+        (
+            ("", ""),
+            {"steps_per_epoch": 14},
+            "The stream of train_data() ended after 13 steps of 16 items, but an epoch",
+        ),
+        (("range(203)", "range(0)"), {}, "train_data() returned an empty stream. There is nothing to train on."),
+        (("return Numbers()", "return iter(Numbers())"), {"loader_workers": 1}, "which no other process can read"),
+        (("return Numbers()", "return torch.zeros(8, 4), torch.zeros(8, 1)"), {}, "but 8 items are only 1 steps of 16"),
+    ],
+)
+def test_stream_that_cannot_be_read_is_explained(
+    change: tuple[str, str], training: dict[str, Any], words: str, runs_root: Path, tmp_path: Path
+) -> None:
+    followed = train(spec(write_recipe(tmp_path, RECIPE.replace(*change, 1), "wrong"), **training), runs_root)
+    assert followed.state is RunState.FAILED
+    assert words in (followed.run.facts.error or "")
+
+
+def test_steps_per_epoch_shorten_the_epochs_of_other_data(runs_root: Path, tmp_path: Path) -> None:
+    source = RECIPE.replace("return Numbers()", "return list(Numbers())").replace(
+        "(item for item in Numbers())", "list(Numbers())"
+    )
+    found = train(spec(write_recipe(tmp_path, source, "short"), steps_per_epoch=4, epochs=3), runs_root)
+    assert len(curve(found)["loss"]) == 12
+    assert found.run.facts.plan is not None
+    assert found.run.facts.plan.steps_per_epoch == 4

@@ -1,0 +1,30 @@
+"""Write a log, and let a view read it to its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from gui.panels.log.log_view import LogView
+
+
+def append(path: Path, text: str) -> None:
+    """Add a text to a file."""
+    with path.open("a", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def read_all(qtbot: QtBot, view: LogView) -> None:
+    """Let the view read the file to its end."""
+    before = None
+
+    def unchanged() -> bool:
+        nonlocal before
+        before, now = view.revision, (view.follow(), view.revision)[1]
+        return before == now
+
+    qtbot.waitUntil(unchanged, timeout=20_000)

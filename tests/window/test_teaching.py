@@ -1,0 +1,110 @@
+"""Teach by pointing in the log: marks and tooltips of numbers, the menu, the preview, and the curve afterwards."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtGui import QAction, QTextCursor
+
+from core.runs.run import Run
+from gui.panels.log.highlights import words
+from gui.panels.log.teach_dialog import TeachDialog
+from tests.support.running import script_spec, train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtCore import QPoint
+
+    from gui.main_window import MainWindow
+
+LINES = 'for n in range(1, 9): print(f"round {n} ~~ the deficit is {8 / n:7.4f} ;; loss {n / 4:.3f}")\n'
+
+
+@pytest.fixture
+def taught(drive, runs_root: Path, tmp_path: Path) -> MainWindow:
+    """A window on a finished run of a script with a curve of the loss, with its log in front."""
+    (tmp_path / "rounds.py").write_text(LINES)
+    run_dir = train(script_spec("rounds.py", cwd=tmp_path), runs_root).run.dir
+    driver = drive()
+    window = driver.window
+    window.services.session.attach(Run.attach(run_dir))
+    window.panels.details.raise_log(0, "round 1")
+    log = window.panels.details.log
+    driver.qtbot.waitUntil(lambda: log.view.toPlainText().count("round") == 8)
+    return window
+
+
+def place(window: MainWindow, text: str) -> QPoint:
+    """Return where a text stands in the log."""
+    view = window.panels.details.log.view
+    found = view.document().find(text)
+    cursor = QTextCursor(view.document())
+    cursor.setPosition(found.selectionStart() + 1)
+    return view.cursorRect(cursor).center()
+
+
+def point(window: MainWindow, text: str, action: str) -> TeachDialog:
+    """Choose what a number is in its menu; return the dialog."""
+    menu = window.panels.details.log.view.highlights.menu_at(place(window, text))
+    menu.findChild(QAction, action).trigger()
+    menu.deleteLater()
+    return window.findChild(TeachDialog)
+
+
+def wait(qtbot, window: MainWindow, reached) -> None:
+    def polled() -> bool:
+        window.controllers.teach.poll()
+        return bool(reached())
+
+    qtbot.waitUntil(polled, timeout=20_000)
+
+
+def keep(qtbot, window: MainWindow, dialog: TeachDialog) -> None:
+    """Keep what a dialog shows, and wait until the run was read anew."""
+    dialog.keep.click()
+    wait(qtbot, window, lambda: window.findChild(TeachDialog) is None)
+
+
+def test_a_number_becomes_a_curve_by_pointing_at_it(taught: MainWindow, qtbot, tmp_path: Path) -> None:
+    highlights, session = taught.panels.details.log.view.highlights, taught.services.session
+    qtbot.waitUntil(lambda: {"0.500", "0.750"} <= set(highlights.marked) <= {f"{n / 4:.3f}" for n in range(1, 9)})
+    number = highlights.number_under(place(taught, "0.750"))
+    assert words(number) == f"loss, step {number.step}"
+    assert highlights.number_under(place(taught, "4.0000")) is None
+
+    dialog = point(taught, "4.0000", "plotNumber")
+    wait(qtbot, taught, dialog.keep.isEnabled)
+    assert dialog.edit.text() == "deficit"
+    assert [value for _, value in dialog.curve.points] == [round(8 / n, 4) for n in range(1, 9)]
+    assert "It matches 8 lines of the log." in dialog.words.text()
+    dialog.edit.clear()
+    qtbot.keyClicks(dialog.edit, "cost")
+    wait(qtbot, taught, lambda: dialog.keep.isEnabled() and "cost would have 8 values" in dialog.words.text())
+    keep(qtbot, taught, dialog)
+    assert session.run_series.metrics["cost"].values.tolist() == [round(8 / n, 4) for n in range(1, 9)]
+    assert session.run_series.metrics["loss"].count == 8, "the dialects still read the rest of the line"
+    assert json.loads((tmp_path / "rounds.rules.json").read_text())["rules"] == [
+        "round {} ~~ the deficit is  {metric cost} ;; loss {}"
+    ]
+    qtbot.waitUntil(lambda: {"0.750", "4.0000"} <= set(highlights.marked))
+
+    step = point(taught, "3 ~~", "stepNumber")
+    wait(qtbot, taught, step.keep.isEnabled)
+    keep(qtbot, taught, step)
+    none = point(taught, "0.750", "noMetric")
+    wait(qtbot, taught, none.keep.isEnabled)
+    assert "The number is no metric then." in none.words.text()
+    keep(qtbot, taught, none)
+    assert "loss" not in session.run_series.metrics
+    assert session.run_series.metrics["cost"].steps.tolist() == list(range(1, 9))
+    assert session.run_series.metrics["cost"].count == 8
+
+
+def test_a_line_without_a_number_has_the_usual_menu(taught: MainWindow) -> None:
+    menu = taught.panels.details.log.view.highlights.menu_at(place(taught, "total"))
+    assert menu.findChild(QAction, "plotNumber") is None
+    assert menu.actions()
+    menu.deleteLater()
