@@ -53,8 +53,11 @@ def check_signature(path: Path, node: ast.FunctionDef) -> None:
     )
 
 
-_CALLED_WITH = {"training_step": ("model", "batch"), "validation_step": ("model", "batch"), "collate": ("items",)}
-"""What functions are called with that compute a step themselves."""
+_CALLED_WITH = {
+    "training_step": ("model", "batch"), "validation_step": ("model", "batch"), "collate": ("items",),
+    "schedule": ("optimizer", "steps"),
+}  # fmt: skip
+"""What functions are called with that need arguments, other than `optimizer`."""
 
 
 def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str]) -> None:

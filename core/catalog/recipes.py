@@ -94,6 +94,27 @@ class RecipeFile:
                 )
             )
 
+    def check_schedule(self, framework: str, *, varies: bool) -> None:
+        """Raise `ValueError` if the recipe's own schedule cannot be used. `varies`: the run has a schedule, too."""
+        if "schedule" not in self.functions:
+            return
+        if framework != "pytorch":
+            raise ValueError(
+                tr(
+                    "Recipe {name} has schedule(), which works with PyTorch only. Give the optimizer a schedule of "
+                    "keras.optimizers.schedules instead.",
+                    name=self.name,
+                )
+            )
+        if varies:
+            raise ValueError(
+                tr(
+                    "Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
+                    "without warm-up steps.",
+                    name=self.name,
+                )
+            )
+
     def check_steps(self, framework: str, strategy: str) -> None:
         """Raise `ValueError` if the recipe has steps of its own that this strategy cannot train."""
         own = [name for name in STEP_FUNCTIONS if name in self.functions]

@@ -11,6 +11,7 @@ from torch import nn
 
 from core.runs.states import RunState
 from tests.framework.test_checkpoints import DROPS
+from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import make_spec, train, train_both, write_recipe
 
 PLAIN = DROPS.replace("nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(0.5)", "nn.Tanh()").replace(
@@ -166,3 +167,54 @@ def test_dataset_of_one_item_trains_on_two_ranks(runs_root: Path, tmp_path: Path
     two = train(make_spec(recipe, epochs=3, batch_size=16, devices="cpu:0,cpu:1"), runs_root)
     assert one.losses() == pytest.approx(two.losses(), rel=1e-5)
     assert len(one.losses()) == 3
+
+
+OWN_SCHEDULE = f"""{PLAIN}
+    def schedule(optimizer, steps):
+        return torch.optim.lr_scheduler.SequentialLR(optimizer, milestones=[4], schedulers=[
+            torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=4),
+            torch.optim.lr_scheduler.ExponentialLR(optimizer, 1 - 1 / steps),
+        ])
+"""
+
+
+def test_schedule_of_the_recipe_equals_a_hand_written_loop_and_goes_on_after_a_resume(
+    runs_root: Path, plain: str, tmp_path: Path
+) -> None:
+    own = write_recipe(tmp_path, OWN_SCHEDULE, "scheduled")
+    followed = train(make_spec(own, epochs=3, batch_size=16, checkpoints=EVERY_STEP), runs_root)
+    schedules: list[torch.optim.lr_scheduler.LRScheduler] = []
+
+    def change(_: object, optimizer: torch.optim.Optimizer, step: int) -> None:
+        if step == 1:
+            functions: dict[str, object] = {}
+            exec(compile(Path(own).read_text(), own, "exec"), functions)
+            schedules.append(functions["schedule"](optimizer, 15))  # type: ignore[operator]
+        else:
+            schedules[0].step()
+
+    wanted = by_hand(plain, 15, change)
+    assert followed.losses() == pytest.approx(wanted, rel=1e-6)
+    again = resumed(broken_off(followed, 7, runs_root))
+    assert again.losses() == followed.losses()
+    rates = again.run_series.metrics["learning_rate"].values.tolist()
+    assert rates[-1] == pytest.approx(0.01 * (14 / 15) ** 11, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("framework", "training", "words"),
+    [
+        ("keras", {}, "which works with PyTorch only. Give the optimizer a schedule of keras.optimizers.schedules"),
+        (
+            "pytorch",
+            {"warmup_steps": 3},
+            "has a learning rate schedule of its own. Leave the schedule of the run constant",
+        ),
+    ],
+)
+def test_schedule_that_cannot_be_used_is_refused_before_the_start(
+    framework: str, training: dict[str, int], words: str, tmp_path: Path
+) -> None:
+    source = OWN_SCHEDULE.replace("import torch\n", "import torch, keras\n", 1).replace("def optimizer", "def _other")
+    with pytest.raises(ValueError, match=words):
+        make_spec(write_recipe(tmp_path, source, "refused"), framework=framework, **training)

@@ -17,6 +17,7 @@ from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..recipe import wrong_return
 from ._data import Batches, as_dataset, is_stream, share_socket_folder
 from ._loop import Task
+from ._schedule import recipe_schedule
 from ._steps import has_steps, readers, step_module, validates_itself
 from ._stream import Shares, StreamBatches
 
@@ -93,11 +94,13 @@ def complete(
     if raw.device.type == "cuda" and context.world_size == 1:  # likewise for several devices in one process
         for number, generator in enumerate(torch.cuda.default_generators):
             generator.manual_seed(context.training.seed + number)
+    optimizer = _optimizer(recipe, context, model)
     return Task(
         model=model,
         module=module or step_module(recipe, model),
         loss=build_loss(recipe, raw.device),
-        optimizer=_optimizer(recipe, context, model),
+        optimizer=optimizer,
+        schedule=recipe_schedule(recipe, optimizer, raw.train.steps * context.training.epochs),
         train=raw.train,
         val=raw.val,
         metrics={name: _on(raw.device, each) for name, each in recipe.metrics().items()},

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..controller import TrainingController, TrainingSize, Values
     from ._data import Batches, MicroBatch
+    from ._schedule import RecipeSchedule
     from ._steps import Measured, StepReader
     from ._stream import StreamBatches
 
@@ -43,6 +44,8 @@ class Task:
     metrics: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     autocast: AbstractContextManager[Any] | None
     """For bfloat16, reusable. None for float32: entering even an empty context costs microseconds per step."""
+    schedule: RecipeSchedule | None = None
+    """The recipe's own schedule of the learning rate."""
     training_step: StepReader | None = None
     """Reads what the recipe's own `training_step` returns; None to train with `loss`."""
     validation_step: StepReader | None = None
@@ -145,7 +148,7 @@ def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Ten
 
 
 def updater(
-    optimizer: torch.optim.Optimizer, context: Context, controller: TrainingController, *, clip: Clip = clip_grad_norm_
+    task: Task, context: Context, controller: TrainingController, *, clip: Clip = clip_grad_norm_
 ) -> Callable[[], object]:
     """Return the function that makes an optimizer step with the run's schedule, weight decay and gradient clipping.
 
@@ -153,16 +156,17 @@ def updater(
     place to a largest norm.
     """
     training = context.training
-    if training.weight_decay is None and training.gradient_clip is None and not controller.rate_varies:
-        return optimizer.step
-    return _Update(optimizer, context, controller, clip)
+    is_plain = training.weight_decay is None and training.gradient_clip is None and task.schedule is None
+    if is_plain and not controller.rate_varies:
+        return task.optimizer.step
+    return _Update(task, context, controller, clip)
 
 
 class _Update:
-    def __init__(
-        self, optimizer: torch.optim.Optimizer, context: Context, controller: TrainingController, clip: Clip
-    ) -> None:
+    def __init__(self, task: Task, context: Context, controller: TrainingController, clip: Clip) -> None:
+        optimizer = task.optimizer
         self._optimizer, self._controller, self._clip = optimizer, controller, clip
+        self._schedule = task.schedule
         self._decay, self._max_norm = context.training.weight_decay, context.training.gradient_clip
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         if self._decay is not None:
@@ -180,6 +184,8 @@ class _Update:
         if self._decay:
             self._shrink(self._decay)
         self._optimizer.step()
+        if self._schedule is not None:
+            self._schedule.follow(self._controller.step + 1)
 
     @torch.no_grad()
     def _shrink(self, decay: float) -> None:

@@ -33,7 +33,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     controller = TrainingController(
         context, Reporter(context, task), WholeSaver(task.model, optimizer, context), **task.size
     )
-    update = updater(optimizer, context, controller)
+    update = updater(task, context, controller)
     validation = Validation(task, context, model, controller)
 
     model.train()

@@ -44,7 +44,7 @@ def _train(task: Task, context: Context) -> None:
     controller = TrainingController(
         context, RankedReporter(context, task), WholeSaver(task.model, optimizer, context), **task.size
     )
-    update = updater(optimizer, context, controller)
+    update = updater(task, context, controller)
     validation = ReplicaValidation(task, context, task.module, controller)
 
     model.train()  # type: ignore[no-untyped-call]

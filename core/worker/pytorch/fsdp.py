@@ -58,7 +58,7 @@ def _train(task: Task, context: Context) -> None:
     model, optimizer = task.module, task.optimizer
     reporter = RankedReporter(context, task)
     controller = TrainingController(context, reporter, ShardedSaver(task.model, optimizer, context), **task.size)
-    update = updater(optimizer, context, controller, clip=clip_over_ranks)
+    update = updater(task, context, controller, clip=clip_over_ranks)
     validation = ShardedValidation(task, context, model, controller, reporter)
 
     model.train()

@@ -50,7 +50,7 @@ def _train(task: Task, context: Context, stage: Stage, stages: StageRunner) -> N
     model, optimizer = task.model, task.optimizer
     reporter = RankedReporter(context, task)
     controller = TrainingController(context, reporter, StageSaver(stage, optimizer, context), **task.size)
-    update = updater(optimizer, context, controller, clip=clip_over_ranks)
+    update = updater(task, context, controller, clip=clip_over_ranks)
     validation = StageValidation(task, context, stages, controller, reporter)
     share = float(context.rank == context.world_size - 1)  # only the last stage has the loss
 

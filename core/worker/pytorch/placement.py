@@ -27,7 +27,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     controller = TrainingController(
         context, Reporter(context, task), WholeSaver(model, optimizer, context), **task.size
     )
-    update = updater(optimizer, context, controller)
+    update = updater(task, context, controller)
     validation = Validation(task, context, task.module, controller)
 
     task.module.train()
