@@ -133,11 +133,13 @@ STRATEGIES = (
 LAUNCH_MODES = (
     Strategy(framework=SCRIPT, name="one", title=tr_noop("One process"), target="", parallel="device",
          summary=tr_noop(
-             "One process sees all chosen devices: for TensorFlow, Keras, nn.DataParallel and device_map.")),
+             "One process sees all chosen devices, numbered from 0: for TensorFlow, Keras, nn.DataParallel and "
+             "device_map.")),
     Strategy(framework=SCRIPT, name="per-device", title=tr_noop("One process per device"), target="", parallel="data",
          processes="per_device",
          summary=tr_noop(
-             "As torchrun starts it: for programs written for torchrun, Accelerate, Lightning or DeepSpeed.")),
+             "As torchrun starts it, the devices numbered from 0: for programs written for torchrun, Accelerate, "
+             "Lightning, DeepSpeed or TensorFlow's MultiWorkerMirroredStrategy.")),
 )  # fmt: skip
 """The launch modes of a script. They have no module in `core.worker`: the script itself trains."""
 

@@ -16,12 +16,14 @@ from core.pythons.discovery import python_for_script
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts
 from core.schema.spec import SCRIPT, RunSpec
 from core.scripts.analysis import analyse_script
+from core.scripts.cautions import cautions
 from core.scripts.problems import problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.devices.device import Device
+    from core.scripts.analysis import ScriptAnalysis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,10 @@ class ScriptCheckResult:
     """Why it proposes that mode: a sentence."""
     usual_python: str = ""
     """The Python that is used if none is chosen; the empty string if it could not be determined."""
+    look: ScriptAnalysis | None = None
+    """The facts in its source."""
+    guesses: bool = False
+    """Whether the launch mode was left to the source."""
     problems: tuple[str, ...] = ()
     """Why the script would fail at once: sentences."""
 
@@ -112,7 +118,26 @@ def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
         found = problems(look, python=python, cwd=spec.working_dir, variables=variables)
     except ValueError as error:
         return ScriptCheckResult(usual_python=usual, problems=(str(error),))
-    return ScriptCheckResult(spec=spec, proposed=look.launch, why=look.why, usual_python=usual, problems=tuple(found))
+    return ScriptCheckResult(
+        spec=spec, proposed=look.launch, why=look.why, usual_python=usual, look=look, guesses=request.launch is None,
+        problems=tuple(found),
+    )  # fmt: skip
+
+
+def on_devices(result: ScriptCheckResult, devices: int) -> ScriptCheckResult:
+    """Return the result for so many devices: a program that also trains without ranks is one process on one device."""
+    if result.spec is None or result.look is None or not result.look.why_alone or devices != 1:
+        return result
+    spec = replace(result.spec, strategy="one") if result.guesses else result.spec
+    return replace(result, spec=spec, proposed="one", why=result.look.why_alone)
+
+
+def cautions_of(result: ScriptCheckResult, spec: RunSpec) -> list[str]:
+    """Return what should be known of a checked script before its start: sentences. `spec`: with its devices."""
+    if result.look is None:
+        return []
+    on_cpu = all(each.startswith("cpu:") for each in spec.devices)
+    return cautions(result.look, spec.strategy, len(spec.devices), on_cpu=on_cpu)
 
 
 def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
@@ -124,6 +149,8 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
         compile_expression(choices.expression)
         if choices.rules not in {"", NONE}:
             raise ValueError(tr("Rules and an expression cannot be used together. Give one of them."))
+    chosen = tuple(resolve(choices.devices, devices))
+    result = on_devices(result, len(chosen))
     if result.spec is None or result.spec.script is None:
         raise ValueError(join_sentences(result.problems))
     return replace(
@@ -133,7 +160,7 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
             result.spec.script, arguments=choices.arguments, expression=choices.expression, inherited=choices.inherited,
             rules=_rules(choices, result.spec), rules_file=choices.rules,
         ),
-        devices=tuple(resolve(choices.devices, devices)),
+        devices=chosen,
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
         ladder=StopTimeouts(**{"interrupt_s": INTERRUPT_S, **choices.stop}),  # type: ignore[arg-type]  # so does this
         cuda_ids=choices.cuda_ids,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -36,6 +37,7 @@ AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
 """The variable that tells PyTorch's ranks whether a process other than rank 0 serves their store."""
 MEETING = frozenset({AGENT_STORE, "MASTER_ADDR", "MASTER_PORT"})
 """Variables with which the user decides where PyTorch's ranks meet."""
+TF_CONFIG = "TF_CONFIG"
 RANK_0_SERVES = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 """The variable with the value 1 by which torchrun, too, leaves the store to rank 0."""
 
@@ -104,6 +106,7 @@ class Launcher:
         ours = environment(os.environ, self._run_dir.name, assignment, self.names)
         if self._spec.strategy == "per-device":
             ours |= as_torchrun(assignment, self._port, os.environ, has_store=self._store is not None)
+            ours |= {TF_CONFIG: tf_config(assignment)} if assignment.addresses else {}
         return {
             **ours,
             RUN_DIR: str(self._run_dir),
@@ -131,6 +134,15 @@ def as_torchrun(assignment: RankAssignment, port: str, base: Mapping[str, str], 
         AGENT_STORE: str(has_store),
         **loopback_variables(base),
     }  # fmt: skip
+
+
+def tf_config(assignment: RankAssignment) -> str:
+    """Return the variable by which the processes of TensorFlow's MultiWorkerMirroredStrategy find each other.
+
+    https://www.tensorflow.org/guide/distributed_training#TF_CONFIG
+    """
+    task = {"type": "worker", "index": assignment.rank}
+    return json.dumps({"cluster": {"worker": list(assignment.addresses)}, "task": task})
 
 
 def problems(script: Script, launch_mode: str) -> list[str]:

@@ -4,5 +4,6 @@
 - `source`: read a program's files, and follow its imports to its own modules
 - `launch_signs`: which launch the program was written for
 - `analysis`: the result for the whole program
+- `cautions`: what should be known before the start, although it prevents nothing
 - `problems`: what would end the program at once, by asking its Python
 """

@@ -8,17 +8,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.pythons.python_info import PythonProbe
-from core.scripts.launch_signs import LAUNCHER_MODULES, Launch, propose_launch
+from core.scripts.launch_signs import (
+    LAUNCHER_MODULES,
+    Launch,
+    leaves_devices_to_lightning,
+    meets_by_tf_config,
+    propose_launch,
+    replicates,
+    trains_together,
+    trains_without_ranks,
+)
 from core.scripts.source import OwnModules, follow, is_file, read, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from core.scripts.source import SourceFile
-    from core.scripts.syntax import Usage
+    from core.scripts.syntax import DeviceNumber, Usage
 
+ALONE = tr_noop("On one device it is started as a plain program: it tests whether torchrun has set RANK.")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
 INCLUDED = {
     "accelerate": ("torch",), "deepspeed": ("torch",), "fastai": ("torch",), "lightning": ("torch",),
@@ -49,6 +59,21 @@ class ScriptAnalysis:
     """All modules without which it fails, except its own. Another Python may lack one of the standard library."""
     files: tuple[str, ...] = ()
     """The script and those of its own modules that are always executed."""
+    why_alone: str = ""
+    """A sentence that says why one process is proposed on one device, where `launch` is `per-device`; else ""."""
+    device_number: DeviceNumber | None = None
+    """The largest number of a device in it or its own modules."""
+    device_file: str = ""
+    """The file with that number, for showing."""
+    sets_visible_devices: bool = False
+    """Whether it sets CUDA_VISIBLE_DEVICES itself."""
+    trains_together: bool = True
+    """Whether it uses what lets several processes train one model, or may do so."""
+    leaves_devices_to_lightning: bool = False
+    replicates: str = ""
+    """What makes a replica on each GPU that one process sees; "" without it."""
+    meets_by_tf_config: bool = False
+    """Whether its processes find each other by TF_CONFIG."""
     chooses_port: bool = False
     """Whether it or its own modules name the port or the address at which PyTorch's ranks meet, or may do so."""
     finds_more: bool = False
@@ -173,11 +198,22 @@ def _analyse(
         return _unparsed(error, ScriptAnalysis(name=name, file=str(file), folder=first, launch="one", why=""))
     sources = follow(script, own)
     modules, frameworks = _needed(sources, own), _frameworks(sources, own)
-    launch, why = propose_launch({own.display_name(source.path): source.usage for source in sources}, frameworks)
+    usages = {own.display_name(source.path): source.usage for source in sources}
+    launch, why = propose_launch(usages, frameworks)
+    alone = launch == "per-device" and any(map(trains_without_ranks, usages.values()))
+    numbers = [(each, shown) for shown, usage in usages.items() for each in usage.device_numbers]
+    largest, where = max(numbers, default=(None, ""))
     return ScriptAnalysis(
         name=name, file=str(file), folder=first, launch=launch, why=why, frameworks=frameworks, modules=modules,
         imports=tuple(each for each in modules if each not in sys.stdlib_module_names and not own.is_folder(each)),
         files=tuple(str(source.path) for source in sources if source.needed),
+        why_alone=tr(ALONE) if alone else "",
+        device_number=largest, device_file=where,
+        sets_visible_devices=any("CUDA_VISIBLE_DEVICES" in usage.set for usage in usages.values()),
+        trains_together=any(map(trains_together, usages.values())),
+        leaves_devices_to_lightning=any(map(leaves_devices_to_lightning, usages.values())),
+        replicates=next(filter(None, map(replicates, usages.values())), ""),
+        meets_by_tf_config=any(map(meets_by_tf_config, usages.values())),
         chooses_port=any(source.usage.chooses_port for source in sources),
         finds_more=any(_finds_more(source.usage) for source in sources),
     )  # fmt: skip

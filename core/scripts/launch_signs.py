@@ -68,6 +68,39 @@ def _starts_ranks(usage: Usage) -> str:
     return "Process" if processes and usage.uses(["torch"], ["init_process_group"]) else ""
 
 
+def trains_without_ranks(usage: Usage) -> bool:
+    """Return whether a file that reads the variables of torchrun also trains where they are not set."""
+    return bool(usage.optional.intersection(RANKS))
+
+
+def trains_together(usage: Usage) -> bool:
+    """Return whether a file uses what lets several processes train one model."""
+    return bool(
+        usage.uses(["torch"], ["init_process_group", "init_device_mesh"])
+        or usage.uses(["horovod", "deepspeed", "accelerate", *LIGHTNING, "mmengine", "fairseq", "timm"], ["*"])
+        or usage.uses(["transformers", "trl"], ["*Trainer", "*TrainingArguments"])
+        or usage.uses(["tensorflow"], ["MultiWorkerMirroredStrategy", "ParameterServerStrategy"])
+        or usage.uses(["jax"], ["distributed"])
+    )
+
+
+def meets_by_tf_config(usage: Usage) -> bool:
+    """Return whether a file has a strategy whose processes find each other by the variable TF_CONFIG."""
+    return bool(usage.uses(["tensorflow"], ["MultiWorkerMirroredStrategy"]))
+
+
+def leaves_devices_to_lightning(usage: Usage) -> bool:
+    """Return whether Lightning chooses the devices: on CPUs it trains in each process alone then."""
+    calls = usage.called(LIGHTNING, ["Trainer", "Fabric"])
+    return any("devices" not in call.keywords or "auto" in call.keywords["devices"] for call in calls)
+
+
+def replicates(usage: Usage) -> str:
+    """Return what makes a replica of the model on each GPU that one process sees; the empty string without it."""
+    strategies = ["MirroredStrategy", "CentralStorageStrategy"]
+    return _replicates(usage) or next((each for each in strategies if usage.uses(["tensorflow"], [each])), "")
+
+
 def _sets_rank(usage: Usage) -> str:
     return next((name for name in RANKS if name in usage.set), "")
 
@@ -138,6 +171,10 @@ SIGNS = (
     Sign(
         launch="one", find=_replicates,
         why=tr_noop("It uses nn.{found}{where}, which drives all devices from one process."),
+    ),
+    Sign(
+        launch="per-device", find=lambda usage: usage.uses(["tensorflow"], ["MultiWorkerMirroredStrategy"]),
+        why=tr_noop("It uses TensorFlow's {found}{where}, which trains with a process per device."),
     ),
     Sign(
         launch="one", find=lambda usage: usage.uses(["tensorflow"], ["*Strategy"]),

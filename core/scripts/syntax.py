@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,13 @@ READERS = {"os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefau
 STARTERS = {"run", "Popen", "call", "check_call", "check_output", "system", "popen", "execv", "execvp", "execvpe"}
 KEYWORDS = {"device_map"}
 """Keywords that are a sign in every call."""
+OPTIONAL_READERS = {"os.getenv", "os.environ.get"}
+NOT_SET = {"-1", "None", "''"}
+"""Defaults of a variable that stand for its absence, as in nanoGPT: `int(os.environ.get("RANK", -1)) != -1`."""
+NUMBERED = {"device_ids", "gpu_ids", "gpus", "devices", "output_device"}
+"""Keywords whose numbers are those of devices; a list for `gpus` and `devices`, where a number is a count."""
+COUNTS = {"gpus", "devices"}
+DEVICE_NAME = re.compile(r"/?(?:\S*/)?(?:device:)?(?:gpu|cuda):(\d{1,3})", re.IGNORECASE)
 LOOPS = (ast.For, ast.AsyncFor, ast.comprehension)
 
 Texts = frozenset[str]
@@ -121,6 +129,14 @@ class Call:
         return self.positional[position] if position < len(self.positional) else self.keywords.get(keyword)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class DeviceNumber:
+    """A device that the source names by its number."""
+
+    number: int
+    line: int
+
+
 class Usage:
     """The full names that a file uses and calls, and the environment variables that it reads and sets.
 
@@ -135,6 +151,9 @@ class Usage:
         self.calls: list[Call] = []
         self.read: set[str] = set()
         self.set: set[str] = set()
+        self.optional: set[str] = set()
+        """Variables that need not be set: the file tests whether they are, or reads them with -1 or None as default."""
+        self.device_numbers: set[DeviceNumber] = set()
         self.chooses_port = False
         """Whether a text in it names the port or the address at which PyTorch's ranks meet."""
         for node in nodes:
@@ -167,11 +186,15 @@ class Usage:
             variables.update(names.texts(node.slice))
         elif isinstance(node, ast.Compare) and any(names.full(each) in ENVIRONMENT for each in node.comparators):
             self.read.update(names.texts(node.left))
+            self.optional.update(names.texts(node.left))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             self.chooses_port |= "MASTER_PORT" in node.value or "tcp://" in node.value
+            if found := DEVICE_NAME.fullmatch(node.value):
+                self.device_numbers.add(DeviceNumber(number=int(found[1]), line=node.lineno))
 
     def _add_call(self, node: ast.Call, names: _Names) -> None:
         full = names.full(node.func)
+        self.device_numbers.update(_device_numbers(node))
         keywords = {each.arg: frozenset(names.texts(each.value)) for each in node.keywords if each.arg}
         if not full and not keywords.keys() & KEYWORDS:
             return
@@ -182,6 +205,24 @@ class Usage:
         )
         if full in READERS and positional:
             self.read.update(positional[0])
+        if full in OPTIONAL_READERS and positional and all(ast.unparse(each) in NOT_SET for each in node.args[1:]):
+            self.optional.update(positional[0])
+
+
+def _device_numbers(node: ast.Call) -> Iterator[DeviceNumber]:
+    """Yield the devices in `device_ids=[2, 3]`, `torch.cuda.set_device(1)` and `model.cuda(1)`."""
+    given = [each.value for each in node.keywords if each.arg in NUMBERED]
+    given = [each for each in given if isinstance(each, (ast.List, ast.Tuple)) or not _is_count(node, each)]
+    if _last_name(node.func) in {"cuda", "set_device"}:
+        given += node.args[:1]
+    for each in given:
+        for value in each.elts if isinstance(each, (ast.List, ast.Tuple)) else [each]:
+            if isinstance(value, ast.Constant) and type(value.value) is int:
+                yield DeviceNumber(number=value.value, line=node.lineno)
+
+
+def _is_count(node: ast.Call, value: ast.expr) -> bool:
+    return any(each.value is value and each.arg in COUNTS for each in node.keywords)
 
 
 def _words(node: ast.Call) -> Texts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -12,8 +13,8 @@ from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
-from core.launchers.ranks import FETCH, fetcher
-from core.launchers.script import Launcher
+from core.launchers.ranks import FETCH, fetcher, free_addresses
+from core.launchers.script import TF_CONFIG, Launcher
 from core.metrics.process import MetricsProcess
 from core.runs.directory import last_lines
 from core.runs.tracebacks import as_printed, last_traceback, raised_in
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from core.schema.events import Event
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
+    from core.scripts.analysis import ScriptAnalysis
     from core.supervisor.workers import Worker
 
 LAST_OUTPUT_BYTES = 64 * 1024
@@ -162,7 +164,7 @@ class ScriptJob(Job):
 
     def __init__(self, spec: RunSpec, launcher: Launcher, metrics: MetricsProcess, run_dir: Path) -> None:
         assert spec.script is not None
-        self._spec, self._name, self._run_dir = spec, spec.script.name, run_dir
+        self._spec, self._script, self._name, self._run_dir = spec, spec.script, spec.script.name, run_dir
         self._launcher, self._metrics = launcher, metrics
         self._disk = DiskWatch(run_dir)
         self._reported: set[str] = set()
@@ -172,8 +174,12 @@ class ScriptJob(Job):
     ) -> Sequence[RankAssignment]:
         """See `Job`. Waits until the reader knows the files that are there: their content is not of this run."""
         self._launcher.names = names
-        if self._spec.strategy == "per-device" and _leaves_port_to_us(self._spec):
+        found = _analysis(self._spec) if self._spec.strategy == "per-device" else None
+        if found is not None and _leaves_port_to_us(found):
             self._launcher.serve_store()
+        if found is not None and found.meets_by_tf_config and TF_CONFIG not in self._script.environment:
+            addresses = free_addresses(len(assignments))  # with them, each process sees only its own device
+            assignments = [replace(each, addresses=addresses) for each in assignments]
         if not self._metrics.wait():
             raise RunError(tr("The process that reads measurements did not start. Start the run again."))
         return assignments
@@ -239,21 +245,24 @@ class ScriptJob(Job):
         self._launcher.close()
 
 
-def _leaves_port_to_us(spec: RunSpec) -> bool:
-    """Return whether PyTorch's store may be served at the port of a script with one process per device.
-
-    Its source must neither choose a port nor show another framework, which may listen at the port itself.
-    """
+def _analysis(spec: RunSpec) -> ScriptAnalysis | None:
+    """Return the facts in the source of a script; None if it cannot be started, which the start says."""
     from core.scripts.analysis import analyse_script  # imported here, since most runs do not need it
 
     script = spec.script
     assert script is not None
-    try:
-        found = analyse_script(
+    with contextlib.suppress(ValueError):
+        return analyse_script(
             script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
             variables=script.environment,
         )  # fmt: skip
-    except ValueError:
-        return False  # the program cannot be started, which the start says
+    return None
+
+
+def _leaves_port_to_us(found: ScriptAnalysis) -> bool:
+    """Return whether PyTorch's store may be served at the port of a script with one process per device.
+
+    Its source must neither choose a port nor show another framework, which may listen at the port itself.
+    """
     has_torch = not found.frameworks or "torch" in found.frameworks
     return bool(found.file) and has_torch and not found.chooses_port

@@ -130,6 +130,25 @@ def test_process_per_device_gets_the_torchrun_environment(tmp_path: Path, runs_r
     assert 1024 <= int(ports.pop()) < 65536
 
 
+def test_workers_of_tensorflow_find_each_other_by_tf_config(tmp_path: Path, runs_root: Path) -> None:
+    strategy = "if False:\n    import tensorflow as tf\n    tf.distribute.MultiWorkerMirroredStrategy()\n"
+    (tmp_path / "tells.py").write_text(TELLS + strategy)
+    spec = script_spec(
+        tmp_path / "tells.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device",
+        environment={"TOLD": str(tmp_path / "told")},
+    )  # fmt: skip
+
+    assert train(spec, runs_root).state is RunState.FINISHED
+
+    told = [report_of(tmp_path / f"told{rank}")["environment"] for rank in range(2)]
+    found = [json.loads(environment["TF_CONFIG"]) for environment in told]  # type: ignore[index]
+    assert [each["task"] for each in found] == [{"type": "worker", "index": rank} for rank in range(2)]
+    workers = found[0]["cluster"]["worker"]
+    assert found[1]["cluster"]["worker"] == workers
+    assert len(set(workers)) == 2
+    assert all(each.startswith("127.0.0.1:") for each in workers)
+
+
 def test_output_is_logged_byte_for_byte(tmp_path: Path, runs_root: Path) -> None:
     script = ODD / "rubbish.py"
     source = script.read_text().replace("os.urandom(200_000)", "bytes(range(256)) * 800")

@@ -20,7 +20,7 @@ from core.cli.output import log_of, lost_remedy, no_measurement, outcome, say_ru
 from core.config import presets, validation
 from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
-from core.config.script_check import ScriptCheckRequest, check_script, fill_in
+from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
 from core.language import join_sentences, tr, tr_stored
 from core.runs import index
@@ -66,6 +66,8 @@ def run(options: Namespace) -> int:
                         why=check.why,
                     )
                 )
+            for sentence in cautions_of(check, spec):
+                warn(sentence)
             return _start(options, spec, found, check)
 
 

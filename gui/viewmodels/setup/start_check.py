@@ -10,9 +10,9 @@ from core.catalog import recipes
 from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.build_spec import compose
-from core.config.script_check import ScriptCheckRequest, check_script, fill_in
+from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in, on_devices
 from core.config.validation import ProblemKind
-from core.language import tr, tr_noop, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs.device_use import use_sentences
 from core.text import first_names, join_names
@@ -118,8 +118,12 @@ def check_script_start(choices: ScriptChoices, result: ScriptCheckResult, now: S
         return replace(refused(now.folder_problem, str(error)), usual_python=result.usual_python)
     if spec is None:
         return replace(refused(now.folder_problem, *result.problems), usual_python=result.usual_python)
+    result = on_devices(result, len(spec.devices))
+    check = _checked(spec, result.problems, now)
+    if check.ready and (notes := cautions_of(result, spec)):
+        check = replace(check, ready=join_sentences([check.ready, *notes]), is_warning=True)
     return replace(
-        _checked(spec, result.problems, now),
+        check,
         arithmetic=_launch_words(spec, result, guessed=choices.launch is None),
         proposed=result.proposed,
         why=result.why,

@@ -1,0 +1,119 @@
+"""What is said of a program before its start, although it prevents nothing; and one process on one device."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.config.choices import ScriptChoices
+from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
+from core.devices.device import Device
+from core.scripts.analysis import analyse_script
+from core.scripts.cautions import cautions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NANOGPT = """import os
+ddp = int(os.environ.get("RANK", -1)) != -1
+if ddp:
+    rank = int(os.environ["LOCAL_RANK"])
+"""
+TESTS_RANK = 'import os\nif "RANK" in os.environ and "WORLD_SIZE" in os.environ:\n    rank = int(os.environ["RANK"])\n'
+NEEDS_RANK = 'import os\nlocal_rank = int(os.environ["LOCAL_RANK"])\n'
+DEFAULT_0 = 'import os\nlocal_rank = int(os.environ.get("LOCAL_RANK", 0))\n'
+CPUS = [Device(id=f"cpu:{core}", kind="cpu", label=f"CPU {core}", name="", cores=(core,)) for core in range(2)]
+
+
+def cautions_about(folder: Path, source: str, launch: str, devices: int, *, on_cpu: bool = False) -> list[str]:
+    (folder / "train.py").write_text(source)
+    look = analyse_script("train.py", cwd=str(folder), python=sys.executable)
+    return cautions(look, launch, devices, on_cpu=on_cpu)
+
+
+@pytest.mark.parametrize(
+    ("source", "on_one"), [(NANOGPT, "one"), (TESTS_RANK, "one"), (NEEDS_RANK, "per-device"), (DEFAULT_0, "per-device")]
+)
+def test_program_that_trains_without_rank_is_one_process_on_one_device(
+    tmp_path: Path, source: str, on_one: str
+) -> None:
+    (tmp_path / "train.py").write_text(source)
+
+    def launched(count: int, launch: str | None = None) -> str:
+        devices = tuple(each.id for each in CPUS[:count])
+        choices = ScriptChoices(
+            script=str(tmp_path / "train.py"), working_dir=str(tmp_path), devices=devices, launch=launch,
+            python=sys.executable,
+        )  # fmt: skip
+        return fill_in(check_script(ScriptCheckRequest.of(choices)), choices, CPUS).strategy
+
+    assert (launched(1), launched(2)) == (on_one, "per-device")
+    assert launched(1, "per-device") == "per-device"
+
+
+@pytest.mark.parametrize(
+    ("source", "number", "line"),
+    [
+        ("import torch\nmodel = torch.nn.DataParallel(net, device_ids=[2, 3])\n", 3, 2),
+        ("import tensorflow as tf\n\nwith tf.device('/gpu:3'):\n    pass\n", 3, 3),
+        ("device = 'cuda:2'\n", 2, 1),
+        ("model.cuda(2)\n", 2, 1),
+        ("import torch\ntorch.cuda.set_device(5)\n", 5, 2),
+        ("trainer = Trainer(devices=[0, 2])\n", 2, 1),
+    ],
+)
+def test_numbers_of_devices_that_do_not_exist_inside_the_run_are_named(
+    tmp_path: Path, source: str, number: int, line: int
+) -> None:
+    (found,) = cautions_about(tmp_path, source, "one", 2)
+    assert found.startswith(f"train.py names GPU {number} in line {line}, but inside a run the numbers begin at 0")
+    assert cautions_about(tmp_path, source, "one", number + 1) == []
+    assert not any("names GPU" in each for each in cautions_about(tmp_path, source, "one", 2, on_cpu=True))
+
+
+def test_counts_of_devices_are_no_numbers(tmp_path: Path) -> None:
+    assert cautions_about(tmp_path, "Trainer(devices=8, gpus=4)\nmodel.cuda()\ndevice = 'cuda:0'\n", "one", 1) == []
+
+
+def test_program_that_chooses_its_gpus_itself_is_named(tmp_path: Path) -> None:
+    (found,) = cautions_about(tmp_path, "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '3'\n", "one", 1)
+    assert found.startswith("train.py sets CUDA_VISIBLE_DEVICES itself")
+
+
+LIGHTNING = "from lightning import Trainer\nTrainer(max_epochs=3).fit(model)\n"
+PLAIN = "import torch\nprint(torch.nn)\n"
+JOINS = "import torch.distributed as dist\ndist.init_process_group('gloo')\n"
+MIRRORED = "import tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "launch", "words"),
+    [
+        (LIGHTNING, "per-device", "On CPU devices Lightning trains in each of the 2 processes alone"),
+        (LIGHTNING.replace("max_epochs=3", "devices=2"), "per-device", ""),
+        (PLAIN, "per-device", "Nothing in train.py lets several processes train together"),
+        (PLAIN, "one", ""),
+        (JOINS, "per-device", ""),
+        (MIRRORED, "one", "MirroredStrategy in train.py makes a replica on each GPU. On CPU devices it makes one"),
+        (NEEDS_RANK, "per-device", ""),
+    ],
+)
+def test_processes_that_would_train_the_same_thing_are_warned_of(
+    tmp_path: Path, source: str, launch: str, words: str
+) -> None:
+    found = cautions_about(tmp_path, source, launch, 2, on_cpu=True)
+    assert len(found) == bool(words)
+    assert "".join(found).startswith(words)
+    assert cautions_about(tmp_path, source, launch, 1, on_cpu=True) == []
+
+
+def test_cautions_follow_from_the_spec(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PLAIN)
+    choices = ScriptChoices(
+        script=str(tmp_path / "train.py"), working_dir=str(tmp_path), devices=("cpu:0", "cpu:1"), launch="per-device",
+        python=sys.executable,
+    )  # fmt: skip
+    result = check_script(ScriptCheckRequest.of(choices))
+    assert len(cautions_of(result, fill_in(result, choices, CPUS))) == 1
