@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QIcon
-from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu, QTabBar, QWidget
 
 from core import arrays
 from core.language import tr
@@ -25,12 +25,15 @@ from gui.controllers.reuse_controller import ReuseController
 from gui.controllers.run_controller import RunController
 from gui.controllers.start_controller import StartController
 from gui.controllers.teach_controller import TeachController
+from gui.controllers.view_place import ViewPlace
 from gui.controllers.window_state import WindowState
+from gui.services.device_monitor import DeviceMonitor
 from gui.services.preferences import PreferencesFile
 from gui.services.services import Services
 from gui.services.settings_file import SettingsFile
 from gui.style.text_size import next_zoom, set_zoom, zoom
 from gui.style.theme import Theme, apply, set_palette
+from gui.style.window_language import choose_language
 from gui.widgets.file_drop import dropped_program, pass_drops_to_window
 from gui.widgets.notice_window import NoticeWindow, notice_sentence
 from resources import ROOT
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QKeyEvent, QShowEvent
 
 TITLE = "Trainyard"
+RETRY_MS = 100
+"""Milliseconds until another try to change the language, while something must not be interrupted."""
 
 
 class Controllers:
@@ -65,11 +70,18 @@ class Controllers:
         self.preferences = PreferencesController(panels, self.devices, preferences)
         self.export = ExportController(panels, services, self.help)
         self.navigation = CardNavigation(window, panels, self.layout)
-        for controller in (
+        self.objects = (
             self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
-            self.export, self.preferences, self.navigation, self.first_steps, self.teach,
-        ):  # fmt: skip
+            self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
+        )  # fmt: skip
+        for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
+        self._terminator = services.process_terminator
+
+    @property
+    def busy(self) -> bool:
+        """Whether one of them is about something that must not be interrupted."""
+        return any(each.busy for each in (self.start, self.removal, self.export, self._terminator))
 
 
 class MainWindow(QMainWindow):
@@ -90,24 +102,33 @@ class MainWindow(QMainWindow):
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         self._app = app
+        self._runs_root = runs_root
         self._preferences = PreferencesFile(SettingsFile())
-        theme = self._theme
+        self._language_problem = choose_language(app, self._preferences.preferences.language)
+        self._place: ViewPlace | None = None
+        """What was shown before the parts were made anew, until all of it is shown again."""
         if not app.styleSheet():
-            set_palette(app, theme)
-        self.panels = MainPanels(theme)
-        self.services = Services(runs_root, self)
-        self.controllers = Controllers(self, self.panels, self.services, self._preferences)
-        self.controllers.state.restore_text_size()
-        apply(app, theme)  # after the widgets are in place: Qt would re-style each that is added later
-        self.controllers.state.restore()
+            set_palette(app, self._theme)
         self.setAcceptDrops(True)
-        pass_drops_to_window(self)
+        self._make_parts(DeviceMonitor(), is_new=True)
         self.setFocus()  # on the window itself, so that no widget looks selected
-        self._connect()
+        self._app.fontChanged.connect(self._follow_font)
+        self._app.styleHints().colorSchemeChanged.connect(lambda _: self.set_theme(self._theme))
         self.controllers.run.show_run()
         self.services.device_monitor.look()
         self.controllers.devices.show()  # so that the first frame has the devices
         self.services.poll_timer.start(arrays.load, self.panels.plots.load)
+
+    def _make_parts(self, monitor: DeviceMonitor, *, is_new: bool) -> None:
+        """Make panels, services and controllers. `is_new`: the window has no size yet."""
+        self.panels = MainPanels(self._theme)
+        self.services = Services(self._runs_root, self, monitor)
+        self.controllers = Controllers(self, self.panels, self.services, self._preferences)
+        self.controllers.state.restore_text_size()
+        apply(self._app, self._theme)  # after the widgets are in place: Qt would re-style each that is added later
+        self.controllers.state.restore(geometry=is_new)
+        pass_drops_to_window(self)
+        self._connect()
 
     def _connect(self) -> None:
         panels, services, controllers = self.panels, self.services, self.controllers
@@ -125,8 +146,7 @@ class MainWindow(QMainWindow):
             ("larger", lambda: next_zoom(1)), ("smaller", lambda: next_zoom(-1)), ("normalSize", lambda: 1.0),
         ):  # fmt: skip
             panels.menu.action(name).triggered.connect(lambda _, change=change: self.set_text_zoom(change()))
-        self._app.fontChanged.connect(self._follow_font)
-        self._app.styleHints().colorSchemeChanged.connect(lambda _: self.set_theme(self._theme))
+        controllers.preferences.language_changed.connect(lambda: QTimer.singleShot(0, self, self.change_language))
         controllers.preferences.zoom_chosen.connect(self.set_text_zoom)
         controllers.preferences.look_changed.connect(lambda: self.set_theme(self._theme))
 
@@ -151,6 +171,8 @@ class MainWindow(QMainWindow):
         controllers.run.show_head()
         self.panels.details.log.follow()
         self.panels.plots.redraw()
+        if self._place is not None and not self._place.scroll_on():
+            self._place = None
 
     def create_plots(self) -> None:
         """Create the plots, unless there are some."""
@@ -169,7 +191,49 @@ class MainWindow(QMainWindow):
         self.controllers.start.reread()
         self.controllers.memory.open()
         self.controllers.navigation.order_tabs()
-        self.controllers.preferences.report_problem()
+        self.controllers.preferences.report_problem(self._language_problem)
+
+    def change_language(self) -> None:
+        """Speak the language that the user prefers: make all parts anew, and show in them what is shown now.
+
+        Waits while something is under way, or asked, that must not be interrupted. Runs are not concerned.
+        """
+        if self.controllers.busy or self._app.activeModalWidget() is not None or not self.opened:
+            QTimer.singleShot(RETRY_MS, self, self.change_language)
+            return
+        self._language_problem = choose_language(self._app, self._preferences.preferences.language)
+        place = ViewPlace(self, self.panels, self.services)
+        had_dialog = self.controllers.preferences.is_open
+        self.controllers.state.save()
+        old = [*self.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly)]
+        old = [each for each in old if not isinstance(each, QTabBar) and not each.objectName().startswith("qt_")]
+        self.controllers.start.close()
+        self.services.close()
+        gone = [*self.controllers.objects, *self.services.objects, *old]
+        for dock in self.controllers.layout.docks:
+            self.removeDockWidget(dock)
+        self._make_parts(self.services.device_monitor, is_new=False)
+        for each in gone:
+            each.deleteLater()
+            QCoreApplication.sendPostedEvents(each, QEvent.Type.DeferredDelete)
+        self._show_again(place)
+        if had_dialog:
+            self.controllers.preferences.show_dialog()
+
+    def _show_again(self, place: ViewPlace) -> None:
+        """Show in new parts what was shown in the former ones."""
+        controllers = self.controllers
+        controllers.devices.show()
+        self.services.run_list.poll(now=True)
+        self.create_plots()
+        place.restore(self, self.panels, self.services)
+        controllers.start.reread()
+        controllers.memory.open()
+        controllers.navigation.order_tabs()
+        controllers.preferences.report_problem(self._language_problem)
+        self._set_pace()
+        self.services.poll_timer.start()
+        self._place = place
 
     @property
     def _theme(self) -> Theme:
@@ -264,9 +328,8 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
         """Close at once. Runs continue; the first time, say so."""
-        self.services.poll_timer.stop()
         self.controllers.start.close()
-        self.services.python_finder.close()
+        self.services.close()
         self.controllers.state.save()
         live = [each for each in self.services.run_list.summaries if not state_info(each.state).over]
         if live and self.controllers.state.first_time("told"):

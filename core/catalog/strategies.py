@@ -83,7 +83,7 @@ STRATEGIES = (
          parallel="device", processes="per_device", min_devices=2,
          summary=tr_noop(
              "The model is cut into stages, one process per device; micro-batches flow through all at once.")),
-    Strategy(framework="pytorch", name="placement", title="Placement", target="pytorch.placement",
+    Strategy(framework="pytorch", name="placement", title=tr_noop("Placement"), target="pytorch.placement",
          parallel="device",
          min_devices=2, summary=BY_PLACEMENT),
     Strategy(framework="tensorflow", name="single", title=tr_noop("One device"),
@@ -114,7 +114,7 @@ STRATEGIES = (
     Strategy(framework="tensorflow", name="tpu", title=tr_noop("Data parallel (TPU)"), target="tensorflow.tpu",
          parallel="data",
          device_kinds=("cpu",), unavailable=_no_tpu, summary=tr_noop("TPUStrategy: all cores of a TPU; needs one.")),
-    Strategy(framework="tensorflow", name="placement", title="Placement", target="tensorflow.placement",
+    Strategy(framework="tensorflow", name="placement", title=tr_noop("Placement"), target="tensorflow.placement",
          parallel="device", min_devices=2, summary=BY_PLACEMENT),
     Strategy(framework="keras", name="single", title=tr_noop("One device"), target="keras.single", parallel="one",
          max_devices=1, summary=tr_noop("model.fit in one process on one device.")),
@@ -125,7 +125,8 @@ STRATEGIES = (
     Strategy(framework="keras", name="multi_worker_mirrored", title=tr_noop("Data parallel (multi-worker mirrored)"),
          target="", parallel="data", processes="per_device", splits_batch=True,
          unavailable=_no_fit_on_many_workers, summary=tr_noop("Does not work with model.fit: see the reason.")),
-    Strategy(framework="keras", name="placement", title="Placement", target="keras.placement", parallel="device",
+    Strategy(framework="keras", name="placement", title=tr_noop("Placement"), target="keras.placement",
+             parallel="device",
          min_devices=2, summary=tr_noop("model.fit on one model whose parts are on several devices.")),
 )  # fmt: skip
 """The order decides the default: see `default_strategy`."""

@@ -62,6 +62,11 @@ class ExportController(QObject):
         panels.plots.copy_asked.connect(self._copy_values)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
 
+    @property
+    def busy(self) -> bool:
+        """Whether something is being written."""
+        return self._task.busy
+
     def poll(self) -> None:
         """Report what was written."""
         outcome = self._task.poll()

@@ -23,6 +23,8 @@ class PreferencesController(QObject):
     """The look is applied by the window, which `look_changed` tells; the rest by the panels."""
 
     look_changed = Signal()
+    language_changed = Signal()
+    """The user prefers another language; the window speaks it."""
     zoom_chosen = Signal(float)
     """The text size, as a multiple of the desktop's; the window sets and saves it."""
 
@@ -32,10 +34,18 @@ class PreferencesController(QObject):
         panels.menu.action("preferences").triggered.connect(lambda _: self.show_dialog())
         self._apply(file.preferences)
 
-    def report_problem(self) -> None:
-        """Say what is wrong with the settings file, once the window is open."""
-        if self._file.problem:
-            self._panels.message.show_message(self._file.problem, "warn")
+    def report_problem(self, with_language: str) -> None:
+        """Say what is wrong with the settings file, and with the language, once the window is open."""
+        problems = " ".join(text for text in (self._file.problem, with_language) if text)
+        if problems:
+            self._panels.message.show_message(problems, "warn")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the dialog is open."""
+        from gui.panels.preferences_dialog import PreferencesDialog
+
+        return bool(self._panels.window.findChildren(PreferencesDialog))
 
     def show_dialog(self) -> None:
         """Open the preferences, or raise them."""
@@ -57,6 +67,8 @@ class PreferencesController(QObject):
         self._apply(preferences)
         if before.theme != preferences.theme:
             self.look_changed.emit()
+        if before.language != preferences.language:
+            self.language_changed.emit()
 
     def _apply(self, preferences: Preferences) -> None:
         setup = self._panels.setup

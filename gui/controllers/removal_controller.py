@@ -51,6 +51,11 @@ class RemovalController(QObject):
         for menu in panels.run_menus:
             menu.remove_asked.connect(self._check)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a run is being looked at or deleted."""
+        return self._checking.busy or self._removing.busy or bool(self._waiting)
+
     def poll(self) -> None:
         """Ask about a run that was checked, report a deletion, and start the next."""
         check = self._checking.poll()

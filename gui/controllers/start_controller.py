@@ -151,6 +151,11 @@ class StartController(QObject):
             self._readings = readings
             self.check_again()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a run is being started or resumed."""
+        return self._start_when_checked or self._preparing.busy or self._resuming.busy
+
     def close(self) -> None:
         """Check and start nothing any more."""
         self._debounce.stop()

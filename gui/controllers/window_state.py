@@ -37,8 +37,11 @@ class WindowState:
         with contextlib.suppress(ValueError):
             set_zoom(float(self._file.text("window/text_zoom")))
 
-    def restore(self) -> None:
-        """Restore everything; leave out what does not exist any more or makes no sense."""
+    def restore(self, *, geometry: bool) -> None:
+        """Restore everything; leave out what does not exist any more or makes no sense.
+
+        `geometry`: whether the window is a new one, which gets its place and size too.
+        """
         choices = self._file.mapping(self._choices)
         self._setup.restore(choices)
         ticked = choices.get("devices")
@@ -47,8 +50,9 @@ class WindowState:
             self._devices.unfold_cpus()
         FileDialog.last_folder = self._file.text("window/last_folder")
         self._details.restore(self._file.mapping("window/tabs"))
-        self._window.restoreGeometry(self._file.data("window/geometry"))
-        self._fit_screen()
+        if geometry:
+            self._window.restoreGeometry(self._file.data("window/geometry"))
+            self._fit_screen()
         devices = self._file.text("window/layout_devices")
         self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
 

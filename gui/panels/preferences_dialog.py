@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QPushButton
 
-from core.language import tr, tr_noop
+from core.language import available, tr, tr_noop
 from core.schema.settings import CUDA_IDS
 from gui.services.preferences import THEMES, Preferences
 from gui.style.text_size import ZOOMS, zoom
@@ -34,6 +34,8 @@ THEME_TITLES = {"desktop": tr_noop("as the desktop"), "dark": tr_noop("dark"), "
 CUDA_TITLES = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
 FOLDER_TITLES = {"runs": tr_noop("Runs"), "presets": tr_noop("Presets")}
 CHOOSE_FOLDER = {"runs": tr_noop("Folder of the runs"), "presets": tr_noop("Folder of the presets")}
+MAX_CODE = 40
+"""Characters of an unknown language that are shown."""
 LABEL = 16
 """Width of a label, in letters."""
 FOLDERS = tr_noop("Folders (from the next start of Trainyard on)")
@@ -54,7 +56,7 @@ class PreferencesDialog(InfoDialog):
         self._preferences = preferences
         self._paths: dict[str, ElidedLabel] = {}
         self._editors = self._make_editors()
-        look = self._add_group(tr("Look"), {"theme": tr("Theme")})
+        look = self._add_group(tr("Look"), {"language": tr("Language"), "theme": tr("Theme")})
         self._zoom = editors.one_of(
             "textSizeBox", tr("Text size"), tr("Size of all texts, relative to the desktop's"), self._take_zoom,
             [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS],
@@ -79,6 +81,10 @@ class PreferencesDialog(InfoDialog):
         self._ready = False
         take = self._take
         return {
+            "language": editors.one_of(
+                "languageBox", tr("Language"), tr("Language of the window. The command line follows the environment"),
+                take, self._languages(),
+            ),
             "theme": editors.one_of(
                 "themeBox", tr("Theme"), tr("Colours of the window"), take,
                 [(tr(THEME_TITLES[each]), each) for each in THEMES],
@@ -103,6 +109,12 @@ class PreferencesDialog(InfoDialog):
                 [(tr(CUDA_TITLES[each]), each) for each in CUDA_IDS],
             ),
         }  # fmt: skip
+
+    def _languages(self) -> list[tuple[str, str]]:
+        """Return titles and codes. One that there is not stays chosen until the user chooses another."""
+        chosen, found = self._preferences.language, available()
+        unknown = [] if chosen in {"", *found} else [(chosen[:MAX_CODE], chosen)]
+        return [(tr("as the desktop"), ""), *((title, code) for code, title in found.items()), *unknown]
 
     def _take(self) -> None:
         """Report the fields that are valid."""

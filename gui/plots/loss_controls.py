@@ -117,7 +117,7 @@ class LossControls(QWidget):
 
     def show_unit(self, unit: str) -> None:
         """Name the axis of steps after what they count, `step` or `epoch`; epochs need no axis of their own then."""
-        title = AXES[unit]
+        title = tr(AXES[unit])
         if title != self.axis_box.itemText(0):
             self.axis_box.setItemText(0, title)
             rows: QListView = self.axis_box.view()  # type: ignore[assignment]  # the default view of a QComboBox

@@ -25,6 +25,8 @@ class Preferences:
     """What the user prefers. Raises `ValueError` with a few words for a value that cannot be."""
 
     theme: str = "desktop"
+    language: str = ""
+    """Its code; the empty string for that of the desktop. One that there is not is English."""
     show_cpus: bool = True
     """Whether CPU devices are listed where there are GPUs."""
     tolerance_mb: int = ReleaseWatch().tolerance_mb
@@ -35,6 +37,7 @@ class Preferences:
         ReleaseWatch(tolerance_mb=self.tolerance_mb, wait_s=self.wait_s)
         valid = {
             "theme": self.theme in THEMES,
+            "language": isinstance(self.language, str),
             "show_cpus": isinstance(self.show_cpus, bool),
             "cuda_ids": self.cuda_ids in CUDA_IDS,
         }

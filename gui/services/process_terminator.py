@@ -39,6 +39,11 @@ class ProcessTerminator(QObject):
         self._waiting: deque[tuple[str, Callable[[], TerminationOutcome]]] = deque()
         """Requests that wait: the sentence if it fails, without its reason, and the work."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether a request is under way or waits."""
+        return self._task.busy or bool(self._waiting)
+
     def end(self, entry: ProcessEntry) -> None:
         """End a process."""
         leftover, holder = entry.leftover, entry.info

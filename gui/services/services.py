@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .device_monitor import DeviceMonitor
 from .expression_tester import ExpressionTester
 from .leftover_scanner import OrphanScanner
 from .poll_timer import PollTimer
@@ -20,13 +19,15 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QObject
 
+    from .device_monitor import DeviceMonitor
+
 
 class Services:
     """Everything that works in the background of a window on the runs under `runs_root`."""
 
-    def __init__(self, runs_root: Path, window: QObject) -> None:
+    def __init__(self, runs_root: Path, window: QObject, monitor: DeviceMonitor) -> None:
         self.poll_timer = PollTimer(window)
-        self.device_monitor = DeviceMonitor()
+        self.device_monitor = monitor
         self.run_list = RunListService(runs_root)
         self.session = RunSession()
         self.process_scanner = ProcessScanner(self.device_monitor, self.run_list, self.session)
@@ -37,7 +38,7 @@ class Services:
         self.rule_teacher = RuleTeacher()
         # Qt deletes them with the window. If Python's garbage collector deleted a QObject while Qt holds the lock that
         # the deletion needs, the two would wait for each other for ever.
-        for service in (
+        self._owned = (
             self.run_list,
             self.session,
             self.process_scanner,
@@ -46,5 +47,16 @@ class Services:
             self.python_finder,
             self.expression_tester,
             self.rule_teacher,
-        ):
+        )
+        for service in self._owned:
             service.setParent(window)
+
+    @property
+    def objects(self) -> tuple[QObject, ...]:
+        """Those of them that Qt owns."""
+        return (self.poll_timer, *self._owned)
+
+    def close(self) -> None:
+        """Begin nothing any more. The monitor goes on: it may be given to other services."""
+        self.poll_timer.stop()
+        self.python_finder.close()

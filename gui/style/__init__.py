@@ -2,6 +2,7 @@
 
 - `theme`: dark and light theme: colours, palette and style sheet
 - `text_size`: the size of all text, from the desktop's font and a zoom
+- `window_language`: the language of the sentences, and whether a font can show it
 - `device_colours`, `icons`: the colour of each device; the icons of buttons
 - `formatting`: numbers, sizes and times
 """

@@ -49,6 +49,14 @@ def _fake_framework(fake_python: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _english() -> Iterator[None]:
+    """Open windows in English, whatever the language of the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LANGUAGE", "en")
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_automatic_collection() -> Iterator[None]:
     """Switch it off from the first test with a window: a thread, also one of pytest-xdist, would end Qt's objects."""

@@ -42,6 +42,11 @@ class Driver:
         self.window.show_close_notice = self.notices.append
         qtbot.addWidget(self.window)
         self.window.show()
+        self.find_parts()
+        self.until(lambda: self.table.rowCount() > 0, "devices")
+
+    def find_parts(self) -> None:
+        """Find the widgets by their names; again after the window has made them anew."""
         self.table = self.window.findChild(QTableWidget, "deviceTable")
         self.framework = self.window.findChild(QComboBox, "frameworkBox")
         self.strategy = self.window.findChild(QComboBox, "strategyBox")
@@ -53,7 +58,6 @@ class Driver:
         self.log = self.window.findChild(QPlainTextEdit, "logView")
         self.runs = self.window.findChild(QListWidget, "runList")
         self.start_status = self.window.findChild(QLabel, "problemsLabel")
-        self.until(lambda: self.table.rowCount() > 0, "devices")
 
     def until(self, condition, what: str = "", timeout_ms: int = TIMEOUT_MS) -> None:
         def check() -> None:

@@ -38,7 +38,7 @@ def orphan(pid: int, run_id: str = "old", why: str = "Run old is over (finished)
 def test_long_name_list_ends_with_count():
     assert first_names(["A", "B", "C"], 3) == ["A", "B", "C"]
     assert first_names(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
-    assert first_names(["A", "B"], 1, "others") == ["A", "1 others"]
+    assert first_names(["A", "B"], limit=1, more="{count} others") == ["A", "1 others"]
     assert process_rows.leftovers_sentence([orphan(1), orphan(2), orphan(3), orphan(4)], {"old": "mnist"}) == (
         "4 processes of the ended run mnist are still running: "
         "python (pid 1), python (pid 2), python (pid 3) and 1 more. They may use memory of a device."

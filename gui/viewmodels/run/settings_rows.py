@@ -50,6 +50,11 @@ STOPPING = {
     "interrupt_s": tr_noop("SIGINT in s"),
     "terminate_s": tr_noop("SIGTERM in s"),
 }
+CHOICES = {
+    "schedule": (tr_noop("constant"), tr_noop("cosine")),
+    "unit": (tr_noop("auto"), tr_noop("epochs"), tr_noop("steps"), tr_noop("minutes"), tr_noop("never")),
+}
+"""Values that are words, by field."""
 NONE = {
     "learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF,
     "steps_per_epoch": tr_noop("all of the data"),
@@ -142,6 +147,8 @@ def _text(name: str, value: object) -> str:
         return f"{value:g}"
     if name == "patience":
         return tr_plural("{count} epoch", "{count} epochs", int(str(value)))
+    if name in CHOICES and value in CHOICES[name]:
+        return tr(str(value))
     return str(value) or tr("(empty)")
 
 

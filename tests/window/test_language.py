@@ -1,0 +1,227 @@
+"""The language of the window: chosen in the preferences, switched without a restart, complete, and readable."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QAction, QFont
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QTabBar,
+    QTableView,
+    QTableWidget,
+    QWidget,
+)
+
+from core import language
+from gui.panels.preferences_dialog import PreferencesDialog
+from gui.services.preferences import Preferences, PreferencesFile
+from gui.services.settings_file import SettingsFile
+from gui.style import window_language
+from gui.style.window_language import can_show
+from tests.support.pseudo_language import CODE, accented, write_pseudo_language
+
+WORD = re.compile(r"[A-Za-z]{3,}")
+NAMES = """
+    accelerate accuracy adamw and autocast bfloat bsd clause cnn compile core cpu csv ctrl cuda data ddp delete
+    digits dropout environment esc essentials float gpl gpu intel keras learning lgpl lightning loss main mit
+    model momentum name nan numpy nvidia only pid pipeline placement platformdirs processor psf pyqtgraph pyside
+    python pytorch rate return shift sigint sigkill sigterm tensorboard tensorflow torch train trainyard
+    transformers uuid val value vllm width xeon zlib
+"""
+"""What is not translated: names of products, programs, metrics and parameters, keys, code, and folders of the tests."""
+COPIED = ("PlainLabel settingsCommand", "QTableWidget libraryTable")
+"""Parts whose texts are commands, or come from packages."""
+QTS_OWN = ("qt_", "Scroll")
+"""Beginnings of the names of parts that Qt makes; Qt has no words of this language."""
+
+
+@pytest.fixture(autouse=True)
+def _english_afterwards():
+    yield
+    language.use(language.ENGLISH)
+
+
+@pytest.fixture
+def pseudo(tmp_path, monkeypatch) -> str:
+    """Return the code of a complete language whose words have accents."""
+    write_pseudo_language(tmp_path / "languages")
+    monkeypatch.setattr(language, "FOLDER", tmp_path / "languages")
+    return CODE
+
+
+def switch(panel, code: str) -> None:
+    """Choose a language in the preferences, and wait until the window speaks it."""
+    window = panel.window
+    window.findChild(QAction, "preferencesAction").trigger()
+    box = window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
+    before = window.panels
+    box.setCurrentIndex(box.findData(code))
+    panel.until(lambda: window.panels is not before, "the other language")
+    panel.find_parts()
+
+
+def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, pseudo, tmp_path):
+    panel = drive()
+    window = panel.window
+    panel.resize(1300, 800)
+    panel.tick("cpu:1")
+    panel.set_number("epochsBox", 900)
+    panel.set_text("rateEdit", "0.125")
+    panel.start_button.click()
+    panel.until_state("Running")
+    run_dir, size = window.services.session.run.dir, window.size()
+    details = window.panels.details
+    details.tabs.setCurrentIndex(1)
+    widgets, timers, threads = (
+        len(window.findChildren(QWidget)),
+        len(window.findChildren(QTimer)),
+        threading.active_count(),
+    )
+    switch(panel, pseudo)
+    assert window.size() == size
+    assert window.services.session.run.dir == run_dir
+    assert window.panels.details.currentIndex() == 1
+    assert window.panels.devices.table.ticked() == ("cpu:1",)
+    assert window.panels.setup.choices().training["epochs"] == 900
+    assert window.panels.setup.choices().training["learning_rate"] == 0.125
+    assert panel.state.text() == accented("Running")  # nothing has stopped it
+    step = window.services.session.facts.step
+    panel.until(lambda: window.services.session.facts.step > step, "the next steps")
+    window.findChild(PreferencesDialog).close()
+    panel.until(lambda: window.findChild(PreferencesDialog) is None, "the end of the dialog")
+    switch(panel, "en")
+    assert panel.state.text() == "Running"
+    window.findChild(PreferencesDialog).close()
+    panel.until(lambda: window.findChild(PreferencesDialog) is None, "the end of the dialog")
+    assert len(window.findChildren(QWidget)) <= widgets
+    assert len(window.findChildren(QTimer)) <= timers
+    panel.until(lambda: threading.active_count() <= threads, "the end of threads")
+    window.close()
+    assert PreferencesFile(SettingsFile()).preferences == Preferences(language="en")
+
+
+def actions_of(menu: QMenu) -> list[str]:
+    return [action.text() for action in menu.actions()]
+
+
+def headings_of(table: QTableWidget) -> list[str]:
+    items = [table.horizontalHeaderItem(column) for column in range(table.columnCount())]
+    return [item.text() for item in items if item is not None]
+
+
+OWN_TEXTS = (
+    (QLabel, lambda widget: [widget.text()]),
+    (QAbstractButton, lambda widget: [widget.text()]),
+    (QLineEdit, lambda widget: [widget.placeholderText()]),
+    (QPlainTextEdit, lambda widget: [widget.placeholderText()]),
+    (QComboBox, lambda widget: [widget.itemText(row) for row in range(widget.count())]),
+    (QTabBar, lambda widget: [widget.tabText(tab) for tab in range(widget.count())]),
+    (QMenu, actions_of),
+    (QTableWidget, headings_of),
+)
+ROLES = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, Qt.ItemDataRole.AccessibleTextRole)
+
+
+def items_of(view: QAbstractItemView) -> list[str]:
+    model = view.model()
+    columns = model.columnCount() if isinstance(view, QTableView) else 1
+    cells = [model.index(row, column) for row in range(model.rowCount()) for column in range(columns)]
+    return [str(model.data(cell, role) or "") for cell in cells for role in ROLES]
+
+
+def texts(window: QWidget):
+    """Return everything in a window that is shown or spoken, with where it is."""
+    for widget in window.findChildren(QWidget):
+        found = [widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()]
+        for kind, read in OWN_TEXTS:
+            found += read(widget) if isinstance(widget, kind) else []
+        if isinstance(widget, QAbstractItemView) and widget.model() is not None:
+            found += items_of(widget)
+        for text in filter(None, found):
+            yield f"{type(widget).__name__} {widget.objectName()}", re.sub(r"<[^>]*>", " ", text)
+
+
+def english(window: QWidget) -> list[str]:
+    return sorted(
+        {
+            f"{where}: {text[:120]!r}"
+            for where, text in texts(window)
+            if not where.split(" ")[1].startswith(QTS_OWN)
+            and where not in COPIED
+            and text not in language.available().values()
+            and {word.lower() for word in WORD.findall(re.sub(r"\S*[/_=]\S*", " ", text))} - set(NAMES.split())
+        }
+    )
+
+
+def test_no_english_sentence_is_left(drive, pseudo):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.set_number("epochsBox", 900)
+    panel.start_button.click()
+    panel.until_state("Running")
+    switch(panel, pseudo)
+    window = panel.window
+    panel.until(lambda: panel.points("lossPlot") > 2, "points")
+    found = english(window)
+    panel.stop_button.click()
+    panel.until_state(accented("Stopped"))
+    for name in ("keysAction", "aboutAction"):
+        window.findChild(QAction, name).trigger()
+    details = window.panels.details
+    for tab in range(details.tabs.count()):
+        details.tabs.setCurrentIndex(tab)
+        window.poll()
+    panel.until(lambda: window.findChild(QTableWidget, "memoryHolders").rowCount() > 0, "the bars of the memory")
+    found += english(window)
+    window.controllers.run.show_machine()
+    found += english(window)
+    assert not found, "\n".join(sorted(set(found)))
+
+
+def test_language_of_the_desktop_is_the_default(drive, pseudo, monkeypatch):
+    monkeypatch.setenv("LANGUAGE", pseudo)
+    panel = drive()
+    assert panel.state.text() == accented("No run")
+    assert panel.window.panels.menu.file.title() == accented("&File")
+
+
+def test_language_that_does_not_exist_is_english_and_named(drive, monkeypatch):
+    monkeypatch.setenv("LANGUAGE", "zh_CN")
+    file = PreferencesFile(SettingsFile())
+    file.save(Preferences(language="xx_YY"))
+    panel = drive()
+    message = panel.window.panels.message
+    panel.until(lambda: message.text, "the message")
+    assert message.text == (
+        "The preferences name the language 'xx_YY', which this version does not have. English is used."
+    )
+    assert panel.state.text() == "No run"
+    panel.window.findChild(QAction, "preferencesAction").trigger()
+    box = panel.window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
+    assert box.currentData() == "xx_YY"  # it stays the user's choice
+    panel.window.close()
+    assert PreferencesFile(SettingsFile()).preferences.language == "xx_YY"
+
+
+def test_window_says_that_no_font_has_the_characters(drive, pseudo, monkeypatch):
+    alone = QFont("DejaVu Sans")
+    alone.setStyleStrategy(QFont.StyleStrategy.NoFontMerging)
+    assert can_show("Trainyard", alone)
+    assert not can_show("\u7b80\u4f53\u4e2d\u6587", alone)
+    monkeypatch.setattr(window_language, "can_show", lambda text, font: False)
+    PreferencesFile(SettingsFile()).save(Preferences(language=pseudo))
+    panel = drive()
+    message = panel.window.panels.message
+    panel.until(lambda: message.text, "the message")
+    assert message.text.startswith(f"No font of this machine has the characters of the language {pseudo}. Install one")
