@@ -35,7 +35,9 @@ _OTHERS = """
     num_examples items size length len num_params params parameters max_steps max_iters epochs train_epochs
     num_epochs max_epochs total_steps total_epochs num_train_epochs patience hidden_size layers num_layers heads dim
     save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches ckpt checkpoint
-    train_wall gb_free train_steps val_steps eval_num_timesteps loss_scale bsz_per_gpu level episode episodes
+    train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents
+    ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost
+    progress_or_epoch loss_scale bsz_per_gpu level episode episodes
 """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
@@ -149,7 +151,7 @@ def certainty(name: str) -> Literal["known", "plain", "cautious", ""]:
     if is_counter(name) or SETTING.fullmatch(_words(name)):
         return ""
     parts = PARTS.split(name.lower())
-    if any(part in KNOWN for part in parts) or JOINED.fullmatch(name.lower()):
+    if any(part in KNOWN or part.endswith("loss") for part in parts) or JOINED.fullmatch(name.lower()):
         return "known"
     if any(part in PLAIN for part in parts) or canonical(name) == "learning_rate":
         return "plain"

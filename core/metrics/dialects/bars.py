@@ -54,7 +54,7 @@ OVER_EPOCHS = re.compile(r"\bepochs?\W*$", re.IGNORECASE)
 LIGHTNING = re.compile(r"Epoch \d+/(?P<last>\d+)\s+[━╸╺]+ \d+/\d+ [\d:]+ • ")
 """Lightning's bar in rich: it counts epochs from 0, and names the last one instead of their number."""
 FIELD = re.compile(
-    rf"(?P<name>[A-Za-z_][\w@/.\- ]{{0,63}}?)(?: \((?:batch|avg|mean|train|epoch|step)\))?\s?[=:]\s?"
+    rf"(?P<name>[A-Za-z_][\w@/.\- ]{{0,63}}?)(?: \((?:batch|avg|mean|train|epoch|step)\)| \[\d+-\d+\])?\s?[=:]\s?"
     rf"(?P<number>{NUMBER})(?P<share>%?)(?=$|[\s,;\]}}])",
     re.IGNORECASE,
 )
@@ -198,6 +198,6 @@ def _unit(name: str, fields: dict[str, str | None], *, metrics: bool) -> str | N
 
 def _fields(field: re.Pattern[str], text: str) -> Iterator[tuple[str, float]]:
     for match in field.finditer(text):
-        name = match["name"].strip()
-        if not is_counter(name):
+        name = match["name"].strip().removeprefix("avg. ")
+        if not is_counter(name) and not name.startswith("init "):  # NumPyro's first loss, beside the mean of the last
             yield canonical(name), float(match["number"]) / (100 if match["share"] else 1)

@@ -1,4 +1,4 @@
-"""Lines of loggers that mark what a line is about in their own way: NVIDIA's DLLogger, Paddle and TensorFlow's.
+"""Lines that mark what they are about in their own way: NVIDIA's DLLogger, Paddle, TensorFlow's, ESPnet's, CycleGAN's.
 
 `DLL ... - Epoch: 0 Iteration: 10  train.loss : 6.93`, `[Train][Epoch 1/20][Iter: 10/20]lr(LinearWarmup): 0.01, ...`,
 `Saving dict for global step 200: accuracy = 0.6, global_step = 200, loss = 1.3`.
@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
 
 from core.metrics.common.names import canonical, certainty, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.dialects.syntax import NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DLL = re.compile(
     r"DLL \d{4}-\d\d-\d\d [\d:.]+ - (?P<parameter>PARAMETER )?(?:(?P<counted>Epoch|Iteration|Global Step|Step): "
@@ -30,6 +34,16 @@ PADDLE_FIELD = re.compile(
 PADDLE_OTHERS = re.compile(r"(?:avg_)?(?:batch|reader|data)_cost|ips|avg_samples|fps|best_epoch|Images|eta")
 ESTIMATOR = re.compile(r"Saving dict for global step (?P<step>\d+): (?P<fields>.*)")
 ESTIMATOR_FIELD = re.compile(rf"(?P<name>[\w/.\-]{{1,60}}) = (?P<number>{NUMBER})(?=,|$)", re.IGNORECASE)
+ESPNET = re.compile(
+    r"(?P<epoch>\d+)epoch(?::train:\d+-(?P<n>\d+)batch: (?P<train>.*)|\sresults: \[train\] .*?\[valid\] (?P<valid>.*))"
+)
+ESPNET_FIELD = re.compile(rf"(?<![\w.])(?P<name>[a-z]\w{{0,40}})=(?P<number>{NUMBER})(?=,|$)", re.IGNORECASE)
+ESPNET_OTHERS = re.compile(r"clip|loss_scale|total_count|optim0_lr\d|.*time")
+CYCLEGAN = re.compile(
+    rf"^\(epoch: (?P<epoch>\d+), iters: (?P<step>\d+), time: [\d.]+, data: [\d.]+\),? "
+    rf"(?P<fields>(?:\w{{1,40}}: (?:{NUMBER})\s*)+)$",
+    re.IGNORECASE,
+)
 
 
 def read(line: str) -> Reading | None:
@@ -37,13 +51,9 @@ def read(line: str) -> Reading | None:
     if line.startswith("DLL"):
         match = DLL.match(line)
         return _dllogger(match) if match else _dllogger_json(line)
-    if "[Epoch " in line and (match := PADDLE.search(line)):
-        return _paddle(match)
-    if "[EVAL]" in line or "cur metric" in line:
-        match = PADDLE_EVAL.search(line)
-        return _paddle_evaluation(match) if match else None
-    if "Saving dict" in line and (match := ESTIMATOR.search(line)):
-        return _validation(ESTIMATOR_FIELD, match["fields"], int(match["step"]))
+    for part, form, reading_of in FORMS:
+        if part in line and (match := form.search(line)):
+            return reading_of(match)
     return None
 
 
@@ -97,8 +107,28 @@ def _paddle(match: re.Match[str]) -> Reading:
     return Reading(values=values, epoch=epoch, done=float(match["n"]), total=float(match["total"]), unit="steps")
 
 
+def _estimator(match: re.Match[str]) -> Reading | None:
+    return _validation(ESTIMATOR_FIELD, match["fields"], int(match["step"]))
+
+
 def _paddle_evaluation(match: re.Match[str]) -> Reading | None:
     return _validation(PADDLE_FIELD, match["fields"] or match["ocr"], None)
+
+
+def _espnet(match: re.Match[str]) -> Reading:
+    """Return ESPnet's values: of an epoch those of the validation, since the means of its batches are lines before."""
+    fields = ESPNET_FIELD.finditer(match["train"] or match["valid"])
+    found = {field["name"]: float(field["number"]) for field in fields if not ESPNET_OTHERS.fullmatch(field["name"])}
+    values = {canonical(name if match["train"] else f"val_{name}"): value for name, value in found.items()}
+    if match["train"]:
+        return Reading(values=values, epoch=float(match["epoch"]), step=int(match["n"]))
+    return Reading(values=values, epoch=float(match["epoch"]))
+
+
+def _cyclegan(match: re.Match[str]) -> Reading:
+    """Return the losses of CycleGAN and pix2pix, whose names say nothing: `G_GAN`, `D_real`, `idt_A`."""
+    values = {canonical(field["name"]): float(field["number"]) for field in PADDLE_FIELD.finditer(match["fields"])}
+    return Reading(values=values, step=int(match["step"]), epoch=float(match["epoch"]))
 
 
 def _validation(field: re.Pattern[str], text: str, step: int | None) -> Reading | None:
@@ -111,3 +141,14 @@ def _fields(field: re.Pattern[str], text: str) -> dict[str, float]:
     return {
         canonical(name): value for name, value in found if not is_counter(name) and not PADDLE_OTHERS.fullmatch(name)
     }
+
+
+FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Reading | None]], ...] = (
+    ("[Epoch ", PADDLE, _paddle),
+    ("[EVAL]", PADDLE_EVAL, _paddle_evaluation),
+    ("cur metric", PADDLE_EVAL, _paddle_evaluation),
+    ("Saving dict", ESTIMATOR, _estimator),
+    ("(epoch: ", CYCLEGAN, _cyclegan),
+    ("epoch", ESPNET, _espnet),
+)
+"""A text that is in each such line, the whole form, and what reads it."""

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 PREFIX = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[-+]\d\d:?\d\d)?|\d\d?/\d\d?/\d{2,4}"
-    r"|(?<![\d:])\d{1,3}:\d\d(?::\d\d)?(?:[.,]\d+)?(?![\d:])|\d{1,9}\.\d{1,9}\.\d[\w.]*"
+    r"|(?<![\d:])\d{1,3}:\d\d(?::\d\d)?(?:[.,]\d+)?(?![\d:])|\d{1,9}\.\d{1,9}\.\d[\w.]*|\([\w.]{1,60}:\d{1,6}\)"
 )
-"""Dates, times of day, durations, versions and addresses: they are not values and are blanked out."""
+"""Dates, times of day, durations, versions, addresses and lines of source: they are no values and are blanked out."""
 PAIR = re.compile(
     rf"(?<![\w@/.\\-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}[=:]\s{{0,16}}|\s{{1,16}})(?:tensor\()?"
-    rf"(?:(?P<number>{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\))"
+    rf"(?:(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?![\d,])|{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\))"
     r"(?=$|[\s,;|)\]}'\"(]|\.(?:\s|$))",
     re.IGNORECASE,
 )
@@ -42,8 +42,12 @@ MEAN = re.compile(rf"\s{{0,4}}\(\s{{0,8}}({NUMBER})\s?%?\)", re.IGNORECASE)
 WORD = re.compile(r"([A-Za-z][\w]*)[ ]$")
 BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
 WORDS = re.compile(
-    r"(?:learning|grad|gradient|best|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|disc|generator|"
-    r"discriminator|actor|critic|policy|value)$",
+    r"(?:learning|grad|gradient|best|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
+    r"disc|generator|discriminator|actor|critic|policy|value|surrogate|entropy|content|style|adversarial|adv|gan|cycle|"
+    r"identity|perceptual|feature|pixel|recon(?:struction)?|kld?|elbo|regression|reg|classification|cls|box|bbox|obj|"
+    r"objectness|mask|seg|segmentation|rpn|dfl|contrastive|triplet|aux(?:iliary)?|commit(?:ment)?|vq|codebook|"
+    r"distill(?:ation)?|student|teacher|mlm|nsp|lm|ctc|attention|att|ranking|depth|dice|focal|bce|ce|mse|l1|l2|huber|"
+    r"extrinsic|intrinsic|symmetry|mel|duration|pitch|energy|gate|pde|physics|boundary|smooth(?:ness)?)$",
     re.IGNORECASE,
 )
 """Words that belong to the name after them, besides those in `names`."""
@@ -103,8 +107,8 @@ def read(line: str) -> Reading | None:
     values, of_test = _values(clean, at, validation=at.validation or phase is not None, tested=tested)
     if not values and not _announces(clean, at):
         return None
-    if is_of_validation(values):
-        at = _of_validation(at)
+    if is_of_validation(values) and (phase is not None or at.validation or at.step is None):
+        at = _of_validation(at)  # otherwise the values are named `val_loss`, and the step is the training's
     return Reading(
         values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test
     )
@@ -224,7 +228,7 @@ def _value(match: re.Match[str], name: str) -> float | None:
     """Return the value; a share such as `9903/10000` or `99.03%` becomes a number from 0 to 1."""
     if match["share"]:
         return float(match["share"]) / 100
-    value = float(match["number"])
+    value = float(match["number"].replace(",", ""))
     if match["of"]:
         of = float(match["of"])
         return value / of if of and "acc" in name.lower() else None

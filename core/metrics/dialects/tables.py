@@ -51,11 +51,15 @@ Columns = tuple[Column, ...]
 
 def columns_of(line: str) -> Columns | None:
     """Return the columns that a header names; None if the line is no header."""
-    if len(line) > MAX_CHARACTERS or PROSE.search(line):
+    if len(line) > MAX_CHARACTERS:
         return None
-    if "%" not in line and NUMBERED.search(line):
+    if "%" in line:
+        line = BAR.sub("", line)
+    elif NUMBERED.search(line):
         return None
-    text = BAR.sub("", line).strip(BORDER)
+    if PROSE.search(line):
+        return None
+    text = line.strip(BORDER)
     cells = [cell for cell in GAP.split(text) if cell]
     if len(cells) < 2:
         cells = text.split()
@@ -138,7 +142,7 @@ def _of_validation(cells: list[str]) -> Columns | None:
         named = PARTS.fullmatch(cell)
         if named and named["part"] != "Box":
             part = f"{named['part'].lower()}_"
-        name = "precision" if named else BOXES.get(cell.lower()) or canonical(cell)
+        name = "precision" if named else BOXES.get(cell.lower()) or canonical(cell.rstrip(")"))
         is_metric = name in {"precision", "recall"} or certainty(cell) == "known"
         columns.append(Column("metric" if is_metric else "other", f"val_{part}{name.removeprefix('val_')}"))
     return tuple(columns) if any(column.kind == "metric" for column in columns) else None
