@@ -162,21 +162,21 @@ class FailureCard(QFrame):
         for label in self.lines:
             label.setStyleSheet(f'font-family: "{monospace}";')
             quote.addWidget(label)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 10, 10, 12)
+        layout.setSpacing(SPACING_PX)
         head, buttons = QHBoxLayout(), QHBoxLayout()
+        layout.addLayout(head)
+        for part in (self.sentence, self.place, self._quote):
+            layout.addWidget(part)
+        layout.addSpacing(3)
+        layout.addLayout(buttons)
         head.addWidget(self.title, 1)
         head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         buttons.setSpacing(8)
         for button in (self.smaller_button, self.log_button, self.again_button):
             buttons.addWidget(button)
         buttons.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 10, 10, 12)
-        layout.setSpacing(SPACING_PX)
-        layout.addLayout(head)
-        for part in (self.sentence, self.place, self._quote):
-            layout.addWidget(part)
-        layout.addSpacing(3)
-        layout.addLayout(buttons)
 
 
 def _button(name: str, text: str) -> QPushButton:

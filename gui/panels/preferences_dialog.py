@@ -151,13 +151,13 @@ class PreferencesDialog(InfoDialog):
             shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12))
             shown.setObjectName(f"{name}Folder")
             row = QHBoxLayout()
+            form.addRow(self._label(tr(FOLDER_TITLES[name])), row)
             row.addWidget(shown, 1)
             row.addWidget(self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name)))
             row.addWidget(
                 self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
             )
             row.setSpacing(8)
-            form.addRow(self._label(tr(FOLDER_TITLES[name])), row)
 
     def _browse(self, name: str) -> None:
         dialog = FileDialog(
@@ -186,9 +186,9 @@ class PreferencesDialog(InfoDialog):
         heading.setProperty("role", "small")
         heading.setStyleSheet("font-weight: bold;")
         form = QFormLayout()
+        self.content.addLayout(form)
         form.setHorizontalSpacing(16)
         form.setVerticalSpacing(8)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         form.addRow(heading)
-        self.content.addLayout(form)
         return form

@@ -87,16 +87,17 @@ class SettingsView(QScrollArea):
         else:
             narrow = [group for group in self._shown.groups if not group.is_wide]
             wide = [group for group in self._shown.groups if group.is_wide]
-            layout.addLayout(_in_columns(narrow, self._columns))
-            layout.addLayout(_in_columns(wide, 1))
+            _add_columns(layout, narrow, self._columns)
+            _add_columns(layout, wide, 1)
             layout.addWidget(_command(self._shown.command))
         layout.addStretch(1)
         self.setWidget(content)
 
 
-def _in_columns(groups: list[SettingGroup], count: int) -> QHBoxLayout:
-    """Lay out groups in columns of about the same height, in their order."""
+def _add_columns(layout: QVBoxLayout, groups: list[SettingGroup], count: int) -> None:
+    """Add groups in columns of about the same height, in their order."""
     row = QHBoxLayout()
+    layout.addLayout(row)
     row.setSpacing(24)
     heights = [len(group.rows) + 2 for group in groups]
     share = sum(heights) / max(count, 1)
@@ -107,12 +108,11 @@ def _in_columns(groups: list[SettingGroup], count: int) -> QHBoxLayout:
         filled += height
     for column in columns:
         box = QVBoxLayout()
+        row.addLayout(box, 1)
         box.setSpacing(10)
         for group in column:
             box.addWidget(_group(group))
         box.addStretch(1)
-        row.addLayout(box, 1)
-    return row
 
 
 def _group(group: SettingGroup) -> QWidget:

@@ -377,11 +377,12 @@ class Plot(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 8, 12, 6)
         layout.setSpacing(4)
-        layout.addLayout(self._header())
-        layout.addWidget(self._stack, 1)
-
-    def _header(self) -> QHBoxLayout:
         self.header = QHBoxLayout()
+        layout.addLayout(self.header)
+        layout.addWidget(self._stack, 1)
+        self._fill_header()
+
+    def _fill_header(self) -> None:
         self.header.setSpacing(6)
         self.header.addWidget(self.title)
         self.header.addWidget(self._unit_label)
@@ -389,7 +390,6 @@ class Plot(QFrame):
         self.header.addWidget(self._values, 1)
         self.header.addWidget(self._note, 1)
         self.header.addWidget(self._follow_button)
-        return self.header
 
     def _make_follow_button(self) -> QPushButton:
         tip = tr("Show the whole run again (double-click, or A)")

@@ -33,14 +33,14 @@ class InfoDialog(QDialog):
         close.clicked.connect(self.reject)
         close.setDefault(True)
         self._buttons = QHBoxLayout()
-        self._buttons.addStretch(1)
-        self._buttons.addWidget(close)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(*MARGINS_PX)
         layout.setSpacing(12)
         layout.addWidget(title)
         layout.addLayout(self.content, 1)
         layout.addLayout(self._buttons)
+        self._buttons.addStretch(1)
+        self._buttons.addWidget(close)
         self.ensurePolished()  # so that sizes are those of the font that is shown
 
     def add_button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:

@@ -6,15 +6,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
-    QLayout,
     QLineEdit,
     QMenu,
     QPushButton,
     QSpinBox,
     QWidget,
-    QWidgetItem,
 )
-from shiboken6.Shiboken import getAllValidWrappers, getCppPointer
 
 from gui.widgets.confirm_dialog import ConfirmDialog
 from tests.support.running import LONG, write_recipe
@@ -184,19 +181,3 @@ def delete_run(panel, keys: Keyboard) -> None:
         panel.qtbot.keyClick(question.focusWidget() or question, Qt.Key.Key_Tab)
     panel.qtbot.keyClick(yes, Qt.Key.Key_Space)
     panel.until(lambda: panel.runs.count() == 0, "the deletion")
-
-
-def test_tab_order_keeps_no_items_of_layouts(drive, tmp_path) -> None:
-    """PySide takes what it keeps for an item that Qt has deleted for whatever is created at the same address later."""
-    panel = drive()
-    path = write_recipe(tmp_path, LONG.replace("items=64", "items=64, noise=0.5, shuffled=True"))
-    panel.open_recipe(path)
-    panel.until(lambda: panel.window.findChild(QLineEdit, "setting-noise") is not None)
-    Keyboard(panel).press(Qt.Key.Key_F6)
-    panel.choose(panel.recipe, "digits_cnn")
-    panel.until(lambda: panel.window.findChild(QLineEdit, "setting-noise") is None)
-    wrappers = getAllValidWrappers()
-    known = {getCppPointer(each)[0] for each in wrappers if isinstance(each, QWidgetItem)}
-    layouts = [each for each in wrappers if isinstance(each, QLayout)]
-    there = {getCppPointer(each.itemAt(number))[0] for each in layouts for number in range(each.count())}
-    assert known - there == set()

@@ -48,18 +48,19 @@ class AboutDialog(InfoDialog):
         sentence = PlainLabel(tr(SENTENCE))
         sentence.setWordWrap(True)
         top = QHBoxLayout()
+        self.content.addLayout(top)
         top.setSpacing(16)
         top.addWidget(picture)
         top.addWidget(sentence, 1)
-        self.content.addLayout(top)
-        self.content.addLayout(self._folders(places))
+        self._add_folders(places)
         self.content.addWidget(PlainLabel(tr(LIBRARIES)))
         self.content.addWidget(_library_table(), 1)
         self.add_button("copyReportButton", tr("Copy report"), self.report_asked.emit)
         self.resize(self.characters(WIDTH), self.sizeHint().height())
 
-    def _folders(self, places: Places) -> QGridLayout:
+    def _add_folders(self, places: Places) -> None:
         grid = QGridLayout()
+        self.content.addLayout(grid)
         grid.setColumnStretch(1, 1)
         for row, item in enumerate(fields(places)):
             path: Path = getattr(places, item.name)
@@ -74,7 +75,6 @@ class AboutDialog(InfoDialog):
             grid.addWidget(PlainLabel(tr(TITLES[item.name])), row, 0)
             grid.addWidget(shown, row, 1)
             grid.addWidget(button, row, 2)
-        return grid
 
 
 def _library_table() -> QTableWidget:

@@ -45,9 +45,9 @@ class DocumentsDialog(InfoDialog):
         self.text.setReadOnly(True)
         self.text.setPlainText(tr(NONE))
         row = QHBoxLayout()
+        self.content.addLayout(row, 1)
         row.addWidget(self.titles)
         row.addWidget(self.text, 1)
-        self.content.addLayout(row, 1)
         self.titles.currentRowChanged.connect(self._show)
         self.titles.setVisible(bool(documents))
         if documents:

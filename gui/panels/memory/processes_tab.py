@@ -93,14 +93,14 @@ class ProcessesTab(QFrame):
             self.words.setText(text)
 
     def _lay_out(self) -> None:
-        below = QHBoxLayout()
-        below.setContentsMargins(6, 0, 0, 0)
-        below.addWidget(self.words, 1)
-        below.addWidget(self.end_button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
         layout.addWidget(self.empty)
         layout.addWidget(self.table, 1)
+        below = QHBoxLayout()
         layout.addLayout(below)
+        below.setContentsMargins(6, 0, 0, 0)
+        below.addWidget(self.words, 1)
+        below.addWidget(self.end_button)
         layout.addStretch(0)
