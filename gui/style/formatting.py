@@ -5,11 +5,21 @@ from __future__ import annotations
 import math
 import time
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.units import BYTES_PER_GB, BYTES_PER_MB
 
 DASH = "–"
 DAY_S = 86400.0
+MONTHS = (
+    # Translators: short names of the months, as in "19 Nov 18:03".
+    tr_noop("Jan"), tr_noop("Feb"), tr_noop("Mar"), tr_noop("Apr"), tr_noop("May"), tr_noop("Jun"), tr_noop("Jul"),
+    tr_noop("Aug"), tr_noop("Sep"), tr_noop("Oct"), tr_noop("Nov"), tr_noop("Dec"),
+)  # fmt: skip
+LONG_MONTHS = (
+    tr_noop("January"), tr_noop("February"), tr_noop("March"), tr_noop("April"), tr_noop("May"), tr_noop("June"),
+    tr_noop("July"), tr_noop("August"), tr_noop("September"), tr_noop("October"), tr_noop("November"),
+    tr_noop("December"),
+)  # fmt: skip
 
 
 def percent(value: float | None) -> str:
@@ -89,9 +99,17 @@ def moment(when: float, now: float) -> str:
     then, today = time.localtime(when), time.localtime(now)
     if then[:3] == today[:3]:
         return time.strftime("%H:%M", then)
+    month = tr(MONTHS[then.tm_mon - 1])  # `strftime` would name it in the language of the desktop
     if abs(now - when) < 300 * DAY_S:
-        return f"{then.tm_mday} {time.strftime('%b %H:%M', then)}"
-    return f"{then.tm_mday} {time.strftime('%b %Y', then)}"
+        return tr("{day} {month} {time}", day=then.tm_mday, month=month, time=time.strftime("%H:%M", then))
+    return tr("{day} {month} {year}", day=then.tm_mday, month=month, year=then.tm_year)
+
+
+def day(when: float) -> str:
+    """Return the day of a unix time: `23 November 2026`."""
+    then = time.localtime(when)
+    month = tr(LONG_MONTHS[then.tm_mon - 1])
+    return tr("{day} {month} {year}", day=then.tm_mday, month=month, year=then.tm_year)
 
 
 def number(value: float, spacing: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 from babel.messages.mofile import write_mo
@@ -13,6 +14,7 @@ from core.cli.output import release_lines, say_table
 from core.language import from_environment, tr, tr_plural, tr_stored
 from core.runs.facts import RunFacts
 from core.runs.verdicts import Release, Verdict, release_fields
+from gui.style.formatting import DAY_S, day, duration, moment, number
 
 PO = r"""
 msgid ""
@@ -56,6 +58,21 @@ msgstr "{label} 多使用 {excess}（之前 {before}，最多 {peak}，{when} {a
 
 msgid "Run {run} has no checkpoint: `trainyard save {run}` writes one."
 msgstr "运行 {run} 没有检查点：`trainyard save {run}`。"
+
+msgid "Nov"
+msgstr "11月"
+
+msgid "November"
+msgstr "11月"
+
+msgid "{day} {month} {time}"
+msgstr "{month}{day}日 {time}"
+
+msgid "{day} {month} {year}"
+msgstr "{year}年{month}{day}日"
+
+msgid "{days} d {hours} h"
+msgstr "{days} 天 {hours} 小时"
 
 msgid "{{braces}} of {name}"
 msgstr "{name} 的 {{braces}}"
@@ -190,3 +207,19 @@ def test_language_that_does_not_exist_is_refused_and_the_present_one_stays():
 @pytest.mark.usefixtures("in_test_language")
 def test_language_is_chosen_as_gettext_does(environment, code):
     assert from_environment(environment) == code
+
+
+def test_dates_are_written_as_the_language_has_them(in_test_language):
+    then = time.mktime((2026, 11, 19, 18, 3, 0, 0, 0, -1))
+    language.use("en")
+    assert (moment(then, then), moment(then, then + 2 * DAY_S)) == ("18:03", "19 Nov 18:03")
+    assert (moment(then, then + 400 * DAY_S), day(then)) == ("19 Nov 2026", "19 November 2026")
+    language.use("zh_CN")
+    assert (moment(then, then), moment(then, then + 2 * DAY_S)) == ("18:03", "11月19日 18:03")
+    assert (moment(then, then + 400 * DAY_S), day(then)) == ("2026年11月19日", "2026年11月19日")
+    assert duration(51 * 3600) == "2 天 3 小时"
+
+
+def test_numbers_have_a_point_and_thin_spaces_in_every_language(in_test_language):
+    language.use("zh_CN")
+    assert (number(12_340.5, 0.1), number(0.25, 0.01)) == ("12\u2009340.5", "0.25")

@@ -6,7 +6,7 @@ import re
 import threading
 
 import pytest
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QLocale, Qt, QTimer
 from PySide6.QtGui import QAction, QFont
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -28,6 +28,7 @@ from gui.services.preferences import Preferences, PreferencesFile
 from gui.services.settings_file import SettingsFile
 from gui.style import window_language
 from gui.style.window_language import can_show
+from gui.widgets.forms.fields import whole_number
 from tests.support.pseudo_language import CODE, accented, write_pseudo_language
 
 WORD = re.compile(r"[A-Za-z]{3,}")
@@ -225,3 +226,14 @@ def test_window_says_that_no_font_has_the_characters(drive, pseudo, monkeypatch)
     message = panel.window.panels.message
     panel.until(lambda: message.text, "the message")
     assert message.text.startswith(f"No font of this machine has the characters of the language {pseudo}. Install one")
+
+
+def test_number_fields_have_plain_digits_in_every_language(qtbot):
+    before = QLocale()
+    QLocale.setDefault(QLocale("ar_EG"))
+    try:
+        box = whole_number("box", "Box", "", minimum=0, value=12345)
+        qtbot.addWidget(box)
+        assert box.text() == "12345"
+    finally:
+        QLocale.setDefault(before)

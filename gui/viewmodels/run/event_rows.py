@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
+from gui.style.formatting import day
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,16 +52,16 @@ class EventRows:
 
     def __init__(self, now: float) -> None:
         """`now`: unix seconds. Entries of that day need no heading."""
-        self._day = _day(now)
+        self._day = day(now)
 
     def rows(self, entries: Iterable[TimelineEntry]) -> list[EventRow]:
         """Return the rows of the next entries, with a heading where the day changes."""
         found = []
         for entry in entries:
-            day = _day(entry.time)
-            if day != self._day:
-                self._day = day
-                found.append(EventRow(when="", text=day, tone="", whole=day, copied=day))
+            today = day(entry.time)
+            if today != self._day:
+                self._day = today
+                found.append(EventRow(when="", text=today, tone="", whole=today, copied=today))
             found.append(_row(entry))
         return found
 
@@ -75,9 +76,3 @@ def _row(entry: TimelineEntry) -> EventRow:
         copied=f"{time.strftime('%Y-%m-%d %H:%M:%S', then)}  {text}",
         is_epoch=entry.is_epoch,
     )
-
-
-def _day(when: float) -> str:
-    """Return `23 November 2026`."""
-    then = time.localtime(when)
-    return f"{then.tm_mday} {time.strftime('%B %Y', then)}"

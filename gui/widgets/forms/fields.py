@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt
+from PySide6.QtCore import QEvent, QLocale, QObject, QSize, Qt
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QComboBox,
@@ -66,6 +66,7 @@ def field(widget: QWidget, name: str, accessible: str, tip: str) -> None:
 def whole_number(name: str, accessible: str, tip: str, *, minimum: int, value: int, arrows: bool = True) -> QSpinBox:
     """Return a field for a whole number."""
     box = QSpinBox()
+    box.setLocale(QLocale.c())  # digits as the command line takes them
     box.setRange(minimum, MAX_NUMBER)
     box.setValue(value)
     box.setAccelerated(True)
