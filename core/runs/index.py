@@ -15,7 +15,7 @@ from core.language import tr
 from core.runs.facts import Plan, RunFacts
 from core.runs.fold import fold
 from core.runs.ownership import owner_of_run
-from core.runs.run import Run, mark
+from core.runs.run import Run, folders_mark, mark
 from core.runs.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
 from core.runs.states import RunState, state_info
 from core.schema.events import parse
@@ -36,6 +36,10 @@ HEAD_BYTES = 64 * 1024
 """Bytes at the beginning of an event file in which the plan is searched."""
 TAIL_BYTES = 256 * 1024
 """Bytes at the end of an event file in which the last loss is searched: more than one batch of measurements."""
+
+
+LOOKED_AT = 50
+"""Runs that are over which a poll looks at again; a folder may have thousands."""
 
 
 def default_root() -> Path:
@@ -124,7 +128,11 @@ class RunSummary:
 
 
 class RunIndex:
-    """The summaries of the runs below a root. Runs that are over are read once, and again when they are resumed."""
+    """The summaries of the runs below a root. Runs that are over are read once, and again when they have changed.
+
+    Every poll finds out whether such a run was resumed. Another program may also give it a name, or read its curves
+    again: `LOOKED_AT` runs a poll are looked at for that, in turn.
+    """
 
     def __init__(self, root: Path, patience_s: float | None = None) -> None:
         """`patience_s`: seconds that a poll may search for validations, the next goes on; None: until all are found."""
@@ -132,20 +140,32 @@ class RunIndex:
         self._patience_s = patience_s
         self._until: float | None = None
         self._over: dict[Path, tuple[RunSummary, Mark]] = {}
+        self._folders: dict[Path, Mark] = {}
+        """The state of the folders of each run in `_over`."""
+        self._looked_at = 0
         self._live: dict[Path, _SummaryReader] = {}
 
     def poll(self) -> list[RunSummary]:
         """Return up-to-date summaries of all runs, newest first."""
         found = directories(self.root)
         self._until = None if self._patience_s is None else time.monotonic() + self._patience_s
-        for known in (self._over, self._live):
+        for known in (self._over, self._folders, self._live):
             for path in known.keys() - set(found):
                 del known[path]
+        self._look_at_some(found)
         return [self._known(path) or self._read_any(path) for path in found]
 
     def forget(self, path: Path) -> None:
         """Read this run again at the next poll: its name has changed."""
         self._over.pop(path, None)
+
+    def _look_at_some(self, found: list[Path]) -> None:
+        """Forget those of the next runs whose folders have changed since they were read."""
+        first = self._looked_at if self._looked_at < len(found) else 0
+        self._looked_at = first + LOOKED_AT
+        for path in found[first : self._looked_at]:
+            if path in self._over and self._folders.get(path) != folders_mark(path):
+                self.forget(path)
 
     def _known(self, path: Path) -> RunSummary | None:
         summary, then = self._over.get(path, (None, None))
@@ -170,17 +190,17 @@ class RunIndex:
                 ),
                 last_loss=None, step=0, plan=None, owner=owner_of_run(path),
             )  # fmt: skip
-            self._over[path] = summary, mark(path)
+            self._over[path], self._folders[path] = (summary, mark(path)), folders_mark(path)
             return summary
 
     def _read(self, path: Path) -> RunSummary:
-        before = mark(path)
+        before, folders = mark(path), folders_mark(path)
         reader = self._live.get(path)
         if reader is None:
             reader = self._live[path] = _SummaryReader(path)
         summary = reader.summary(before, self._until)
         if state_info(summary.state).over and reader.is_whole:
-            self._over[path] = summary, before
+            self._over[path], self._folders[path] = (summary, before), folders
             del self._live[path]
         return summary
 

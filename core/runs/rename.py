@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def rename(run_dir: Path, name: str) -> str:
     Raises `ValueError` with a sentence for a name that cannot be used or a run of another user, `RunError` if the name
     cannot be written.
     """
-    name = " ".join(name.split(" ")).strip()
+    name = re.sub(" +", " ", name).strip()  # as it is read; a line break or a tab is refused
     if problem := why_no_name(name):
         raise ValueError(problem)
     if owner := owner_of_run(run_dir):

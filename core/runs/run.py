@@ -355,6 +355,11 @@ def mark(run_dir: Path) -> Mark:
     return tuple(_stat(f"{run_dir}/{EVENTS}/{name}") for name in (SUPERVISOR_EVENTS, paths.GUARD_EVENTS))
 
 
+def folders_mark(run_dir: Path) -> Mark:
+    """Return the sizes and times of the run's folders: they change when a file in them is replaced."""
+    return _stat(str(run_dir)), _stat(f"{run_dir}/{EVENTS}")
+
+
 def _stat(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 (asked for by every tick of a window)

@@ -10,9 +10,11 @@ import pytest
 
 from core.runs import run_loss as module
 from core.runs.index import RunIndex
+from core.runs.rename import rename
 from core.runs.run import Run
 from core.runs.run_loss import RunLoss, ValidationReader, recent_mean, run_loss
 from core.schema.events import metrics_line
+from core.schema.files import write_whole
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.series.exponential_mean import ExponentialMean
@@ -129,6 +131,17 @@ def test_a_list_in_a_hurry_has_the_loss_of_the_last_steps_first(tmp_path: Path) 
     assert hurried.poll()[0].loss == RunLoss(value=3.0, is_validation=False)
     hurried._patience_s = 10.0
     assert hurried.poll()[0].loss == RunLoss(value=0.5, is_validation=True, step=1)
+
+
+def test_list_follows_what_another_program_changes_in_a_finished_run(tmp_path: Path) -> None:
+    run_dir = written(tmp_path, metrics(2.0, 1, loss=[3.0]))
+    listed = RunIndex(run_dir.parent)
+    assert [(each.name, each.last_loss) for each in listed.poll()] == [("digits_cnn", 3.0)]
+    rename(run_dir, " the  best ")
+    assert [each.name for each in listed.poll()] == ["the best"]
+    line = metrics_line(since=2.0, until=2.0, first_step=1, values={"loss": [0.5]})
+    write_whole(run_dir / EVENTS / "worker-0.jsonl", f"{line}\n")
+    assert [(each.name, each.last_loss) for each in listed.poll()] == [("the best", 0.5)]
 
 
 def test_run_without_a_number_has_its_last_loss() -> None:

@@ -157,4 +157,4 @@ def plain(uuid: str) -> str:
 
 
 def _list(ids: Sequence[str]) -> str:
-    return ", ".join(ids) or "none"
+    return ", ".join(ids) or tr("none")
