@@ -37,7 +37,8 @@ _OTHERS = """
     save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches ckpt checkpoint
     train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents
     ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost
-    progress_or_epoch loss_scale bsz_per_gpu level episode episodes
+    progress_or_epoch loss_scale bsz_per_gpu level episode episodes run fold
+    trial timer
 """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
@@ -49,7 +50,7 @@ SETTING = re.compile(r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|th
 """Printed settings with the words of metrics: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`, `accuracy_goal`."""
 _KNOWN = """
     loss losses acc accuracy ppl perplexity mae mse rmse auc auroc f1 iou miou bleu rouge reward rewards dice psnr ssim
-    fid wer cer nll elbo bpb bpc map50 ndcg mrr acc1 acc5 top1 top5 mape msle cosine
+    fid wer cer nll elbo bpb bpc map50 ndcg mrr prec return returns acc1 acc5 top1 top5 mape msle cosine
 """
 KNOWN = frozenset(_KNOWN.split())
 """A name with one of these words is a metric, and so are the other names on its line."""
@@ -140,6 +141,8 @@ def is_counter(name: str) -> bool:
     if counts(name) is not None or words in OTHERS or plain in OTHERS:
         return True
     phase, parts = _phase(words.split("_"))
+    if phase and "_".join(parts) in STEPS | EPOCHS:
+        return True
     if phase in VALIDATION and parts[-1] == "step":
         return True  # a batch of a validation pass, numbered on its own; `val_loss_epoch` is the mean
     return MEASURED.fullmatch(words) is not None or MEASURED.fullmatch(plain) is not None

@@ -15,6 +15,9 @@ IN_EPOCH = "in this epoch"
 IN_VALIDATION = "in this validation"
 """The unit of a count within a validation pass. It is no progress of the training."""
 
+OF_BAR = "of a bar beside it"
+"""The unit of a reading whose step was taken from a bar that was drawn after it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:

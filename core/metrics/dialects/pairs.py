@@ -33,7 +33,8 @@ PREFIX = re.compile(
 """Dates, times of day, durations, versions, addresses and lines of source: they are no values and are blanked out."""
 PAIR = re.compile(
     rf"(?<![\w@/.\\-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}[=:]\s{{0,16}}|\s{{1,16}})(?:tensor\()?"
-    rf"(?:(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?![\d,])|{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\))"
+    rf"(?:(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?![\d,])|{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?"
+    rf"|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\)|(?<=[=:])\[(?P<only>{NUMBER})\])"
     r"(?=$|[\s,;|)\]}'\"(]|\.(?:\s|$))",
     re.IGNORECASE,
 )
@@ -52,9 +53,9 @@ WORDS = re.compile(
 )
 """Words that belong to the name after them, besides those in `names`."""
 PHASE = re.compile(
-    r"^[\W\d]{0,40}(?:\w{1,24}[\s:.-]{1,8}){0,4}?(?:on )?"
+    r"^[\W\d]{0,40}(?:[^\W\d]\w{0,23}[\s:.-]{1,8}|\d{1,9}[\]\s:|)-]{1,4}){0,4}?(?:on )?"
     r"(?:(?P<test>test|testing)|val|valid|validation|eval|evaluation|evaluating|validating|validate|dev)\b"
-    r"(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step))?"
+    r"(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step)){0,2}"
     r"[\]\s]*(?:\[[^\]]{0,40}\]|[\d/\s]{1,40})?"
     r"(?:[:|>-]|\]|$)|^\s*\*\s",
     re.IGNORECASE,
@@ -83,6 +84,9 @@ BARE = re.compile(
 CLOSING = re.compile(r"^\s*(?:$|[,;|)\]}'\"%(]|\.(?:\s|$)|[-–]\s|[A-Za-z_][\w@/.\-]*(?:\s[A-Za-z]+)?\s*[=:])")
 """The text that must follow a number that may be part of a sentence: "error 0.5 of" is no metric."""
 
+MEASURE = re.compile(r"\s(?:hours?|h|min|minutes?|secs?|seconds?|s|ms|[KMG]i?B|samples|images|tokens)\b")
+"""The unit of a number that is a time, a size or a speed."""
+
 NEXT = re.compile(r"^\s+[A-Za-z_][\w@/.\-]*\s+[-+]?[\d.]")
 """The text that may follow `nan` instead: another name and its number. No sentence reads so."""
 
@@ -104,11 +108,12 @@ def read(line: str) -> Reading | None:
     at = step_position(clean)
     phase = PHASE.match(message(clean)[:HEAD])
     tested = phase is not None and phase["test"] is not None
-    values, of_test = _values(clean, at, validation=at.validation or phase is not None, tested=tested)
+    of_line = at.validation or phase is not None
+    values, of_test = _values(clean, at, validation=of_line, tested=tested)
     if not values and not _announces(clean, at):
         return None
-    if is_of_validation(values) and (phase is not None or at.validation or at.step is None):
-        at = _of_validation(at)  # otherwise the values are named `val_loss`, and the step is the training's
+    if is_of_validation(values) or (not values and at.validation):
+        at = _of_validation(at, of_line=of_line)
     return Reading(
         values=values, step=at.step, epoch=at.epoch, done=at.done, total=at.total, unit=at.unit, of_test=of_test
     )
@@ -134,10 +139,14 @@ def _trained(name: str) -> bool:
     return not name.startswith("val_") and name != "learning_rate"
 
 
-def _of_validation(at: StepPosition) -> StepPosition:
-    """Return the position of a line about validation alone: its progress is not that of the training."""
-    if at.done is not None and at.unit != "epochs":
-        at.unit = IN_VALIDATION
+def _of_validation(at: StepPosition, *, of_line: bool) -> StepPosition:
+    """Return the position of validation values alone: the progress is not that of the training.
+
+    `of_line`: the line is about a validation, and not only the names. Else a step on it is the training's.
+    """
+    if at.done is None or at.unit == "epochs" or (at.step is not None and not of_line):
+        return at
+    at.unit, at.step = IN_VALIDATION, None
     return at
 
 
@@ -196,11 +205,11 @@ def _pairs(line: str, *, means: bool) -> Iterator[tuple[str, float, bool]]:
 
 def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     """Return whether the number can be a value, and is not part of a sentence."""
-    text, tight = match["number"] or match["share"], match["sep"].strip() != ""
+    text, tight = match["number"] or match["share"] or match["only"], match["sep"].strip() != ""
     whole = text.lstrip("+-").isdigit() and not match["rest"] and not match["share"]
     if whole and match["name"].lower() in TRAIN | VALIDATION:
         return False  # `Train: 3 [10/391]`
-    if not tight and not certain:
+    if not certain and (not tight or MEASURE.match(line, match.end())):
         return False
     if line.endswith(DECLARED, 0, match.start()) or line.startswith(TIMES, match.end()):
         return False
@@ -218,6 +227,8 @@ def _whole_name(line: str, match: re.Match[str]) -> str:
     name, begin = match["name"], match.start()
     for _ in range(3):
         before = WORD.search(line, max(0, begin - 24), begin)
+        if before is not None and len(name) == 1 and name in "DGdg" and before[1].lower() == "loss":
+            return f"loss_{name}"
         if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
@@ -228,7 +239,7 @@ def _value(match: re.Match[str], name: str) -> float | None:
     """Return the value; a share such as `9903/10000` or `99.03%` becomes a number from 0 to 1."""
     if match["share"]:
         return float(match["share"]) / 100
-    value = float(match["number"].replace(",", ""))
+    value = float((match["number"] or match["only"]).replace(",", ""))
     if match["of"]:
         of = float(match["of"])
         return value / of if of and "acc" in name.lower() else None

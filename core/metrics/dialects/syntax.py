@@ -24,6 +24,17 @@ within the epoch: `Epoch: [3][ 10/391]`; with a percentage it counts samples: `T
 timm and Swin write `Train: 0 [ 10/391 (3%)]` and `Train: [0/300][10/391]`, which count batches."""
 NESTED = re.compile(r"^\W*?\[\s*(\d+)\s*/\s*(\d+)\s*\]\s*[\[(]\s*(\d+)\s*/\s*(\d+)\s*[\])]")
 """DCGAN: `[0/25][10/1583]` is batch 10 of epoch 0."""
+IN_EPOCH = re.compile(r"^\W*?\[\s*(\d+)\s*:\s+(\d+)\s*/\s*(\d+)\s*\]")
+"""PointNet: `[0: 10/1583]` is batch 10 of epoch 0."""
+LEADING = re.compile(
+    r"^\W*?\[\s*(\d+)\s*/\s*(\d{3,})\s*\]\s*\w"
+    r"|^(\d+)\s*/\s*(\d+)(?:,\s+[a-z]|\s+(?P<epoch>\(epoch\b))",
+    re.IGNORECASE,
+)
+"""`[2000/300000] loss`, MONAI's `1/32, train_loss`, char-rnn's `1/21150 (epoch 0.002)`. A small total in brackets may
+be that of processes."""
+LEADING_STEP = re.compile(r"^\[?\s*(\d+)\s*\|\s")
+"""llama2.c's `100 | loss 7.1`."""
 TUTORIAL = re.compile(r"^\W*\[\s*(\d+)\s*,\s*(\d+)\s*\]\s*loss")
 """PyTorch's tutorial: `[1,  2000] loss: 2.173` is epoch 1, batch 2000 of the epoch."""
 BRACKETS = re.compile(r"\[\s*(\d+)\s*/\s*(\d+)\s*\]")
@@ -55,16 +66,33 @@ def step_position(line: str) -> StepPosition:
         found.epoch, found.epochs, found.done, found.total = map(float, nested.groups())
         found.unit = "steps"
         return found
+    if nested := IN_EPOCH.match(line):
+        found.epoch, found.done, found.total = map(float, nested.groups())
+        found.unit = "steps"
+        return found
     places = list(PLACE.finditer(line))
     for match in places:
         _add(found, match)
     if found.done is None and (counted := COUNTED.search(line)):
         found.done, found.total, found.unit = float(counted[1]), float(counted[2]), "steps"
+    if found.done is None and found.step is None:
+        _add_leading(found, line)
     if found.done is None and found.step is None and (brackets := _brackets(line, places)):
         found.done, found.total = float(brackets[1]), float(brackets[2])
     if found.done is None and found.epoch is not None and found.epochs is not None:
         found.done, found.total, found.unit = found.epoch, found.epochs, "epochs"
     return found
+
+
+def _add_leading(found: StepPosition, line: str) -> None:
+    """Note the count at the beginning of a line."""
+    if leading := LEADING.match(line):
+        found.done, found.total = (float(number) for number in leading.groups()[:4] if number is not None)
+        found.unit = "steps"
+        if leading["epoch"]:  # a part of an epoch; the count is over all of them
+            found.step, found.epoch = int(found.done), None
+    elif leading := LEADING_STEP.match(line):
+        found.step = int(leading[1])
 
 
 def _brackets(line: str, places: list[re.Match[str]]) -> re.Match[str] | None:
@@ -87,6 +115,8 @@ def _add(found: StepPosition, match: re.Match[str]) -> None:
         _add_step(found, int(n), total)
     elif match["batch"] and total is not None:
         found.done, found.total, found.unit = n, total, "steps"
+    elif match["batch"] and found.epoch is not None and found.step is None and n.is_integer():
+        found.step = int(n)
 
 
 def _add_step(found: StepPosition, step: int, total: float | None) -> None:

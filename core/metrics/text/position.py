@@ -9,10 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from core.metrics.common.names import OF_VALIDATION
 from core.metrics.common.reading import IN_EPOCH, IN_VALIDATION
 
 if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
+
+MIN_STEPS = 2
+"""Steps after the first one, before a return to it is a second training."""
 
 
 @dataclass(slots=True)
@@ -23,15 +27,30 @@ class ContinuousSteps:
     _last: int | None = None  # as printed
     _stride: int = 1
     _shift: int = 0
+    _counts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """By the first metric of a line: its first step, its last step, and how many steps came."""
 
-    def continuous(self, step: int, epoch: float | None) -> int:
-        """Return the step, counted from the start of the training."""
-        if self._last is not None and step <= self._last and epoch is not None and epoch != self._epoch:
+    def continuous(self, step: int, epoch: float | None, metric: str | None) -> int:
+        """Return the step, counted from the start of the training. `metric`: the first training metric of the line."""
+        begins_again = self._begins_again(metric, step) and epoch is None
+        if begins_again:
+            self._counts.clear()
+        if self._last is not None and (
+            begins_again or (step <= self._last and epoch is not None and epoch != self._epoch)
+        ):
             self._shift += self._last + self._stride - step
         elif self._last is not None and step > self._last:
             self._stride = step - self._last
         self._epoch, self._last = epoch, step
         return step + self._shift
+
+    def _begins_again(self, metric: str | None, step: int) -> bool:
+        """Return whether a metric is back at its first step: a second training, and no loaded checkpoint."""
+        if metric is None:
+            return False
+        first, last, steps = self._counts.get(metric, (step, step, 0))
+        self._counts[metric] = (first, step, steps + (step != last))
+        return step <= first and step < last and steps >= MIN_STEPS
 
 
 @dataclass(slots=True)
@@ -113,7 +132,8 @@ class PositionTracker:
         reading = self._with_epoch(reading)
         if reading.step is None:
             return reading
-        step = self._steps.continuous(reading.step, reading.epoch)
+        metric = next((name for name in reading.values if not name.startswith(OF_VALIDATION)), None)
+        step = self._steps.continuous(reading.step, reading.epoch, metric)
         return reading if step == reading.step else replace(reading, step=step)
 
     def within(self, reading: Reading, epochs: float | None) -> Reading:
@@ -161,7 +181,7 @@ class PositionTracker:
     def _epoch_begin(self, count: float, length: float | None) -> int:
         """Return the step before the first of this epoch, for a reading at `count` of `length`."""
         assert self.epoch is not None
-        index = int(self.epoch) - self.first_epoch
+        index = max(0, int(self.epoch) - self.first_epoch)
         if self._begin is None:  # the first reading of an epoch
             ended = self._length is not None and self._count >= self._length
             self._over_all_epochs |= length == self._length and count > self._count > 0 and not ended

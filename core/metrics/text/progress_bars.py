@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from core.metrics.common.names import OF_VALIDATION
-from core.metrics.common.reading import IN_VALIDATION
+from core.metrics.common.reading import IN_VALIDATION, OF_BAR
 from core.metrics.dialects import bars, pairs
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ class ProgressBars:
 
     def end(self) -> list[Reading]:
         """Return all held readings."""
-        return [*self._take_waiting(), *self.release()]
+        released, reached = self.release(), self._position.reached()
+        waiting = [replace(reading, step=reached, unit=OF_BAR) for reading in self._take_waiting()]
+        return [*released, *waiting]
 
     def _take_waiting(self) -> list[Reading]:
         waiting, self._waiting = self._waiting, []
@@ -106,7 +108,7 @@ class ProgressBars:
             return []
         if title == self._main and reading.done is not None and reading.unit == "steps":
             self._size = (True, self._size[1])  # its metrics are in the dictionaries
-            return [replace(waiting, step=int(reading.done)) for waiting in self._take_waiting()]
+            return [replace(waiting, step=int(reading.done), unit=OF_BAR) for waiting in self._take_waiting()]
         self._redraws_left -= 1
         return [] if self._redraws_left else self._take_waiting()
 

@@ -2,7 +2,8 @@
 
 The lines of a program do not say this one by one. What they do not give:
 
-- **Means of an epoch.** Once a metric has come with a place within an epoch, its values without one are means of these.
+- **Means of an epoch.** Once a metric has come with a place within an epoch, its values without one are means of these,
+  unless they come again and again with no other value between them.
 - **Batches of a validation.** Of the lines that count through a validation pass the last one is kept, until something
   else comes. A summary after it has the better values for the names that it has.
 - **Settings.** A learning rate is only a setting before the first metric or the first place in the training.
@@ -16,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.metrics.common.names import OF_VALIDATION, certainty
-from core.metrics.common.reading import IN_VALIDATION
+from core.metrics.common.reading import IN_VALIDATION, OF_BAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 TOP = re.compile(r"(.*\b(?:val_)?(?:acc|top|accuracy|prec|err))(@?)(\d{1,3})")
 """`acc1` and `acc@1` are one metric."""
+MANY_MEANS = 3
+"""So many values without a place, one after another, are no means."""
 
 
 @dataclass(slots=True)
@@ -32,7 +35,8 @@ class Roles:
     """Takes the readings of one log in order and returns those to record."""
 
     _begun: bool = False
-    _within_epochs: set[str] = field(default_factory=set)  # training metrics that came with a place within an epoch
+    _within_epochs: dict[str, int] = field(default_factory=dict)  # metrics that came with a place within an epoch, and
+    # how many values without one have come since
     _pass: Reading | None = None  # the last reading of a validation pass
     _at_sign: str | None = None  # between `acc` and `1`, as the program wrote it first
 
@@ -80,18 +84,25 @@ class Roles:
         return any(certainty(name) in {"known", "cautious"} for name in reading.values)
 
     def _without_means(self, reading: Reading) -> Reading:
-        values = reading.values
+        values, within = reading.values, self._within_epochs
+        if reading.unit == OF_BAR:
+            return replace(reading, unit="")
         if reading.step is not None or (reading.done is not None and reading.unit != "epochs"):
-            self._within_epochs.update(values)
+            within.update(dict.fromkeys(values, 0))
             return reading
-        if self._within_epochs.isdisjoint(values):
+        if within.keys().isdisjoint(values):
             return reading
-        kept = {
-            name: value
-            for name, value in values.items()
-            if name.startswith(OF_VALIDATION) or name not in self._within_epochs
-        }
-        return replace(reading, values=kept)
+        return replace(reading, values={name: value for name, value in values.items() if not self._is_mean(name)})
+
+    def _is_mean(self, name: str) -> bool:
+        """Return whether a value without a place within an epoch is a mean of those with one."""
+        if name.startswith(OF_VALIDATION) or name not in self._within_epochs:
+            return False
+        self._within_epochs[name] += 1
+        if self._within_epochs[name] < MANY_MEANS:
+            return True
+        del self._within_epochs[name]
+        return False
 
     def _respelled(self, reading: Reading) -> Reading:
         """Return the reading with `acc1` written as the first such name of the log."""
