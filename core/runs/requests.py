@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.files import touch
 from core.schema.paths import CONTROL
 
@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
 
 REQUESTS = ("stop", "force", "pause", "save")
-DONE = {"pause": "paused", "save": "saved"}
-"""The requests that workers answer, and what they do to a run."""
+UNANSWERED = {
+    "pause": tr_noop("Trainyard cannot pause a script. Stopping it sends SIGINT first."),
+    "save": tr_noop("Trainyard cannot save a script. Stopping it sends SIGINT first."),
+}
+"""The requests that workers answer, and why a script does not."""
 
 
 def unanswered(spec: RunSpec, name: str) -> str:
     """Return why a run cannot answer the request `pause` or `save`; the empty string if it can. Scripts cannot."""
     if spec.script is None:
         return ""
-    return tr("Trainyard cannot {name} a script. Stopping it sends SIGINT first.", name=name)
+    return tr(UNANSWERED[name])
 
 
 class Requests:
@@ -51,7 +54,7 @@ class Requests:
 
     def refuse(self, spec: RunSpec) -> list[str]:
         """Remove the requests that this run cannot answer; return a sentence on each."""
-        refused = {name: why for name in DONE if (why := unanswered(spec, name)) and self.has(name)}
+        refused = {name: why for name in UNANSWERED if (why := unanswered(spec, name)) and self.has(name)}
         for name in refused:
             self.take_back(name)
         return list(refused.values())
@@ -78,7 +81,7 @@ class Requests:
 
     def record(self, write: Callable[[str], None]) -> None:
         """Call `write` with the request that the workers have yet to answer, or the empty string, when it changes."""
-        pending = next((name for name in DONE if self.has(name)), "")
+        pending = next((name for name in UNANSWERED if self.has(name)), "")
         if pending != self._recorded:
             self._recorded = pending
             write(pending)

@@ -9,9 +9,9 @@ from core.cli.commands.common import EXIT_CODES, find
 from core.cli.follow import POLL_S, StopMessages, hard_end
 from core.cli.output import ending, say, say_json, say_run, warn
 from core.errors import RunError
-from core.language import tr, tr_stored
+from core.language import tr, tr_noop, tr_stored
 from core.runs import stopped
-from core.runs.requests import DONE, unanswered
+from core.runs.requests import unanswered
 from core.runs.states import RunState, state_info
 from core.schema.paths import CHECKPOINTS, CONTROL
 
@@ -88,17 +88,27 @@ def save(options: Namespace) -> int:
     return 0
 
 
+UNANSWERED = {
+    "pause": tr_noop(
+        "Run {id} was not paused: Trainyard cannot pause a script. It continues; "
+        "`trainyard stop {id}` ends it, with SIGINT first."
+    ),
+    "save": tr_noop(
+        "Run {id} was not saved: Trainyard cannot save a script. It continues; "
+        "`trainyard stop {id}` ends it, with SIGINT first."
+    ),
+}
+INTERRUPTED = {
+    "stop": tr_noop("Interrupted. The run still stops; `trainyard attach {id}` follows it."),
+    "pause": tr_noop("Interrupted. The run still pauses; `trainyard attach {id}` follows it."),
+    "save": tr_noop("Interrupted. The run still saves a checkpoint; `trainyard attach {id}` follows it."),
+}
+"""Sentences by request."""
+
+
 def _check_answers(run: Run, request: str) -> None:
     if unanswered(run.spec(), request):
-        raise ValueError(
-            tr(
-                "Run {id} was not {done}: Trainyard cannot {request} a script. It continues; "
-                "`trainyard stop {id}` ends it, with SIGINT first.",
-                id=run.id,
-                done=DONE[request],
-                request=request,
-            )
-        )
+        raise ValueError(tr(UNANSWERED[request], id=run.id))
 
 
 def _live_run(options: Namespace) -> Run:
@@ -162,13 +172,7 @@ class _StoppedProcesses:
 
 
 def _interrupted(run: Run, request: str) -> RunError:
-    return RunError(
-        tr(
-            "Interrupted. The run still carries out the request to {request}; `trainyard attach {id}` follows it.",
-            request=request,
-            id=run.id,
-        )
-    )
+    return RunError(tr(INTERRUPTED[request], id=run.id))
 
 
 def _saved_checkpoint(run: Run, before: Checkpoint | None) -> Checkpoint:

@@ -59,11 +59,15 @@ def _cut(model: keras.Model, devices: Sequence[str], recipe: str) -> list[tuple[
     begins = split_evenly([layer.count_params() for layer in layers], len(devices))
     if begins is None:
         found = sum(layer.count_params() > 0 for layer in layers)
-        have = "has" if found == 1 else "have"
         raise cannot_place(
             recipe,
             len(devices),
-            tr("only {found} of its {count} layers {have} parameters", found=found, count=len(layers), have=have),
+            tr_plural(
+                "only {count} of its {whole} layers has parameters",
+                "only {count} of its {whole} layers have parameters",
+                found,
+                whole=len(layers),
+            ),
         )
     parts = []
     for device, begin, end in zip(devices, begins, [*begins[1:], len(layers)], strict=True):
