@@ -62,7 +62,7 @@ def run(options: Namespace) -> int:
                 warn(
                     tr(
                         "{title}, chosen from the source. {why} --launch chooses another.",
-                        title=strategy_of(spec).title,
+                        title=tr(strategy_of(spec).title),
                         why=check.why,
                     )
                 )

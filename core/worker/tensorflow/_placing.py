@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
-from ...language import tr
+from ...language import tr, tr_plural
 from ..recipe import cannot_place
 from ._build import call, checked_model, seed_everything
 from ._devices import HOST
