@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.support.recorded_logs import WITHOUT_METRICS, RecordedLog, parse, record, recorded_logs
+from tests.support.recorded_logs_table import DOCUMENT, document
 
 LOGS = list(recorded_logs())
 OTHERS = list(recorded_logs(WITHOUT_METRICS))
@@ -27,6 +28,12 @@ def test_output_with_numbers_but_no_metrics_gives_none(log: RecordedLog) -> None
     assert curves == {}
     curves, _ = record(_pieces(log.data))
     assert curves == {}
+
+
+def test_the_table_of_understood_programs_is_up_to_date() -> None:
+    """Write it again with `python -m tests.support.recorded_logs_table`."""
+    assert len(LOGS) >= 60
+    assert DOCUMENT.read_text(encoding="utf-8") == document()
 
 
 def test_a_wrong_record_is_a_fault() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.metrics.common.names import by_our_names, certainty, counts, is_counter
 from core.metrics.common.reading import Reading
+from core.metrics.dialects import pairs
 from core.metrics.dialects.syntax import step_position
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ MIN_TIME = 1e9
 """Unix seconds. A smaller time counts from the start of the program."""
 
 
+def begins(line: str) -> bool:
+    """Return whether the dictionary that belongs to this line is on the next lines: `train | step: 100 | output:`."""
+    return line.endswith("| output:") and "step:" in line
+
+
 def read(line: str) -> Reading | None:
     """Return the metrics of the dictionary in a line; None if there is no dictionary with metrics."""
     fields = _fields(line)
@@ -47,7 +53,8 @@ def read(line: str) -> Reading | None:
         return None
     if not any(certainty(name) for name in numbers):
         return None
-    return replace(_reading(line, numbers, values), of_test=of_test)
+    reading = replace(_reading(line, numbers, values), of_test=of_test)
+    return pairs.as_validation(reading) if pairs.is_about_validation(line[: line.index("{")]) else reading
 
 
 def _reading(line: str, numbers: Mapping[str, float], values: Mapping[str, float]) -> Reading:

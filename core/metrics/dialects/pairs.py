@@ -124,6 +124,11 @@ def is_of_validation(values: Iterable[str]) -> bool:
     return any(name.startswith(OF_VALIDATION) for name in values) and not any(map(_trained, values))
 
 
+def is_about_validation(beginning: str) -> bool:
+    """Return whether the beginning of a line says that it is about validation: `eval | step: 100 | `."""
+    return PHASE.match(message(PREFIX.sub(_blank, beginning))[:HEAD]) is not None
+
+
 def announces_validation(line: str) -> bool:
     """Return whether the next line is about validation: this one reads `Test Error:` and ends there."""
     return len(line) < HEAD and line.rstrip().endswith(":") and PHASE.match(line) is not None

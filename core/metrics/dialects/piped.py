@@ -38,6 +38,11 @@ def read(line: str) -> Reading | None:
         return _megatron(match) if match else None
     if "epoch " in line and (match := FAIRSEQ.search(line)):
         return _fairseq(match)
+    return None
+
+
+def read_litgpt(line: str) -> Reading | None:
+    """Return the reading of LitGPT's line, with the loss of the last validation; None for any other line."""
     match = LITGPT.search(line) if "loss train:" in line else None
     return _litgpt(match) if match else None
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
 
 
-BARS, PAIRS, TABLES = "bars", "pairs", "tables"
+BARS, PAIRS, STANDING, TABLES = "bars", "pairs", "standing", "tables"
 """The names of the dialects whose readings `text.log` places in the training in their own ways."""
 
 
@@ -33,6 +33,7 @@ class Dialect:
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name=BARS, read=bars.read),
     Dialect(name="bracketed", read=bracketed.read),
+    Dialect(name=STANDING, read=piped.read_litgpt),
     Dialect(name="piped", read=piped.read),
     Dialect(name="logger_lines", read=logger_lines.read),
     Dialect(name="key_values", read=key_values.read),
@@ -88,13 +89,14 @@ def statement_of(text: str) -> Statement:
     if dialect.name == BARS:
         bar, length = bars.title(text)
         return Statement(reading=reading, dialect=BARS, bar=bar, length=length, epochs=bars.epochs(text))
-    if dialect.name != PAIRS or reading.epoch is None:
+    if reading.epoch is None or (dialect.name != PAIRS and reading.total is None):
         return Statement(reading=reading, dialect=dialect.name)
     epochs = step_position(text).epochs
-    return Statement(reading=reading, dialect=PAIRS, epochs=epochs, over=OVER.search(text) is not None)
+    over = dialect.name == PAIRS and OVER.search(text) is not None
+    return Statement(reading=reading, dialect=dialect.name, epochs=epochs, over=over)
 
 
 def _begins_table(text: str) -> bool:
     if text.startswith("|") and key_values.begins(text):
         return True
-    return tables.columns_of(text) is not None
+    return dictionary.begins(text) or tables.columns_of(text) is not None

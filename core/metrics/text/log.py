@@ -5,13 +5,14 @@ Each reading is returned once. The reading of a progress bar is returned one red
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.language import tr
 from core.metrics.common.reading import IN_VALIDATION
 from core.metrics.dialects import pairs
-from core.metrics.dialects.registry import BARS, PAIRS, TABLES
+from core.metrics.dialects.registry import BARS, PAIRS, STANDING, TABLES
 from core.metrics.rules.rule_set import RuleSet
 from core.metrics.text.expression import Matcher
 from core.metrics.text.line_filter import holds
@@ -61,6 +62,7 @@ class LogReader:
         self._ended = self._validation_next = False
         self._estimated: int | None = None  # the last step with a training and a validation loss in one line
         self._estimates = False  # whether that training loss is an estimate, not the step's
+        self._standing: float | None = None  # the loss of the last validation
         self._place: tuple[float | None, float | None, str, float | None] = (None, None, "", None)
 
     @property
@@ -157,9 +159,21 @@ class LogReader:
             return self._bars.draw(line, statement, self._with_taught(statement.reading))
         complete = self._bars.release()
         reading = pairs.as_validation(statement.reading) if after_heading else statement.reading
-        if statement.dialect != PAIRS:
-            return [*complete, *self._bars.awaiting_step(self._position.stepped(reading))]
-        return [*complete, self._pairs(statement, reading)]
+        if statement.dialect == PAIRS:
+            return [*complete, self._pairs(statement, reading)]
+        if statement.dialect == STANDING:
+            reading = self._without_standing(reading)
+        if reading.unit == "steps" and reading.step is None and reading.epoch is not None:
+            return [*complete, self._position.within(reading, statement.epochs)]
+        return [*complete, *self._bars.awaiting_step(self._position.stepped(reading))]
+
+    def _without_standing(self, reading: Reading) -> Reading:
+        """Remove the loss of the last validation, which LitGPT repeats in each line with fewer digits."""
+        value = reading.values.get("val_loss")
+        if value is None or (self._standing is not None and math.isclose(value, self._standing, abs_tol=5.1e-4)):
+            return replace(reading, values={name: each for name, each in reading.values.items() if name != "val_loss"})
+        self._standing = value
+        return reading
 
     def _with_taught(self, reading: Reading) -> Reading:
         """Return a bar's reading with what the rules say about its line: a value that a redraw repeats is one value."""
@@ -182,6 +196,7 @@ class LogReader:
         """
         values = reading.values
         if "loss" not in values:
+            self._standing = values.get("val_loss", self._standing)
             return reading
         if "val_loss" not in values:
             self._estimates |= reading.step is not None and reading.step == self._estimated

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from core.metrics.dialects import key_values, tables
+from core.metrics.dialects import dictionary, key_values, tables
 
 if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
@@ -62,6 +62,8 @@ class OpenTable:
                 self._table = _Validation(columns, self._epoch)
         elif key_values.begins(line):
             self._table = _Block(line)
+        elif dictionary.begins(line):
+            self._table = _Dictionary(line)
 
     def take(self, line: PrintedLine) -> Taken:
         """Take a line while the table is open."""
@@ -180,3 +182,24 @@ class _Block:
         else:
             self._values[self._section + key] = value
         return True
+
+
+class _Dictionary:
+    """A dictionary on several lines, after a line that says where it belongs: Orbit's."""
+
+    def __init__(self, line: str) -> None:
+        self._text = line
+        self._left = MAX_KEYS
+        self.ended = False
+
+    def take(self, line: PrintedLine) -> Taken:
+        is_part = line.text.startswith(("{", "'"))
+        if is_part:
+            self._text += " " + line.text
+        self._left -= 1
+        self.ended = not is_part or line.text.endswith("}") or self._left <= 0
+        return Taken(self.end() if self.ended else [], is_row=is_part)
+
+    def end(self) -> list[Reading]:
+        reading = dictionary.read(self._text) if self._text.endswith("}") else None
+        return [reading] if reading else []
