@@ -21,6 +21,9 @@ Form: TypeAlias = "Sequence[Sequence[Span]]"
 MIN_WIDTH_PX = 24
 MIN_LETTERS = 5
 """Minimum letters of a cut text; with fewer the label stays blank."""
+VALUE_PX, KEPT_VALUES = 74, 2
+"""Width of a value with its mark, whatever its digits, so that the neighbours do not move with them; for how many
+values there is always room."""
 ROUNDING_PX = 4
 """More than what rich text may be wider than the sum of its parts."""
 
@@ -51,7 +54,7 @@ class ElidedLabel(PlainLabel):
 
 
 class ReadoutLabel(ColouredLabel):
-    """Shows the longest of several forms that it has room for, and never widens its card.
+    """Shows the longest of several forms that it has room for.
 
     If even the shortest lacks room, it is blank: half a number is a wrong number.
     """
@@ -65,6 +68,8 @@ class ReadoutLabel(ColouredLabel):
     def show_forms(self, forms: Sequence[Form]) -> None:
         """Show one of these forms, the longest first."""
         self._forms = [*forms] or [()]
+        values = max((len(form) for form in self._forms[1:]), default=0)
+        self.setMinimumWidth(scaled(VALUE_PX) * min(values, KEPT_VALUES))
         self._choose()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)

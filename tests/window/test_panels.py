@@ -251,7 +251,7 @@ def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(qtbot):
     header.show_header(over)
     assert not header.progress.bar.isVisible()
     qtbot.waitUntil(lambda: header._released.width() >= header._released.sizeHint().width(), timeout=20_000)
-    header.show_compact(compact=False)
+    header.resize(1300, 60)
     assert header.progress.bar.isVisible()
 
 

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from core.language import tr
+from gui.style.text_size import scaled
 from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader, run_header
 from gui.widgets.announcement import announce
@@ -20,12 +21,16 @@ from .run_menu import RunMenuButton
 from .state_pill import StatePill
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QResizeEvent
+
     from gui.style.theme import Theme
 
 
 MIN_NAME_PX = 96
 MIN_OWNER_PX = 40
 MIN_RELEASED_PX = 160
+WIDE_PX = 1200
+"""Width from which on there is room for epoch, bar, result and verdict."""
 
 
 class HeaderPanel(QWidget):
@@ -52,7 +57,6 @@ class HeaderPanel(QWidget):
         self.again = RunMenuButton(theme)
         self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
-        self._is_compact = False
         self._shown: RunHeader | None = None
         self._lay_out()
         self.show_header(run_header(None))
@@ -77,8 +81,8 @@ class HeaderPanel(QWidget):
         steady = not header.released
         urgent = header.can_force and header.stopping is Forcing.WORKERS
         self.progress.show_progress(header.epoch, header.fraction, header.detail, urgent=urgent, steady=steady)
-        self.progress.show_brief(brief=self._is_compact and bool(header.released))
         self._show_released(header)
+        self._fit()
         self.progress.setToolTip(verbatim(header.saved))
         self.buttons.pause.show_state(header.pause)
         self.buttons.save.show_save(
@@ -92,11 +96,19 @@ class HeaderPanel(QWidget):
             self._what.setMaximumWidth(self._what.sizeHint().width())
         return super().event(event)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Show what there is room for."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Leave out epoch and bar where the verdict on the memory needs their room."""
+        has_verdict = self._shown is not None and bool(self._shown.released)
+        self.progress.show_brief(brief=has_verdict and self.width() < scaled(WIDE_PX))
+
     def show_compact(self, *, compact: bool) -> None:
-        """Take less room: the buttons are icons, and the verdict on the memory stands in place of epoch and bar."""
-        self._is_compact = compact
+        """Take less room: the buttons are icons."""
         self.buttons.show_compact(compact=compact)
-        self.progress.show_brief(brief=compact and self._shown is not None and bool(self._shown.released))
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
