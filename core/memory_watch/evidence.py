@@ -81,7 +81,7 @@ class UsageDelta:
     grown: tuple[Share, ...]
     """Processes of others, visible here, that hold more than before, and how much more; largest first."""
     unknown: tuple[Share, ...]
-    """As `grown`, for pids unknown here: in a container, or already ended. They may have belonged to this run."""
+    """Like `grown`, for pids that are unknown here: in a container, or already ended. They may be of this run."""
     unsure: tuple[ProcessInfo, ...]
     """Processes that may hold more than before; how much is not known."""
     beyond: int

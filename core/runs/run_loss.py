@@ -29,7 +29,7 @@ DECISIVE = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', b'"anew"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLoss:
-    """A loss, and of what it is the loss."""
+    """A loss, and whether it is one of validation."""
 
     value: float
     is_validation: bool

@@ -136,7 +136,7 @@ class StartAccount:
             self._phases.append((str(event["name"]), event["t"]))
 
     def opening(self, time: float) -> tuple[float, str] | None:
-        """Return when the run was started and on what, once its processes are known; None if that is said already."""
+        """Return when the run was started and on what, once its processes are known; None if that was returned."""
         if self._has_opening or not self._processes:
             return None
         self._has_opening = True

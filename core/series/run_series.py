@@ -40,7 +40,7 @@ class RunSeries:
         """Readings that are not appended yet, by device id: they come often but are seldom used."""
         self._heat: dict[str, dict[str, Series]] = {name: {} for name in HEAT}
         self._heat_readings: dict[str, HeatReadings] = {}
-        """Likewise. Most windows never show them, and no window does so at first."""
+        """Readings of heat that are not appended yet, by device id: the window shows them on request only."""
         self.slowdowns: dict[str, list[Slowdown]] = {}
         """By device id, in order of time."""
         self.steps_per_epoch: int | None = None

@@ -155,7 +155,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert __main__.main(words) == 2
     captured = capsys.readouterr()
     assert not captured.out
-    return captured.err.removeprefix("trainyard: ").strip()
+    return captured.err.strip().splitlines()[-1].removeprefix("trainyard: ")  # notes on a script may come before it
 
 
 def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
