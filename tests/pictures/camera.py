@@ -29,12 +29,18 @@ def take(shots: Sequence[Shot], folder: Path) -> None:
     """Write these pictures, whole, into a folder. Takes about a second of one core for each state."""
     from .machine import environment
 
-    for scale in sorted({shot.scale for shot in shots}):
-        work = folder / f"work-{scale}"
-        mine = [shot.name for shot in shots if shot.scale == scale]
+    for scale, language in sorted({(shot.scale, shot.language) for shot in shots}):
+        work = folder / f"work-{scale}-{language}"
+        mine = [shot.name for shot in shots if (shot.scale, shot.language) == (scale, language)]
         command = [sys.executable, "-m", "tests.pictures.camera", str(folder), str(work), json.dumps(mine)]
         done = subprocess.run(
-            command, cwd=ROOT, env=environment(work, scale), capture_output=True, text=True, check=False, timeout=600
+            command,
+            cwd=ROOT,
+            env=environment(work, scale, language),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
         )
         assert not done.returncode, done.stderr
 

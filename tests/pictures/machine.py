@@ -21,6 +21,8 @@ from core.system.process_info import ProcessInfo
 from tests.nvml.standin import StandIn, build, build_cuda, uuid
 from tests.support import fake_worker
 
+from .references import CHINESE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -29,12 +31,15 @@ NOW = 1_772_734_571.0
 GB = 1 << 30
 HOUR_S = 3600
 FONTS = Path(__file__).with_name("fonts")
+MORE_FONTS = {CHINESE: Path("/usr/share/fonts/truetype/wqy/wqy-microhei.ttc")}
+"""By language, the font with its characters: too large for the repository. Debian's package fonts-wqy-microhei."""
 SCREEN = {"name": "screen", "x": 0, "y": 0, "width": 2800, "height": 1700, "logicalDpi": 96, "dpr": 1}
 FONT_SETTINGS = """\
 <?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
   <dir>{fonts}</dir>
+  <dir>{more}</dir>
   <cachedir>{cache}</cachedir>
   <alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
@@ -82,15 +87,25 @@ class Load:
 IDLE = tuple(Load(temperature=34 + number % 4, watts=(68 if number < 4 else 21) + number) for number in range(8))
 
 
-def environment(folder: Path, scale: int) -> dict[str, str]:
+def why_no_font(language: str) -> str:
+    """Return why no pictures can be taken in a language, or the empty string."""
+    font = MORE_FONTS.get(language)
+    return "" if font is None or font.is_file() else f"no font for {language}: {font} (apt install fonts-wqy-microhei)"
+
+
+def environment(folder: Path, scale: int, language: str) -> dict[str, str]:
     """Return the environment of the process that takes pictures. `folder`: an empty one for its files."""
     home = folder / "home"
     home.mkdir(parents=True)
     fonts, screens = folder / "fonts.conf", folder / "screens.json"
-    fonts.write_text(FONT_SETTINGS.format(fonts=FONTS, cache=folder / "fonts"))
+    more = folder / "more-fonts"
+    more.mkdir()
+    if language in MORE_FONTS:
+        (more / MORE_FONTS[language].name).symlink_to(MORE_FONTS[language])
+    fonts.write_text(FONT_SETTINGS.format(fonts=FONTS, more=more, cache=folder / "fonts"))
     screens.write_text(json.dumps({"windowFrameMargins": False, "screens": [SCREEN]}))
     own = {
-        "FONTCONFIG_FILE": str(fonts), "HOME": str(home), "LANGUAGE": "en", "LC_ALL": "C.UTF-8", "TZ": "UTC",
+        "FONTCONFIG_FILE": str(fonts), "HOME": str(home), "LANGUAGE": language, "LC_ALL": "C.UTF-8", "TZ": "UTC",
         "QT_QPA_PLATFORM": f"offscreen:configfile={screens}", "QT_SCALE_FACTOR": str(scale),
         "TRAINYARD_CACHE_DIR": str(folder / "cache"), "XDG_CONFIG_HOME": str(home / "config"),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which pictures there are: each state at every size and in both themes, and at twice the scale."""
+"""Which pictures there are: each state at every size, in both themes, at twice the scale, and in other languages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from core.language import ENGLISH
+
 STATES = ("first-run", "ready", "starting", "running", "paused", "failed", "memory-held", "long-run", "machine")
+CHINESE = "zh_CN"
 SIZES = ((900, 600), (1280, 800), (1480, 900), (2560, 1440))
 FOLDER = Path(__file__).with_name("references")
 QT_VERSION = FOLDER / "qt.txt"
@@ -23,18 +26,23 @@ class Shot:
     """In logical pixels."""
     theme: str
     scale: int = 1
+    language: str = ENGLISH
 
     @property
     def name(self) -> str:
-        """`running_1480x900_dark_1`."""
-        return f"{self.scene}_{self.size[0]}x{self.size[1]}_{self.theme}_{self.scale}"
+        """`running_1480x900_dark_1`, or `running_1480x900_dark_1_zh-CN`."""
+        name = f"{self.scene}_{self.size[0]}x{self.size[1]}_{self.theme}_{self.scale}"
+        return name if self.language == ENGLISH else f"{name}_{self.language.replace('_', '-')}"
 
     @classmethod
     def named(cls, name: str) -> Self:
         """Return the picture with a name."""
-        scene, size, theme, scale = name.split("_")
+        scene, size, theme, scale, *language = name.split("_")
         width, height = size.split("x")
-        return cls(scene=scene, size=(int(width), int(height)), theme=theme, scale=int(scale))
+        return cls(
+            scene=scene, size=(int(width), int(height)), theme=theme, scale=int(scale),
+            language=language[0].replace("-", "_") if language else ENGLISH,
+        )  # fmt: skip
 
 
 def _theme(number: int) -> str:
@@ -48,6 +56,7 @@ COMPARED = (
         for column, size in enumerate(SIZES)
     ),
     *(Shot(scene=state, size=SIZES[row % 2], theme=_theme(row), scale=2) for row, state in enumerate(STATES)),
+    *(Shot(scene=state, size=SIZES[2], theme=_theme(row + 1), language=CHINESE) for row, state in enumerate(STATES)),
 )
 IN_DOCUMENTATION = {
     name: Shot(scene=state, size=SIZES[2], theme=theme)

@@ -1,4 +1,4 @@
-"""The window looks as in the reference pictures: nine states, four widths, two themes, two scales.
+"""The window looks as in the reference pictures: nine states, four widths, two themes, two scales, two languages.
 
 If a change is meant, `make pictures` writes the references and the pictures of the documentation again; look at them.
 """
@@ -13,11 +13,23 @@ import numpy as np
 import pytest
 from PySide6.QtCore import qVersion
 
+from core.language import ENGLISH
 from tests.nvml.standin import compiler
 from tests.pictures import images
 from tests.pictures.camera import take
 from tests.pictures.images import difference, read, reduced, write_difference
-from tests.pictures.references import COMPARED, DOCUMENTED, FOLDER, IN_DOCUMENTATION, QT_VERSION, SIZES, STATES, Shot
+from tests.pictures.machine import why_no_font
+from tests.pictures.references import (
+    CHINESE,
+    COMPARED,
+    DOCUMENTED,
+    FOLDER,
+    IN_DOCUMENTATION,
+    QT_VERSION,
+    SIZES,
+    STATES,
+    Shot,
+)
 
 FAILED = Path(__file__).parents[2] / "build" / "pictures"
 """Where the pictures of a failed test are left."""
@@ -39,15 +51,18 @@ def differing(shot: Shot, taken: Path, expected: images.Picture) -> str:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("scale", [1, 2])
-def test_window_looks_as_in_its_pictures(scale: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("scale", "language"), [(1, ENGLISH), (2, ENGLISH), (1, CHINESE)])
+def test_window_looks_as_in_its_pictures(scale: int, language: str, tmp_path: Path) -> None:
     if compiler() is None:
         pytest.skip("no C compiler (cc or gcc), which builds the stand-in for the NVIDIA driver's library")
     written = QT_VERSION.read_text().strip()
     if written.rpartition(".")[0] != qVersion().rpartition(".")[0]:
         pytest.skip(f"the references were made with Qt {written}, and each version draws a little otherwise")
-    compared = [shot for shot in COMPARED if shot.scale == scale]
-    documented = {name: shot for name, shot in IN_DOCUMENTATION.items() if shot.scale == scale}
+    if why_not := why_no_font(language):
+        pytest.skip(why_not)
+    kind = (scale, language)
+    compared = [shot for shot in COMPARED if (shot.scale, shot.language) == kind]
+    documented = {name: shot for name, shot in IN_DOCUMENTATION.items() if (shot.scale, shot.language) == kind}
     for shot in (*compared, *documented.values()):
         for old in FAILED.glob(f"{shot.name}*.png"):
             old.unlink()
@@ -66,6 +81,7 @@ def test_window_looks_as_in_its_pictures(scale: int, tmp_path: Path) -> None:
 
 def test_every_state_has_pictures_at_every_size_in_both_themes_and_scales() -> None:
     assert {(shot.scene, shot.size) for shot in COMPARED if shot.scale == 1} == set(product(STATES, SIZES))
+    assert {shot.scene for shot in COMPARED if shot.language == CHINESE} == set(STATES)
     assert {(shot.scene, shot.theme) for shot in COMPARED} == set(product(STATES, ("dark", "light")))
     assert {shot.scene for shot in COMPARED if shot.scale == 2} == set(STATES)
     assert {path.stem for path in FOLDER.glob("*.png")} == {shot.name for shot in COMPARED}
