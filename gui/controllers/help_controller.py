@@ -11,6 +11,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence
 from core.config import presets
 from core.language import tr
 from gui.services.settings_file import default_file
+from gui.widgets.plain_text import without_mnemonic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,10 +109,10 @@ class HelpController(QObject):
         menus = self._panels.menu
         for menu in (menus.file, menus.run, menus.view, menus.tools, menus.help):
             for action in menu.actions():
-                text, _, keys = action.text().replace("&", "").partition("\t")
+                text, _, keys = without_mnemonic(action.text()).partition("\t")
                 keys = keys or action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
                 if keys and text and action.isVisible():
-                    yield menu.title().replace("&", ""), text.removesuffix("…"), keys
+                    yield without_mnemonic(menu.title()), text.removesuffix("…"), keys
 
     def _places(self) -> Places:
         from gui.viewmodels.program_report import Places

@@ -6,6 +6,7 @@ no other module makes a label, writes HTML, or sets a computed tooltip without `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +36,11 @@ def verbatim(text: str) -> str:
 def menu_text(text: str) -> str:
     """Return a text for a menu that shows `&` instead of underlining the letter after it."""
     return text.replace("&", "&&")
+
+
+def without_mnemonic(text: str) -> str:
+    """Return the text of an action without its mnemonic: `File` of `&File` and of `File(&F)`, as Chinese has it."""
+    return re.sub(r"\(&\w\)|&(?=\w)", "", text)
 
 
 def title_text(text: str) -> str:

@@ -15,7 +15,16 @@ from PySide6.QtGui import QAction, QHelpEvent, QTextDocument
 from PySide6.QtGui import Qt as GuiQt
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QTableWidget, QToolTip, QWidget
 
-from gui.widgets.plain_text import MAX_CHARACTERS, ColouredLabel, PlainLabel, Span, menu_text, title_text, verbatim
+from gui.widgets.plain_text import (
+    MAX_CHARACTERS,
+    ColouredLabel,
+    PlainLabel,
+    Span,
+    menu_text,
+    title_text,
+    verbatim,
+    without_mnemonic,
+)
 from tests.support.recorded import GB, finding, recorded
 from tests.window.launching import WAITS
 
@@ -170,3 +179,17 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
     assert not fifo.opened
     labels = [each for each in panel.window.findChildren(QLabel) if each.objectName() != "qtooltip_label"]  # Qt's own
     assert [each for each in labels if each.textFormat() is Qt.TextFormat.AutoText] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("&File", "File"),
+        ("Ne&xt part", "Next part"),
+        ("文件(&F)", "文件"),
+        ("打开配方(&R)…", "打开配方…"),
+        ("a & b", "a & b"),
+    ],
+)
+def test_mnemonic_is_left_out(text, shown):
+    assert without_mnemonic(text) == shown

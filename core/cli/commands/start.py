@@ -127,8 +127,10 @@ def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
         # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
         error = tr_stored(followed.facts.error).replace("\n", "\n    ")
         sentences = (error, log_of(followed), lost_remedy(followed))
-        separator = "\n" if followed.facts.state is RunState.LOST else " "
-        warn(separator.join(sentence for sentence in sentences if sentence))
+        if followed.facts.state is RunState.LOST:
+            warn("\n".join(sentence for sentence in sentences if sentence))
+        else:
+            warn(join_sentences(sentences))
     missing = no_measurement(followed) if loss is None and not options.json else None
     if missing and not report.read_series(Run.attach(followed.dir)).metrics:
         warn(missing)
