@@ -36,7 +36,9 @@ EXEMPT = {
     "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
     "core/metrics/common/names.py": {"\n    batch ": PROGRAM, "\n    loss ": PROGRAM},
-    "core/metrics/common/reading.py": {"in this epoch": IDENTIFIER, "in this validation": IDENTIFIER},
+    "core/metrics/common/reading.py": {
+        "in this epoch": IDENTIFIER, "in this validation": IDENTIFIER, "of a bar beside it": IDENTIFIER,
+    },
     "core/metrics/rules/rule.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
