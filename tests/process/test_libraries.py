@@ -1,0 +1,60 @@
+"""Programs of real training libraries, run unchanged: their curves, step by step, against what the library recorded.
+
+These libraries are in the extra `libraries`, not in `test`: together they are gigabytes. A program whose library is not
+installed is skipped. Those of Lightning, Accelerate and transformers are in `test_script_metrics.py`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs.states import RunState
+from tests.support.running import script_spec, train
+
+if TYPE_CHECKING:
+    from core.series.series import Series
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "scripts" / "libraries"
+MODULES = {
+    "ignite_run": "ignite",
+    "lightgbm_train": "lightgbm",
+    "sklearn_boosting": "sklearn",
+    "sklearn_mlp": "sklearn",
+    "skorch_fit": "skorch",
+    "stable_baselines3_ppo": "stable_baselines3",
+    "timm_train": "timm",
+    "ultralytics_classify": "ultralytics",
+    "xgboost_train": "xgboost",
+}
+DIGITS = 2e-2
+"""Relative. The programs print three digits or more."""
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_program_of_a_library_is_read_as_it_is(name: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(MODULES[name]) is None:
+        pytest.skip(f"{MODULES[name]} is not installed; see the extra libraries")
+    record = tmp_path / "record.json"
+
+    followed = train(script_spec(PROGRAMS / f"{name}.py", str(record), cwd=tmp_path), tmp_path / "runs")
+
+    assert followed.state is RunState.FINISHED, followed.run.log_end()
+    for metric, recorded in json.loads(record.read_text()).items():
+        wanted = {int(step): value for step, value in recorded.items()}
+        assert points(followed.run_series.metrics[metric]) == pytest.approx(wanted, rel=DIGITS, abs=1e-3), metric
+
+
+def points(series: Series) -> dict[int, float]:
+    """Return the values by step."""
+    return dict(zip([int(step) for step in series.steps], series.values.tolist(), strict=True))
+
+
+def test_every_program_has_its_row() -> None:
+    assert {path.stem for path in PROGRAMS.glob("*.py")} == set(MODULES)
