@@ -25,7 +25,7 @@ for epoch in range(2):
         losses[epoch * 4 + update] = loss.item()
         print(
             f"Train: {epoch} [{update:>4d}/4 ({100 * (update + 1) / 4:>3.0f}%)]  "
-            f"Loss: {mean.val:#.3g} ({mean.avg:#.3g})  Time: 0.101s,   79.21/s  (0.101s,   79.21/s)  LR: 1.000e-03  Data: 0.001 (0.001)"
+            f"Loss: {mean.val:#.3g} ({mean.avg:#.3g})  Time: 0.101s (0.101s)  LR: 1.000e-03  Data: 0.001 (0.001)"
         )
 with open(sys.argv[1], "w") as file:
     json.dump({"loss": losses}, file)

@@ -18,7 +18,7 @@ for part in ("train", "val"):
             pixels = rng.integers(0, 128, (32, 32, 3)) + (128 if name == "light" else 0)
             Image.fromarray(pixels.astype("uint8")).save(folder / f"{number}.png")
 YOLO("yolo11n-cls.yaml").train(
-    data=str(Path("pictures").absolute()), epochs=3, imgsz=32, batch=8, workers=0, device="cpu", 
+    data=str(Path("pictures").absolute()), epochs=3, imgsz=32, batch=8, workers=0, device="cpu",
     project=str(Path("out").absolute()), plots=False, optimizer="SGD", lr0=0.01, warmup_epochs=0, amp=False,
 )  # fmt: skip
 (table,) = Path("out").glob("*/results.csv")
