@@ -38,7 +38,7 @@ _OTHERS = """
     train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents
     ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost
     progress_or_epoch loss_scale bsz_per_gpu level episode episodes run fold
-    trial timer
+    trial timer timestep timesteps
 """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
@@ -46,7 +46,9 @@ MEASURED = re.compile(
     r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*"
 )
-SETTING = re.compile(r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip|goal|target|patience|coef)")
+SETTING = re.compile(
+    r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip|goal|target|patience|coef|weights?|smoothing|factor)"
+)
 """Printed settings with the words of metrics: `lr_decay_iters`, `grad_norm_clip`, `iou_thres`, `accuracy_goal`."""
 _KNOWN = """
     loss losses acc accuracy ppl perplexity mae mse rmse auc auroc f1 iou miou bleu rouge reward rewards dice psnr ssim

@@ -57,7 +57,7 @@ PHASE = re.compile(
     r"(?:(?P<test>test|testing)|val|valid|validation|eval|evaluation|evaluating|validating|validate|dev)\b"
     r"(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step)){0,2}"
     r"[\]\s]*(?:\[[^\]]{0,40}\]|[\d/\s]{1,40})?"
-    r"(?:[:|>-]|\]|$)|^\s*\*\s",
+    r"(?:[:|>,-]|\]|$)|^\s*\*\s",
     re.IGNORECASE,
 )
 """A line about validation: `Test set: ...`, `[val] ...`, the summary ` * Acc@1 76.1` of PyTorch's example."""
@@ -94,6 +94,8 @@ DECLARED = ("double ", "float ", "auto ", "const ", "int ")
 TIMES = " *"
 """What stands before and after a number in source code: `double loss = 0.5;`, `loss = 0.5 * x`."""
 
+EPISODE = re.compile(r"\bepisodes?\b", re.IGNORECASE)
+"""The score of a game is a whole number."""
 HEAD = 200
 """Characters that say what the whole line is about."""
 
@@ -219,7 +221,7 @@ def _plausible(line: str, match: re.Match[str], certain: str) -> bool:
     if line.endswith(DECLARED, 0, match.start()) or line.startswith(TIMES, match.end()):
         return False
     if certain == "cautious" and whole:
-        return False
+        return tight and EPISODE.search(line) is not None
     if certain == "cautious" or (not tight and (whole or not text[-1].isdigit())):
         rest = line[match.end() :]
         unreal = certain == "known" and not text[-1].isdigit() and text[-1] != "."

@@ -184,8 +184,8 @@ class LogReader:
         if not reading.values and reading.epoch is not None and reading.unit != "steps":
             return self._position.announce(reading, statement.epochs, over=statement.over)
         placed = self._position.place(reading, statement.epochs)
-        if placed.values and placed.total is not None and placed.unit not in {"epochs", IN_VALIDATION}:
-            self._bars.leave_progress_to_lines()
+        if placed.values and placed.total is not None and placed.unit != IN_VALIDATION:
+            self._bars.leave_progress_to_lines(placed.unit or "steps")
         return self._without_estimates(placed)
 
     def _without_estimates(self, reading: Reading) -> Reading:

@@ -47,7 +47,7 @@ class ProgressBars:
         self._waiting: list[Reading] = []
         self._redraws_left = 0
         self._closed: Reading | None = None  # the last redraw of the Keras bar that closed an epoch
-        self._lines_count = False
+        self._lines_tell = ""  # the unit of the progress that lines with metrics tell
 
     def draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
         """Take a redraw of a bar, and return the readings that are complete now."""
@@ -88,9 +88,9 @@ class ProgressBars:
         self._waiting, self._redraws_left = [reading], MAX_REDRAWS
         return complete
 
-    def leave_progress_to_lines(self) -> None:
-        """Take no progress from bars without metrics from now on: the lines that are printed tell it."""
-        self._lines_count = True
+    def leave_progress_to_lines(self, unit: str) -> None:
+        """Take no progress from bars without metrics from now on: the lines that are printed tell it in this unit."""
+        self._lines_tell = unit if self._lines_tell in {"", "epochs"} else self._lines_tell
 
     def end(self) -> list[Reading]:
         """Return all held readings."""
@@ -169,9 +169,17 @@ class ProgressBars:
             ended = reading.done >= (reading.total or 0)  # before its end it shows intermediate means
             reading = replace(reading, values=reading.values if ended else {}, step=self._position.reached())
             return pairs.as_validation(reading)
-        if title not in {KERAS, self._main} or (self._lines_count and title == self._main and not self._size[0]):
+        if title not in {KERAS, self._main} or (not self._measures(title) and self._is_told_by_lines()):
             return replace(reading, done=None, total=None, unit="")
-        return self._position.within(reading, bar.epochs)
+        placed = self._position.within(reading, bar.epochs)
+        # A bar without metrics may count anything: it does not say at which step other lines are.
+        return placed if self._measures(title) else replace(placed, step=None)
+
+    def _measures(self, title: Title) -> bool:
+        return title == KERAS or self._size[0]
+
+    def _is_told_by_lines(self) -> bool:
+        return self._lines_tell != "" and (self._lines_tell != "epochs" or self._position.epoch is None)
 
 
 @dataclass(slots=True)
