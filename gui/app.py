@@ -1,4 +1,4 @@
-"""Opens the window: `create_window` makes one, `main` is the command.
+"""Open the window: `create_window` makes one, `main` is the command.
 
 Qt is imported inside functions: where it cannot be, the command still ends in a sentence.
 """

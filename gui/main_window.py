@@ -194,7 +194,7 @@ class MainWindow(QMainWindow):
         self.controllers.preferences.report_problem(self._language_problem)
 
     def change_language(self) -> None:
-        """Speak the language that the user prefers: make all parts anew, and show in them what is shown now.
+        """Apply the preferred language: make all parts anew, and show in them what is shown now.
 
         Waits while something is under way, or asked, that must not be interrupted. Runs are not concerned.
         """

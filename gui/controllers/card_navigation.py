@@ -1,4 +1,4 @@
-"""Move through the window by keyboard: Tab in the order of sight, F6 from card to card."""
+"""Move through the window by keyboard: Tab in visual order, F6 from card to card."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CardNavigation(QObject):
-    """Knows the cards in the order of sight: header, devices, training, plots, tabs, runs, and what covers them."""
+    """Keeps the cards in visual order: header, devices, training, plots with what covers them, tabs, runs."""
 
     def __init__(self, window: QMainWindow, panels: MainPanels, layout: DockLayout) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class CardNavigation(QObject):
         panels.setup.sheet.opened.connect(self.order_tabs)  # another workload has other fields
 
     def order_tabs(self) -> None:
-        """Let Tab follow the order of sight. Call again after widgets were added."""
+        """Let Tab follow the visual order. Call again after widgets were added."""
         stops = [each for card in self._cards for each in _in_order(card) if _takes_focus(each)]
         for one, other in pairwise(stops):
             QWidget.setTabOrder(one, other)
@@ -117,7 +117,7 @@ def _takes_focus(widget: QWidget) -> bool:
 
 
 def _in_order(widget: QWidget) -> Iterator[QWidget]:
-    """Return a widget and everything in it, in the order of its layouts, which is that of sight."""
+    """Return a widget and everything in it, in the order of its layouts, which is the visual order."""
     yield widget
     if isinstance(widget, QAbstractItemView):
         return

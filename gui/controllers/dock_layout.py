@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class MainPanels:
-    """Every panel of a window; no panel knows another one."""
+    """Every panel of a window. Panels do not use each other."""
 
     def __init__(self, theme: Theme) -> None:
         self.theme = theme

@@ -1,4 +1,4 @@
-"""What leaves the window: measurements, models, pictures, the table of runs; and the name and folder of a run."""
+"""Export measurements, models, pictures and the table of runs; rename a run, open its folder, copy its path."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BUSY = tr_noop("Another export is under way. Try again when it has ended.")
 
 
 class ExportController(QObject):
-    """`poll` never blocks: everything is written on another thread, which says what was written, or why not."""
+    """`poll` never blocks: another thread writes, and returns a sentence about what was written, or why nothing was."""
 
     def __init__(self, panels: MainPanels, services: Services, help_: HelpController) -> None:
         super().__init__()

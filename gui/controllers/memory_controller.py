@@ -1,4 +1,4 @@
-"""Fill the pages about memory and processes, show orphaned processes, and terminate those that the user selects."""
+"""Fill the tabs Memory and Processes, show orphaned processes, and terminate those that the user selects."""
 
 from __future__ import annotations
 

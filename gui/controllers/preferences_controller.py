@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class PreferencesController(QObject):
-    """The look is applied by the window, which `look_changed` tells; the rest by the panels."""
+    """The window applies the look when `look_changed` is emitted; the panels apply the rest."""
 
     look_changed = Signal()
     language_changed = Signal()
-    """The user prefers another language; the window speaks it."""
+    """The user prefers another language, which the window applies."""
     zoom_chosen = Signal(float)
     """The text size, as a multiple of the desktop's; the window sets and saves it."""
 

@@ -1,4 +1,4 @@
-"""Reuse a run or a saved setup: start it again, fill the form with it, copy it as a command, save or remove it."""
+"""Reuse a run or a preset: start it again, fill the form with it, copy it as a command, save or remove it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tab Events: what happened in the shown run, one line a thing, newest last."""
+"""The tab Events: what happened in the shown run, one line for each event, the newest last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card about a failed run, which lies over the plots until it is closed."""
+"""The card about a failed run. It lies over the first plot until it is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preferences: look, folders, devices, and the defaults of the memory check. Every change holds at once."""
+"""The preferences: look, folders, devices, and the defaults of the memory check. Every change applies at once."""
 
 from __future__ import annotations
 

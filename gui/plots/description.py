@@ -1,4 +1,4 @@
-"""What the curves of a plot show, in sentences for those who do not see them."""
+"""Describe the curves of a plot in sentences, for screen readers."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class DevicePlot(Plot):
                 self._paint(device, lines[device])
 
     def _describe(self, values: Mapping[str, float | None]) -> None:
-        """Tell a screen reader the value of each device."""
+        """Describe the value of each device for a screen reader."""
         text = ", ".join(self._row(device, value).text for device, value in values.items())
         if text != self.canvas.accessibleDescription():
             self.canvas.setAccessibleDescription(text)

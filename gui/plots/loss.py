@@ -272,7 +272,7 @@ class LossPlot(Plot):
 
     def _place_marks(self, run_series: RunSeries) -> None:
         family, axis, visible = self._family(run_series), self.axis(run_series), self.canvas.x_range
-        # Who has moved the values by hand knows what lies outside.
+        # A user who has moved the y axis knows that values lie outside it.
         self.arrows.show([] if self.y_held else self._heights(*visible))
         x, before = family.breaks(axis, *visible)
         self.crosses.show(x, self._height(before))

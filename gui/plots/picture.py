@@ -1,4 +1,4 @@
-"""A plot as a picture and as text: what leaves the window."""
+"""A plot as a picture or as text, for files and the clipboard."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ class PlotScroll(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.setWidget(plots)
-        # Only once the new plot has its place can it be scrolled into sight.
+        # The new plot has its place only after this turn of the event loop.
         plots.shown_on_request.connect(lambda plot: QTimer.singleShot(0, plot, lambda: self.ensureWidgetVisible(plot)))
 
     def keep_free(self, height: int) -> None:

@@ -1,4 +1,4 @@
-"""When devices were slowed down, as arrays: a GPU at its limit may be slowed down every other second for hours."""
+"""The slowdowns of devices, as arrays: a GPU at its limit may have one every other second for hours."""
 
 from __future__ import annotations
 

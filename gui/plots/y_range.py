@@ -1,4 +1,4 @@
-"""Choose the range of the y axis: what single values far from the others may and may not change."""
+"""Choose the range of the y axis, with or without outliers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTSIDE_SHARE = 0.01
 MIN_VALUES = 20
 """A line with fewer values is shown whole."""
 NEAR_SHARE = 0.5
-"""Values beyond the range by at most this share of its height are shown: they cost little of it."""
+"""Values beyond the range by at most this share of its height are shown all the same."""
 ROOM_SHARE = 0.05
 """Free room above and below the lines."""
 

@@ -1,4 +1,4 @@
-"""The preferences: choices that hold for every window. What is damaged or unknown in them is named, not used."""
+"""The preferences: choices that hold for every window. Damaged and unknown values are reported, and not used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Preferences:
 
     theme: str = "desktop"
     language: str = ""
-    """Its code; the empty string for that of the desktop. One that there is not is English."""
+    """Its code; the empty string for that of the desktop. An unknown code means English."""
     show_cpus: bool = True
     """Whether CPU devices are listed where there are GPUs."""
     tolerance_mb: int = ReleaseWatch().tolerance_mb

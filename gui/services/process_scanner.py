@@ -1,4 +1,4 @@
-"""Find the processes that use devices: those the drivers list always, all of `/proc` only while that is shown."""
+"""Find the processes that use devices: always in the lists of the drivers, in `/proc` only while they are shown."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """Memory of all that are kept."""
 
 Identity = tuple[int, int, int]
-"""Device, inode and modification time of a run's spec: what tells its folder from others, under whatever name."""
+"""Device, inode and modification time of a run's spec. They identify its folder, also after it was renamed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ GONE = tr_noop(
     "The folder of this run was removed or renamed: {folder}. The values that were read before are still shown."
 )
 ALMOST = 0.99
-"""The largest share that is reported before the run is all there."""
+"""The largest share that is reported before the run is read completely."""
 TOLD_S = 0.05
 """Seconds between two reports of how much was read."""
 
@@ -60,7 +60,7 @@ class RunSession(QObject):
     changed = Signal()
     """There are new facts."""
     read_on = Signal(float)
-    """The share of a long run that was read; 1.0 when it is all there."""
+    """The share of a long run that was read; 1.0 when it is read completely."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,10 +77,10 @@ class RunSession(QObject):
         """The last request to pause or save, when it was made, and the newest checkpoint before."""
         self._strides = ScriptProgress()
         self._identity: Identity | None = None
-        """What tells the folder of the run from others, under whatever name; None if it is not there."""
+        """Identifies the folder of the run, also after it was renamed; None if it does not exist."""
         self._memory = RunMemory()
         self.opening: _Opening | None = None
-        """The reading of a long run, which is under way; None once the run is all there."""
+        """The reading of a long run that is under way; None once the run is read completely."""
 
     @property
     def facts(self) -> RunFacts:
@@ -206,7 +206,7 @@ class RunSession(QObject):
         if self._identity is None and known is not None:
             self.run.add_notice(tr(GONE, folder=self.run.dir))
         if self.run.facts is not before:
-            if self.run.facts.starts != before.starts:  # it was resumed: that is another story
+            if self.run.facts.starts != before.starts:  # it was resumed: the requests were to the part before
                 self._forget_requests()
             self.changed.emit()
 

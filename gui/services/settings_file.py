@@ -1,4 +1,4 @@
-"""The settings that the window saves. Whatever is in the file, the window opens."""
+"""The settings that the window saves. The window opens with any content of the file."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TRANSLATOR = "qtTranslator"
 
 
 def choose_language(app: QApplication, wanted: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Speak a language from now on. Return what is wrong with it: a sentence, or the empty string.
+    """Use a language from now on. Return what is wrong with it: a sentence, or the empty string.
 
     `wanted`: its code; the empty string for that of the desktop, which `environment` names.
     """

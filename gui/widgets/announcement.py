@@ -1,4 +1,4 @@
-"""Tell a screen reader what has changed without the user's doing."""
+"""Announce to a screen reader what has changed although the user did nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A box to choose one of a few items; its list shows every row and the whole text of each."""
+"""A box to choose one of a few items. Its list is high and wide enough for all of them."""
 
 from __future__ import annotations
 

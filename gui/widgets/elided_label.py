@@ -1,4 +1,4 @@
-"""Labels that give way, with the whole text as tooltip: one cuts it with an ellipsis, one shows a shorter form."""
+"""Labels that shorten their text, with the whole text as tooltip: by an ellipsis, or to a shorter form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of a window, one at a time over the plots: a message that comes moves nothing."""
+"""The messages of a window, one at a time below the plots. Only the plots make room for them."""
 
 from __future__ import annotations
 

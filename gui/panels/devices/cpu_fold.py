@@ -87,7 +87,7 @@ class CpuFold(QAbstractButton):
         return tr("Free disk space of {folder}: {size}", folder=self.runs_root, size=free)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
-        """Tell a screen reader the present values; scroll into sight."""
+        """Give the present values to a screen reader, and scroll the line into view."""
         self.setAccessibleName(self._summary.accessible_text)
         super().focusInEvent(event)
         self.focused.emit()

@@ -60,7 +60,7 @@ class DeviceTable(QTableWidget):
         self._foot_row = -1
         """The last GPU's row if CPU devices follow, whose line is then below it; else -1."""
         self._unfolded = False
-        """Whether all CPU devices are in sight although there are GPUs."""
+        """Whether all CPU devices are shown although there are GPUs."""
         self._menu: DeviceMenu | None = None
         self._delegate = DeviceDelegate(theme, self)
         self.setItemDelegateForColumn(0, self._delegate)
@@ -82,7 +82,7 @@ class DeviceTable(QTableWidget):
 
     @property
     def cpus_unfolded(self) -> bool:
-        """Whether the CPU devices are in sight although there are GPUs."""
+        """Whether the CPU devices are shown although there are GPUs."""
         return self._unfolded
 
     def unfold_cpus(self) -> None:
@@ -150,7 +150,7 @@ class DeviceTable(QTableWidget):
         return (fitting[-1] if fitting else ends[0]) + 2 * FRAME_PX
 
     def _ends(self) -> list[int]:
-        """Return where each row in sight ends, and the line of the CPU devices, from the top of the first row."""
+        """Return where each shown row ends, and the line of the CPU devices, from the top of the first row."""
         ends, end = [], 0
         for number in range(self.rowCount()):
             if not self.isRowHidden(number):

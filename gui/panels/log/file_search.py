@@ -1,4 +1,4 @@
-"""Search a whole log on a thread, and again what was added to it."""
+"""Search a whole log on a thread, and later what was added to it."""
 
 from __future__ import annotations
 

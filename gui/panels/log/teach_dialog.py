@@ -1,4 +1,4 @@
-"""Say what a number of the log is: its name, the rule, and the curve that it gives over the whole log."""
+"""Ask what a number of the log is: its name, the rule, and the curve that it gives over the whole log."""
 
 from __future__ import annotations
 

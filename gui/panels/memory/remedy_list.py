@@ -1,4 +1,4 @@
-"""The steps against memory that was not released: each with its command and a button that copies it."""
+"""The steps to release memory that is still held: each with its command and a button that copies it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 1
 LABEL_DISTANCE_PX = 96
 ROW_DISTANCE_PX = 26
 TIGHT_DISTANCE_PX = 15
-"""Least distance of two rows, where a plot is too low for two at a good distance: one label tells no scale."""
+"""Least distance of two rows. It is used where a good distance would leave one label, which shows no scale."""
 LABEL_MARGIN_PX = 8
 MINOR = 0.0
 """The spacing that stands for lines without labels."""

@@ -1,4 +1,4 @@
-"""The base of items that draw themselves: whatever the mouse does, they do not react."""
+"""The base classes of items that draw themselves and ignore the mouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tab Events: what happened in the shown run, a row a thing, with a heading for each day."""
+"""The tab Events: what happened in the shown run, one row for each event, with a heading for each day."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class FailureView:
     """`batch 48`."""
     can_run_again: bool
     rank: int
-    """The rank whose log tells more."""
+    """The rank whose log has the error."""
     sought: str
     """A line to look for in that log."""
 

@@ -1,4 +1,4 @@
-"""What can be done with a run: by name of the action, why not."""
+"""Why an action cannot be done with a run, by the name of the action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The message across the window about the shown run."""
+"""The message below the plots about the shown run."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ TOLD = (
 
 
 def past_tense(notice: str) -> str:
-    """Return a notice as it is told about a run that is over."""
+    """Return a notice in the past tense, for a run that is over."""
     for now, then in PAST:
         notice = notice.replace(now, then)
     return notice

@@ -38,7 +38,7 @@ class RunRow:
     tone: str
     """Name of a colour of the theme."""
     mark: str
-    """Name of the mark of its state in `gui.style.icons`, which tells it without its colour."""
+    """Name of the mark of its state in `gui.style.icons`; its shape identifies the state without its colour."""
     tip: str
 
 

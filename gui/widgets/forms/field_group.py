@@ -1,4 +1,4 @@
-"""A group of fields under a small heading. It knows which fields differ from their defaults, and marks them."""
+"""A group of fields under a small heading. It marks the fields that differ from their defaults."""
 
 from __future__ import annotations
 
