@@ -18,13 +18,17 @@ VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "tes
 TEST = frozenset({"test", "testing"})
 MEANS = frozenset({"avg", "average", "mean", "running", "current", "cur"})
 """Words that say how a value was computed, not what it is."""
-ALIASES = {"acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_rate", "ppl": "perplexity"}
+ALIASES = {
+    "acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_rate", "ppl": "perplexity", "cost": "loss",
+    "total_cost": "total_loss",
+}  # fmt: skip
 
 OF_VALIDATION = "val_"
 """How our names of validation metrics begin."""
 STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",
                    "num_updates", "num_update", "trainer_global_step", "train_global_step", "train_step",
-                   "num_timesteps", "total_timesteps", "timesteps"})  # fmt: skip
+                   "num_timesteps", "total_timesteps", "timesteps", "timestep", "steps_executed", "epoch_step",
+                   "steps_done"})  # fmt: skip
 EPOCHS = frozenset({"epoch", "ep", "current_epoch", "train_epoch"})
 _OTHERS = """
     batch batches batch_size bs bsz micro_batch_size global_batch_size seed rank local_rank world_size node nodes
@@ -38,7 +42,7 @@ _OTHERS = """
     train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents
     ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost
     progress_or_epoch loss_scale bsz_per_gpu level episode episodes run fold
-    trial timer timestep timesteps
+    trial timer executed accumulation_step
 """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
@@ -58,7 +62,7 @@ KNOWN = frozenset(_KNOWN.split())
 """A name with one of these words is a metric, and so are the other names on its line."""
 PLAIN = frozenset({"lr", "learningrate", "grad", "gnorm"})
 """These are metrics, but the other names on their line need not be: they also occur in lists of settings."""
-CAUTIOUS = frozenset({"error", "err", "precision", "recall", "score", "entropy", "map", "kl"})
+CAUTIOUS = frozenset({"cost", "error", "err", "precision", "recall", "score", "entropy", "map", "kl"})
 """These also occur in messages: they are metrics only with a decimal point in the number."""
 PARTS = re.compile(r"[^a-z0-9]+")
 JOINED = re.compile(

@@ -41,9 +41,11 @@ PAIR = re.compile(
 MEAN = re.compile(rf"\s{{0,4}}\(\s{{0,8}}({NUMBER})\s?%?\)", re.IGNORECASE)
 """The mean so far, in brackets after a batch's value: `Loss 6.8018e+00 (6.8121e+00)`."""
 WORD = re.compile(r"([A-Za-z][\w]*)[ ]$")
+FIELD = re.compile(r"[,;|]\s{0,4}([A-Za-z][\w-]{0,30}(?:[ ][A-Za-z][\w-]{0,30}){0,2})[ ]$")
+"""The words before a name in its field of a line: `, Mel PostNet ` in `Mel Loss: 1.2, Mel PostNet Loss: 1.1`."""
 BEFORE_NAMES = TRAIN | VALIDATION | MEANS | {"set"}
 WORDS = re.compile(
-    r"(?:learning|grad|gradient|best|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
+    r"(?:time|learning|grad|gradient|best|max|min|maximum|minimum|highest|lowest|total|final|top|batch|epoch|step|[dgq]|gen|"
     r"disc|generator|discriminator|actor|critic|policy|value|surrogate|entropy|content|style|adversarial|adv|gan|cycle|"
     r"identity|perceptual|feature|pixel|recon(?:struction)?|kld?|elbo|regression|reg|classification|cls|box|bbox|obj|"
     r"objectness|mask|seg|segmentation|rpn|dfl|contrastive|triplet|aux(?:iliary)?|commit(?:ment)?|vq|codebook|"
@@ -239,7 +241,14 @@ def _whole_name(line: str, match: re.Match[str]) -> str:
         if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
+    if name.lower() == "loss" and (of := FIELD.search(line, max(0, begin - HEAD), begin)) and _has_losses(line):
+        return f"{of[1]} {name}"
     return name.removeprefix("set ")
+
+
+def _has_losses(line: str) -> bool:
+    """Return whether the line has several losses, so that an unknown word before "loss" tells them apart."""
+    return line.lower().count("loss") > 1
 
 
 def _value(match: re.Match[str], name: str) -> float | None:
