@@ -25,6 +25,8 @@ from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from core.schema.spec import RunSpec
 
 
@@ -66,13 +68,26 @@ def _finder(run_dir: Path, spec: RunSpec) -> MetricFileFinder:
     """Return a finder of the files written from now on."""
     working_dir = Path(spec.working_dir)
     finder = MetricFileFinder(
-        [run_dir, working_dir],
+        [run_dir, working_dir, *_tracker_folders({**os.environ, **spec.script.environment} if spec.script else {})],
         since=time.time(),
         without=[run_dir / EVENTS, run_dir / CONTROL, metrics_file(run_dir, 0)],
         is_ours=FileOwners(run_dir.name, working_dir).is_ours,
     )
     finder.remember()
     return finder
+
+
+def _tracker_folders(variables: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the folders outside of the working folder in which trackers of experiments keep their files."""
+    cache = variables.get("HF_HOME") or f"{variables.get('HOME', '')}/.cache/huggingface"
+    yield Path(variables.get("TRACKIO_DIR") or f"{cache}/trackio")
+    if folder := variables.get("WANDB_DIR"):
+        yield Path(folder, "wandb")
+    store = variables.get("MLFLOW_TRACKING_URI", "")
+    if store.startswith(("/", "file:")):
+        yield Path(store.removeprefix("file:").replace("//", "/", 1))
+    elif store.startswith("sqlite:////"):
+        yield Path(store.removeprefix("sqlite:///")).parent
 
 
 class MetricsCollector:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, MetricMerger
+from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, TRACKER, MetricMerger
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import TABLES, MetricFileFinder
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
+from core.metrics.files.mlflow_files import MlflowMetricFile, metric_name
 from core.metrics.files.record_logs import CsvFile, JsonLines
 from core.metrics.files.tensorboard import EventFile
+from core.metrics.files.tracker_databases import TrackerDatabase, is_database, reader_of
+from core.metrics.files.wandb_log import SUFFIX as WANDB
+from core.metrics.files.wandb_log import WandbFile
 from core.metrics.rules.rule_set import usable_rules
 from core.metrics.text.expression import compile_expression
 from core.metrics.text.log import LogReader
@@ -74,10 +79,14 @@ class RankReader:
         for name, source in self._sources.items():
             yield self._take(name, source, last=last, until=until)
 
-    def add_file(self, path: Path, begin: int) -> None:
-        """Read this file, too. `begin`: how many bytes of it were there before the run."""
-        kind, opens = _reader_of(path)
-        self._sources[f"{kind}:{path}"] = opens(path, begin)
+    def add_file(self, path: Path, begin: int, until: float = math.inf) -> None:
+        """Read this file, too.
+
+        `begin`: how many bytes of it were there before the run; for a database, the unix time from which its rows
+        count. `until`: the unix time up to which they count.
+        """
+        kind, source = _source_of(path, begin, until)
+        self._sources[f"{kind}:{path}"] = source
         self.files.append((path, begin))
 
     @property
@@ -113,10 +122,18 @@ class RankReader:
             self.add_file(path, self._finder.offset(path))
 
 
-def _reader_of(path: Path) -> tuple[str, type[EventFile | CsvFile | JsonLines]]:
+def _source_of(path: Path, begin: int, until: float) -> tuple[str, MetricSource]:
+    """Return the kind of a file, and what reads it."""
+    name = path.name.lower()
     if EVENT_FILE in path.name:
-        return TENSORBOARD, EventFile
-    return (CSV, CsvFile) if path.name.lower().endswith(TABLES) else (JSON, JsonLines)
+        return TENSORBOARD, EventFile(path, begin)
+    if name.endswith(WANDB):
+        return TRACKER, WandbFile(path, begin)
+    if is_database(path):
+        return TRACKER, (reader_of(path) or TrackerDatabase)(path, begin, until)
+    if metric_name(str(path)):
+        return TRACKER, MlflowMetricFile(path, begin)
+    return (CSV, CsvFile(path, begin)) if name.endswith(TABLES) else (JSON, JsonLines(path, begin))
 
 
 class _Log:

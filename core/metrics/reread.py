@@ -29,6 +29,7 @@ from core.language import tr
 from core.metrics.common.merge import NO_NAMES, MergedReading
 from core.metrics.event_writer import MetricEventWriter
 from core.metrics.files.finder import MetricFileFinder
+from core.metrics.files.tracker_databases import is_database
 from core.metrics.log_times import LOG_READ, LogTimes, log_notes, metric_files
 from core.metrics.rank_reader import RankReader
 from core.runs import lock
@@ -228,7 +229,7 @@ class _Rereader:
         reader = RankReader(self._run_dir, self._spec, rank, None, LogTimes(notes, self._began))
         if rank == 0:
             for path, begin in self._files():
-                reader.add_file(path, begin)
+                reader.add_file(path, begin, self._ended + SLACK_S)
         return reader
 
     def _files(self) -> Iterator[tuple[Path, int]]:
@@ -238,6 +239,9 @@ class _Rereader:
             return
         for name, begin in metric_files(self._old.events):
             path = Path(name)
+            if is_database(path) and path.exists():  # other runs may have written it since
+                yield path, begin
+                continue
             try:
                 found = path.stat()
             except OSError:
@@ -267,7 +271,7 @@ class _Rereader:
         unknown: list[str] = []
         for path in finder.search_all(SEARCH_S):
             if path.is_relative_to(self._run_dir) or self._holds(path, values):
-                yield path, 0
+                yield path, finder.offset(path) if is_database(path) else 0
             else:
                 unknown.append(str(path))
         if unknown:
@@ -279,7 +283,7 @@ class _Rereader:
     def _holds(self, path: Path, values: set[str]) -> bool:
         """Return whether the first and most other values in a file are among those that the run recorded."""
         trial = RankReader(self._run_dir, self._spec, 1 << 20, None)  # a rank without a log
-        trial.add_file(path, 0)
+        trial.add_file(path, 0, self._ended + SLACK_S)
         found = [f"{value:.7g}" for each in trial.read(last=True) for value in each.values.values()][:SAMPLE]
         return bool(found) and found[0] in values and sum(value in values for value in found) >= MOSTLY * len(found)
 

@@ -39,6 +39,7 @@ EXEMPT = {
     "core/metrics/common/reading.py": {
         "in this epoch": IDENTIFIER, "in this validation": IDENTIFIER, "of a bar beside it": IDENTIFIER,
     },
+    "core/metrics/files/tracker_databases.py": {"SELECT ": PROGRAM},
     "core/metrics/rules/rule.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},

@@ -3,10 +3,10 @@
 The rules:
 
 - **Source of a metric.** Each metric has one source at a time. A more reliable source takes the metric over, in this
-  order: the file named by `TRAINYARD_METRICS`; TensorBoard; tables and JSON lines; the user's expression; the log's
-  text. But a curve by steps is more reliable than any curve by epochs or of numbered lines. A source that has less than
-  a third of another's values, up to the same step, never keeps the metric from it, however reliable (`rivals`). The
-  only exception is `TRAINYARD_METRICS`, which the user asked for: nothing replaces its curves.
+  order: the file named by `TRAINYARD_METRICS`; TensorBoard; tables, JSON lines and files of trackers; the user's
+  expression; the log's text. But a curve by steps is more reliable than any curve by epochs or of numbered lines. A
+  source that has less than a third of another's values, up to the same step, never keeps the metric from it, however
+  reliable (`rivals`). The only exception is `TRAINYARD_METRICS`, which the user asked for: nothing replaces its curves.
 - **A new source restarts the curve.** Two sources may count steps differently (one from 0, the other from 1; numbered
   lines count no steps at all). So the old curve is deleted: the first value of the new one has `restarts`. The new
   source has given its whole history since the run's start.
@@ -43,8 +43,9 @@ from core.metrics.common.rivals import Values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-OWN, TENSORBOARD, CSV, JSON, EXPRESSION, TEXT = "own", "tensorboard", "csv", "json", "expression", "text"
-RELIABILITY = {OWN: 4, TENSORBOARD: 3, CSV: 2, JSON: 2, EXPRESSION: 1, TEXT: 0}
+OWN, TENSORBOARD, CSV, JSON, TRACKER = "own", "tensorboard", "csv", "json", "tracker"
+EXPRESSION, TEXT = "expression", "text"
+RELIABILITY = {OWN: 4, TENSORBOARD: 3, CSV: 2, JSON: 2, TRACKER: 2, EXPRESSION: 1, TEXT: 0}
 """By kind of source. A source is named by its kind, or by `kind:path` if there are several files of that kind."""
 MAX_KEPT = 10_000
 """Values by epoch to keep for the case that their steps become known."""

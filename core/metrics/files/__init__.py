@@ -4,4 +4,6 @@
 - `growing_file`: the new bytes of a file
 - `record_logs`: CSV tables and JSON lines
 - `tensorboard`, `crc32c`: TensorBoard event files
+- `wandb_log`, `tracker_databases`, `mlflow_files`: files of Weights & Biases, trackio and MLflow
+- `protobuf`: fields of protobuf messages
 """

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 from core.metrics.common.names import canonical
 from core.metrics.files.growing_file import MARK_BYTES, GrowingFile
+from core.metrics.files.mlflow_files import WITHIN as MLFLOW_METRICS
+from core.metrics.files.mlflow_files import metric_name
 from core.metrics.files.record_logs import header_of, read_object
+from core.metrics.files.tracker_databases import is_database, reader_of, written_at
+from core.metrics.files.wandb_log import SUFFIX as WANDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -102,7 +106,9 @@ class MetricFileFinder:
         self._walk, self._remembers = None, False
 
     def offset(self, path: Path) -> int:
-        """Return how many bytes of a file were there before the run."""
+        """Return how many bytes of a file were there before the run; of a database, its first second in unix time."""
+        if is_database(path):
+            return int(self._since)
         before = self._before.get(os.fspath(path))
         return before.size if before else 0
 
@@ -148,14 +154,15 @@ class MetricFileFinder:
 
     def _is_wanted(self, entry: os.DirEntry[str]) -> bool:
         """Return whether the entry is a new metric file, written since the run began."""
-        holds_metrics = _kind(entry.name)
+        holds_metrics = _kind(entry.path)
         if holds_metrics is None or entry.path in self._found:
             return False
         try:
             state = entry.stat()
         except OSError:
             return False
-        if not stat.S_ISREG(state.st_mode) or not self._is_written(entry.path, state):
+        written = self._is_in_use(entry.path) if is_database(entry.path) else self._is_written(entry.path, state)
+        if not stat.S_ISREG(state.st_mode) or not written:
             return False
         if self._refused.get(entry.path) == (state.st_size, state.st_mtime_ns):
             return False
@@ -164,6 +171,10 @@ class MetricFileFinder:
         elif self._is_ours(entry.path, state):
             self._found.add(entry.path)
         return entry.path in self._found
+
+    def _is_in_use(self, path: str) -> bool:
+        """Return whether a database, which other runs may have begun, is written in this run."""
+        return not self._remembers and written_at(path) >= self._since
 
     def _is_written(self, path: str, state: os.stat_result) -> bool:
         before = self._before.get(path)
@@ -196,10 +207,14 @@ def _mark(path: str, size: int) -> bytes:
     return GrowingFile(Path(path), begin).read(size - begin)
 
 
-def _kind(name: str) -> Callable[[Path], bool] | None:
-    """Return the check of the content of a file with this name; None if the name is not that of a metric file."""
-    lower = name.lower()
-    if EVENTS in lower:
+def _kind(path: str) -> Callable[[Path], bool] | None:
+    """Return the check of the content of a file at this path; None if it is not that of a metric file."""
+    lower = path.rpartition(os.sep)[2].lower()
+    if EVENTS in lower or lower.endswith(WANDB):
+        return _always
+    if is_database(lower):
+        return _is_tracker
+    if MLFLOW_METRICS in path and metric_name(path):
         return _always
     if lower.endswith(TABLES):
         return _is_table_log
@@ -208,6 +223,11 @@ def _kind(name: str) -> Callable[[Path], bool] | None:
 
 def _always(_path: Path) -> bool:
     return True
+
+
+def _is_tracker(path: Path) -> bool:
+    """Return whether a database is one of a tracker."""
+    return reader_of(path) is not None
 
 
 def _is_table_log(path: Path) -> bool:

@@ -148,7 +148,7 @@ class CsvFile(LineFile):
         if self._is_repeated(tuple(sorted(named.items()))):
             return None
         numbers = {name: _number(cell) for name, cell in named.items()}
-        return _reading_of({name: value for name, value in numbers.items() if value is not None})
+        return reading_of({name: value for name, value in numbers.items() if value is not None})
 
 
 class JsonLines(LineFile):
@@ -205,13 +205,13 @@ def read_object(line: bytes) -> Reading:
     if not isinstance(found, dict):
         raise ValueError(tr("it is not a JSON object"))  # noqa: TRY004 (the line is wrong, not the caller's type)
     part = next((found[name] for name in PARTS if isinstance(found.get(name), str)), "")
-    reading = _reading_of(_numbers(found), validation=part.lower() in VALIDATION)
+    reading = reading_of(_numbers(found), validation=part.lower() in VALIDATION)
     if reading is None:
         raise ValueError(tr("it has no number besides step, epoch and time"))
     return reading
 
 
-def _reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Reading | None:
+def reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Reading | None:
     """Return the numbers of one record, by the program's names, as a reading; None if none of them is a metric.
 
     With `validation`, the record itself says that it is about validation.

@@ -19,6 +19,7 @@ from core.metrics.common.names import TEST, VALIDATION, canonical, counts, is_co
 from core.metrics.common.reading import Reading
 from core.metrics.files.crc32c import crc32c, headers, masked
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
+from core.metrics.files.protobuf import BYTES, fields, signed, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +36,6 @@ EPOCH, BATCH, EVALUATION, ITERATIONS = "epoch_", "batch_", "evaluation_", "_vs_i
 NO_CURVES = ("hparam/", "hp_metric", "_hparams_")
 """Prefixes of tags for TensorBoard's table of hyperparameters: one value a run."""
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Protobuf wire types. Groups, 3 and 4, do not occur in these messages."""
 _FORMATS = {  # by data type: the struct format of one element of tensor_content
     1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 10: "<?", 17: "<H", 19: "<e", 22: "<I", 23: "<Q",
 }  # fmt: skip
@@ -199,19 +198,19 @@ def _parse_event(record: bytes) -> Event:
     """Return the scalars of a record, () for other content. Raises `ValueError` if it is not an `Event` message."""
     time, step = 0.0, 0
     scalars: list[Scalar] = []
-    for number, wire, whole, data in _fields(record):
+    for number, wire, whole, data in fields(record):
         match number, wire:
             case 1, 1:
                 (time,) = struct.unpack("<d", data)
             case 2, 0:
-                step = _signed(whole)
+                step = signed(whole)
             case 5, 2:
                 scalars += _scalars(data)
     return Event(time=time, step=step, scalars=tuple(scalars))
 
 
 def _scalars(summary: bytes) -> Iterator[Scalar]:
-    for number, wire, _, data in _fields(summary):
+    for number, wire, _, data in fields(summary):
         if (number, wire) == (1, BYTES):
             scalar = _scalar(data)
             if scalar is not None:
@@ -220,7 +219,7 @@ def _scalars(summary: bytes) -> Iterator[Scalar]:
 
 def _scalar(value: bytes) -> Scalar | None:
     tag, found = "", None
-    for number, wire, _, data in _fields(value):
+    for number, wire, _, data in fields(value):
         match number, wire:
             case 1, 2:
                 tag = data.decode("utf-8", "replace")
@@ -234,7 +233,7 @@ def _scalar(value: bytes) -> Scalar | None:
 def _tensor(tensor: bytes) -> float | None:
     """Return the number of a tensor without dimensions; None for any other tensor."""
     kind, found, content = 0, None, b""
-    for number, wire, whole, data in _fields(tensor):
+    for number, wire, whole, data in fields(tensor):
         match number, wire:
             case 1, 0:
                 kind = whole
@@ -245,7 +244,7 @@ def _tensor(tensor: bytes) -> float | None:
             case _, 0 if number in _VARINTS:
                 found = _element(kind, whole)
             case _, 2 if number in _VARINTS and data:
-                found = _element(kind, _varint(data, 0)[0])
+                found = _element(kind, varint(data, 0)[0])
             case _, 1 | 2 | 5 if number in _LISTS and len(data) >= struct.calcsize(_LISTS[number]):
                 (found,) = struct.unpack_from(_LISTS[number], data)
     return _from_content(kind, content) if content else found
@@ -265,49 +264,8 @@ def _element(kind: int, whole: int) -> float | None:
         return float(struct.unpack("<e", struct.pack("<H", whole & 0xFFFF))[0])
     if kind == BFLOAT16:
         return _bfloat16(whole & 0xFFFF)
-    return None if kind not in _FORMATS else float(whole if kind == 23 else _signed(whole))
+    return None if kind not in _FORMATS else float(whole if kind == 23 else signed(whole))
 
 
 def _bfloat16(bits: int) -> float:
     return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield the number, wire type, VARINT value and other bytes of each field, in order.
-
-    Raises `ValueError` if the message is incomplete or malformed.
-    """
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        number, wire = key >> 3, key & 7
-        if wire == VARINT:
-            whole, at = _varint(message, at)
-            yield number, wire, whole, b""
-            continue
-        if wire == BYTES:
-            size, at = _varint(message, at)
-        elif wire in {FIXED64, FIXED32}:
-            size = 8 if wire == FIXED64 else 4
-        else:
-            raise ValueError(tr("unknown wire type {wire}", wire=wire))
-        if at + size > len(message):
-            raise ValueError(tr("a field exceeds its message"))
-        yield number, wire, 0, message[at : at + size]
-        at += size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of 64 bits, and the index after it."""
-    whole = shift = 0
-    for place in range(at, min(at + 10, len(data))):
-        byte = data[place]
-        whole |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return whole & 0xFFFFFFFFFFFFFFFF, place + 1
-        shift += 7
-    raise ValueError(tr("a varint without an end"))
-
-
-def _signed(whole: int) -> int:
-    return whole - 2**64 if whole >= 2**63 else whole
