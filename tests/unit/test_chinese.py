@@ -135,6 +135,6 @@ def test_help_and_errors_of_the_command_line_are_chinese(capsys, monkeypatch):
 def test_notices_of_a_run_that_is_over_are_told_as_past():
     written = "The process that reads measurements from the script's output has ended, so the curves are no longer "
     told = tr_stored(past_tense(f"{written}updated. The script continues, and its log is complete."))
-    assert told == "从脚本输出中读取度量值的进程已结束，因此曲线到此为止。脚本之后继续运行，日志是完整的。"
+    assert told == "从脚本输出中读取指标数据的进程已结束，因此曲线到此为止。脚本之后继续运行，日志是完整的。"
     written = "Training is done, but these processes did not exit and are being terminated: pid 7."
     assert tr_stored(past_tense(written)) == "训练已完成，但这些进程没有退出，已被终止：pid 7。"
