@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from core.runs.directory import printed_logs
 from core.runs.fold import ENDED_BY
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
+from core.runs.unread_lines import last_line, unread_lines
 from core.runs.verdicts import Verdict, worst
 from core.series import report
 from core.system.process_info import shortened
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     from core.runs.facts import RunFacts
 
+LOG_BYTES = 64 * 1024
+"""The end of a log that is searched for lines to quote."""
 MAX_PROCESSES = 20
 """Processes that were ended, of which `show` prints a line each."""
 
@@ -127,10 +131,28 @@ def lost_remedy(run: Run) -> str | None:
 
 
 def no_measurement(run: Run) -> str | None:
-    """Return the sentence for a script without any measurement; None for a recipe, and unless the run has trained."""
+    """Return sentences on a script without any measurement; None for a recipe, and unless the run has trained.
+
+    They quote its last line, and lines with numbers that were not understood.
+    """
     if run.spec().script is None or run.facts.state not in {RunState.FINISHED, RunState.STOPPED}:
         return None
-    return tr("No measurement was found in its output or files; see docs/scripts.md, or use --expression.")
+    log_end = run.log_end(LOG_BYTES)
+    last, lines = replace_control_characters(last_line(log_end)), unread_lines(log_end)
+    sentences = [tr("No measurement was found in its output or files; see docs/scripts.md, or use --expression.")]
+    if not last:
+        sentences.append(tr("It printed nothing."))
+    elif not lines:
+        sentences.append(tr("Its last line: {line}", line=last))
+    else:
+        quoted = [f"    {replace_control_characters(each.text)}" for each in lines]
+        pointed = " ".join(shlex.quote(replace_control_characters(each)) for each in (lines[0].text, lines[0].number))
+        sentences += [
+            tr("Its last line: {line}", line=last),
+            "\n".join([tr("These lines have numbers that were not understood:"), *quoted]),
+            tr("Say which of them to plot: trainyard try {id} --point {pointed}", id=run.id, pointed=pointed),
+        ]
+    return "\n".join(sentences)
 
 
 def release_lines(facts: RunFacts) -> list[str]:

@@ -5,6 +5,7 @@
 - `facts`, `fold`: what the events of a run say about it; fold events into it
 - `failures`, `failure_evidence`: the cause of a failure in words; what a failed run recorded, taken apart
 - `tracebacks`: the exception in what a Python program printed
+- `unread_lines`: the lines with numbers of a program without any measurement
 - `start_phases`: what a run does before its first step, in words: at the moment, and afterwards
 - `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch
 - `model_parts`: which part of the model is on which device

@@ -127,8 +127,8 @@ def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
             "{name}: last {last}, smallest {smallest}, {count}", name=name, last=short(values["last"]),
             smallest=short(values["min"]), count=tr_plural("{count} value", "{count} values", values["count"]),
         )  # fmt: skip
-    if not document["metrics"] and (sentence := no_measurement(run)):
-        yield sentence
+    if not document["metrics"] and (sentences := no_measurement(run)):
+        yield from sentences.split("\n")
 
 
 def _sentences(run: Run) -> Iterator[str]:
