@@ -267,7 +267,8 @@ def test_help_shows_defaults(capsys) -> None:
     for words in (
         "--epochs N number of epochs; default: 10", "over all devices; default: 64", "random seed; default: 0",
         "accumulation steps; default: 1", "per pass; default: 4", "PyTorch only; default: 0",
-        "checkpoints and the best one; default: 2", "torch.compile for PyTorch, XLA for TensorFlow and Keras",
+        "latest checkpoints to keep; default: 2", "from SIGINT until SIGTERM; default: 5, for scripts 30",
+        "torch.compile for PyTorch, XLA for TensorFlow and Keras",
     ):  # fmt: skip
         assert words in text
     assert "`trainyard runs` lists them" in " ".join(call(capsys, "show", "--help")[1].split())

@@ -252,7 +252,7 @@ def test_runs_lists_all_of_them_with_their_states(root: Root) -> None:
     assert rows["resumed"]["started"] == 1745383027.6719446
     assert rows["resumed"]["ended"] == 1745383035.346116
     assert rows["failed"]["error"] == "Worker 0 on cpu:0: ValueError: the sixth step is one too many."
-    # Who only lists runs reads no measurements and looks for no processes.
+    # A list reads no measurements and looks for no processes.
     assert rows["lost"]["ended"] == 1745383037.711209
     assert rows["lost"]["error"] == "The run's supervisor (pid 5003621) exited unexpectedly. The log is empty."
 
@@ -265,8 +265,9 @@ def test_show_tells_what_a_run_came_to(root: Root, name: str) -> None:
     asked = json.loads((root.path / name / "spec.json").read_text(encoding="utf-8"))
     assert (shown["run"], shown["dir"]) == (name, str(root.path / name))
     assert shown["state"] == expected.state
-    if asked.get("script"):  # later versions may have more fields
-        asked["script"] = {**shown["spec"]["script"], **asked["script"]}
+    for part in ("script", "training"):  # later versions may have more fields
+        if asked.get(part):
+            asked[part] = {**shown["spec"][part], **asked[part]}
     assert shown["spec"] == {**shown["spec"], **asked}
     assert shown["steps"] == expected.steps
     assert metrics_of(shown) == expected.metrics
