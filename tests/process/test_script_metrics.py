@@ -151,7 +151,7 @@ def test_lines_that_were_not_understood_are_shown_with_how_to_point_at_them(
     assert main(["show", run.id, "--runs", str(tmp_path / "runs")]) == 0
     printed = capsys.readouterr().out
     assert "Its last line: bye\n" in printed
-    assert "numbers that were not understood:\n    total cost : 1.10\n" in printed
+    assert "numbers that were not understood:\n      total cost : 1.10\n" in printed
     assert f"trainyard try {run.id} --point 'total cost : 1.10' 1.10\n" in printed
 
 
