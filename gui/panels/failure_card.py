@@ -112,8 +112,8 @@ class FailureCard(QFrame):
         if self._shown is not None:
             self.log_asked.emit(self._shown.rank, self._shown.sought)
 
-    def fit(self, width: int, height: int) -> None:
-        """Leave out the place and all lines but the last, or all lines, if the card would be higher than `height`.
+    def fit(self, width: int, height: int, most: int) -> None:
+        """Leave out lines, then the place, if the card would be higher than `height`; if it is still, than `most`.
 
         The log and the tab Error have them, too.
         """
@@ -123,7 +123,7 @@ class FailureCard(QFrame):
         has_place = bool(self.place.text())
         forms = [(self._line_count, has_place), (1, has_place), (0, has_place), (0, False)]
         possible = [(min(count, self._line_count), placed) for count, placed in forms]
-        fitting = (form for form in possible if rest + self._details_px(*form) <= height)
+        fitting = (form for limit in (height, most) for form in possible if rest + self._details_px(*form) <= limit)
         count, placed = next(fitting, possible[-1])
         if (count, placed) != (self._seen_lines, self.place.isVisibleTo(self)):
             self._see_lines(count)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
 MARGIN_PX = 12
+EDGE_PX = 3
+"""Distance of a widget that covers a heading from the edge above it."""
 LINES_BELOW_TOP = 2
 """Lines of text to leave free above a widget at the top: the heading of what it covers."""
 MAX_LETTERS = 110
@@ -78,21 +80,30 @@ class Overlay(QObject):
 
 
 class TopOverlay(Overlay):
-    """Lies below the first lines of the ground, or higher where it would reach beyond the part that it may cover."""
+    """Lies below the heading of the part that it may cover, or over the heading too where there is no room."""
 
     def __init__(
-        self, above: QWidget, ground: QWidget, window: QWidget, room: Callable[[], int], fit: Callable[[int, int], None]
+        self,
+        above: QWidget,
+        ground: QWidget,
+        window: QWidget,
+        room: Callable[[], int],
+        fit: Callable[[int, int, int], None],
     ) -> None:
-        """`room`: returns the height of that part; `fit`: leaves out content to fit into a width and a height."""
+        """`room`: returns the height of that part.
+
+        `fit`: leaves out content until what is left is as high as its second argument, for a width. If that is
+        impossible, until it is as high as the third.
+        """
         self._room, self._fit = room, fit
         super().__init__(above, ground, window)
 
     def _place_in(self, width: int) -> tuple[int, int]:
         room = self._room()
         down = LINES_BELOW_TOP * self._above.fontMetrics().lineSpacing() + MARGIN_PX
-        self._fit(width, room - down)
+        self._fit(width, room - down, room - 2 * EDGE_PX)
         height = self._height(width)
-        return min(down, max(room - height, 0)), height
+        return (down if height <= room - down else EDGE_PX), height
 
 
 class CentredOverlay(Overlay):
