@@ -39,7 +39,7 @@ _OTHERS = """
     num_examples items size length len num_params params parameters max_steps max_iters epochs train_epochs
     num_epochs max_epochs total_steps total_epochs num_train_epochs patience hidden_size layers num_layers heads dim
     save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches ckpt checkpoint
-    train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents
+    train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents max_depth progress
     ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost
     progress_or_epoch loss_scale bsz_per_gpu level episode episodes run fold
     trial timer executed accumulation_step
@@ -48,7 +48,7 @@ OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
 MEASURED = re.compile(
     r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
-    r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*"
+    r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*|.*/sec/.*"
 )
 SETTING = re.compile(
     r".+_(?:iters|steps|interval|freq|threshold|thresh|thres|thr|clip|goal|target|patience|coef|weights?|smoothing|factor)"
@@ -69,11 +69,12 @@ JOINED = re.compile(
     r"(?:train|val|valid|test|eval)(?:loss|acc|accuracy)|m?ap\d{2}|rouge[l\d]+|f1score|.*(?:loss|acc)_\d+"
 )
 CAMEL = re.compile(r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])")
+DOTTED = re.compile(r"^(train|val|valid|test|eval|avg|mean)\.(?=[a-z])")
 GAPS = re.compile(r"[\s/\-_]+")
 
 
 def _words(name: str) -> str:
-    return GAPS.sub("_", CAMEL.sub(r"\1_", name.strip())).strip("_").lower()
+    return GAPS.sub("_", CAMEL.sub(r"\1_", DOTTED.sub(r"\1_", name.strip()))).strip("_").lower()
 
 
 @lru_cache(maxsize=4096)

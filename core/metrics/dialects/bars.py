@@ -24,7 +24,7 @@ TQDM = re.compile(
 )
 """With a format of the program's own, anything may follow the count."""
 OTHER = re.compile(
-    r"\s[━╸╺]{5,200}\s{1,80}(?P<n>\d+)/(?P<total>\d+)(?![\w./])(?P<after>.*)"
+    r"\s[━╸╺]{5,200}\s{1,80}(?:\d{1,3}%\s{1,8})?(?P<n>\d+)/(?P<total>\d+)(?![\w./])(?P<after>.*)"
     r"|\|[█▏▎▍▌▋▊▉ ]{5,200}\|\s(?:[^\w\s]{1,4}\s)?(?P<alive_n>\d+)/(?P<alive_total>\d+)"
     r" \[\d+%\] in (?P<alive_after>.*)"
     r"|\[(?P<ignite_n>\d+)/(?P<ignite_total>\d+)\]\s+\d{1,3}%\|[█▏▎▍▌▋▊▉# ]{0,200}(?P<ignite_after>.*)"
@@ -36,6 +36,8 @@ ENDLESS = re.compile(
     r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]"
 )
 """tqdm's bar without a total."""
+RICH = "━"
+"""What the bars of rich, and of Keras, are drawn with."""
 KERAS_BAR = "keras"
 MAX_NAME_CHARACTERS = 400
 NOT_TRAINING = re.compile(
@@ -125,7 +127,7 @@ def _found(line: str) -> re.Match[str] | None:
         return TQDM.search(line) or OTHER.search(line)
     if "[" in line and (match := ENDLESS.search(line)):
         return match
-    is_other = "━" in line or "█" in line or (" of " in line and "|" in line)
+    is_other = RICH in line or "█" in line or (" of " in line and "|" in line)
     return OTHER.search(line) if is_other else None
 
 
@@ -180,6 +182,7 @@ def _values(match: re.Match[str], fields: dict[str, str | None], name: str) -> d
     values = dict(named.values) if named else {}
     if fields["after"] is None:
         values |= dict(_fields(FIELD, fields["values"] or ""))
+        values |= dict(_fields(OTHER_FIELD, match.string[match.end() :]))
     elif match.re is TQDM or fields["n"] != "0":  # rich needs some from the beginning
         values |= dict(_fields(OTHER_FIELD, fields["after"]))
     return values if any(certainty(key) for key in values) else {}

@@ -1,6 +1,6 @@
 """Lines that begin with their step: `[10]  train's auc: 0.97  valid's auc: 0.96`, and metrics alone after it.
 
-LightGBM, XGBoost and CatBoost (`10:  learn: 0.52  test: 0.55`) name the data set of each value; clu, the library of
+LightGBM, XGBoost, Darknet (`10: 3.2, 3.3 avg loss`) and CatBoost (`10:  learn: 0.52  test: 0.55`) name the data set of each value; clu, the library of
 Flax programs, writes `[200] accuracy=0.9, loss=0.1`.
 """
 
@@ -31,6 +31,13 @@ CATBOOST = re.compile(
     r"(?:best: \S+ \(\d+\)\s+)?total: ",
     re.IGNORECASE,
 )
+LIGHTGBM = re.compile(
+    rf"\[LightGBM\] \[Info\] Iteration: ?(?P<step>\d{{1,9}}), (?P<data>\w{{1,40}}) (?P<name>\S{{1,60}}) : (?P<number>{NUMBER})",
+    re.IGNORECASE,
+)
+DARKNET = re.compile(
+    rf"(?P<step>\d{{1,9}}): (?P<loss>{NUMBER}), (?:{NUMBER}) avg loss, (?P<rate>{NUMBER}) rate, ", re.IGNORECASE
+)
 CLU = re.compile(
     rf"\[(?P<step>\d{{1,12}})\](?: collection=(?P<collection>\w+))? (?P<fields>[\w@/.\-]{{1,60}}=(?:{NUMBER})"
     rf"(?:, [\w@/.\-]{{1,60}}=[^\s,]{{1,40}})*)",
@@ -45,14 +52,26 @@ def read(line: str) -> Reading | None:
     """Return the reading of such a line; None for any other line."""
     if line.startswith("["):
         if line.startswith("[LightGBM]"):
-            return Reading(values={})  # its messages contain scores and gains
+            return _lightgbm(line)
         if (match := BOOSTED.fullmatch(line)) is not None:
             return _boosted(match)
     elif line[:1].isdigit() and ": " in line[:24]:
+        if match := DARKNET.match(line):
+            values = {"loss": float(match["loss"]), "learning_rate": float(match["rate"])}
+            return Reading(values=values, step=int(match["step"]))
         match = CATBOOST.match(line)
         return _catboost(match) if match else None
     match = CLU.fullmatch(message(line)) if "] " in line and "=" in line else None
     return _clu(match) if match else None
+
+
+def _lightgbm(line: str) -> Reading:
+    """Return the value in a message of LightGBM's command line: its other messages contain scores and gains."""
+    match = LIGHTGBM.match(line)
+    if match is None:
+        return Reading(values={})
+    prefix = "" if TRAINING_DATA.fullmatch(match["data"]) else "val_"
+    return Reading(values={prefix + canonical(match["name"]): float(match["number"])}, step=int(match["step"]))
 
 
 def _boosted(match: re.Match[str]) -> Reading | None:

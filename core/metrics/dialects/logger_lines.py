@@ -35,7 +35,8 @@ PADDLE_OTHERS = re.compile(r"(?:avg_)?(?:batch|reader|data)_cost|ips|avg_samples
 ESTIMATOR = re.compile(r"Saving dict for global step (?P<step>\d+): (?P<fields>.*)")
 ESTIMATOR_FIELD = re.compile(rf"(?P<name>[\w/.\-]{{1,60}}) = (?P<number>{NUMBER})(?=,|$)", re.IGNORECASE)
 ESPNET = re.compile(
-    r"(?P<epoch>\d+)epoch(?::train:\d+-(?P<n>\d+)batch: (?P<train>.*)|\sresults: \[train\] .*?\[valid\] (?P<valid>.*))"
+    r"(?<!\d)(?P<epoch>\d{1,9})epoch(?::train:\d+-(?P<n>\d+)batch: (?P<train>.*)"
+    r"|\sresults: \[train\] .*?\[valid\] (?P<valid>.*))"
 )
 ESPNET_FIELD = re.compile(rf"(?<![\w.])(?P<name>[a-z]\w{{0,40}})=(?P<number>{NUMBER})(?=,|$)", re.IGNORECASE)
 ESPNET_OTHERS = re.compile(r"clip|loss_scale|total_count|optim0_lr\d|.*time")

@@ -57,7 +57,7 @@ WORDS = re.compile(
 PHASE = re.compile(
     r"^[\W\d]{0,40}(?:[^\W\d]\w{0,23}[\s:.-]{1,8}|\d{1,9}[\]\s:|)-]{1,4}){0,4}?(?:on )?"
     r"(?:(?P<test>test|testing)|val|valid|validation|eval|evaluation|evaluating|validating|validate|dev)\b"
-    r"(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step)){0,2}"
+    r"(?: net output #\d+)?(?:[ _-]?(?:set|error|errors|results?|metrics|summary|epoch|performance|phase|step)){0,2}"
     r"[\]\s]*(?:\[[^\]]{0,40}\]|[\d/\s]{1,40})?"
     r"(?:[:|>,-]|\]|$)|^\s*\*\s",
     re.IGNORECASE,

@@ -48,10 +48,14 @@ class ProgressBars:
         self._redraws_left = 0
         self._closed: Reading | None = None  # the last redraw of the Keras bar that closed an epoch
         self._lines_tell = ""  # the unit of the progress that lines with metrics tell
+        self._epoch: float | None = None  # of the last bar of rich
+        self._full: dict[tuple[Title, float | None], Reading] = {}  # full bars of rich, by title and epoch
 
     def draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
         """Take a redraw of a bar, and return the readings that are complete now."""
         keras, title = statement.bar == bars.KERAS_BAR, (statement.bar, statement.length)
+        if bars.RICH in line.text and self._is_drawn_again(title, reading):
+            return []
         complete = self.release(but=title)
         if not keras and reading.done is not None and reading.unit not in {"epochs", IN_VALIDATION}:
             self._choose_main(title, reading)
@@ -66,6 +70,15 @@ class ProgressBars:
             complete += self._placed(title, bar, bar.release())
             self._end_line(title, reading)
         return complete
+
+    def _is_drawn_again(self, title: Title, reading: Reading) -> bool:
+        """Return whether a bar of rich is the full one of an earlier epoch, drawn again with the bars below it."""
+        again = self._epoch != reading.epoch and self._full.get((title, reading.epoch)) == reading
+        if not again:
+            self._epoch = reading.epoch
+        if reading.done is not None and reading.done == reading.total:
+            self._full[title, reading.epoch] = reading
+        return again
 
     def release(self, but: Title = NONE) -> list[Reading]:
         """Return the held readings of all bars except `but`: after other output they are not redrawn in place."""
