@@ -1,7 +1,7 @@
 """Lines that begin with their step: `[10]  train's auc: 0.97  valid's auc: 0.96`, and metrics alone after it.
 
-LightGBM, XGBoost, Darknet (`10: 3.2, 3.3 avg loss`) and CatBoost (`10:  learn: 0.52  test: 0.55`) name the data set of each value; clu, the library of
-Flax programs, writes `[200] accuracy=0.9, loss=0.1`.
+LightGBM, XGBoost and CatBoost (`10:  learn: 0.52  test: 0.55`) name the data set of each value. Darknet prints
+`10: 3.2, 3.3 avg loss`; clu, the library of Flax programs, `[200] accuracy=0.9, loss=0.1`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ CATBOOST = re.compile(
     re.IGNORECASE,
 )
 LIGHTGBM = re.compile(
-    rf"\[LightGBM\] \[Info\] Iteration: ?(?P<step>\d{{1,9}}), (?P<data>\w{{1,40}}) (?P<name>\S{{1,60}}) : (?P<number>{NUMBER})",
+    rf"\[LightGBM\] \[Info\] Iteration: ?(?P<step>\d{{1,9}}), (?P<data>\w{{1,40}}) (?P<name>\S{{1,60}}) : "
+    rf"(?P<number>{NUMBER})",
     re.IGNORECASE,
 )
 DARKNET = re.compile(

@@ -20,7 +20,8 @@ VALUE = re.compile(NUMBER, re.IGNORECASE)
 STEPS = ("total_timesteps", "timesteps", "total_steps", "num_timesteps", "totalenvinteracts", "steps", "step", "epoch")
 """Keys that say where the training is; the first one that a block has counts."""
 IGNORED = re.compile(
-    r"n_?updates|serial_timesteps|clip_range.*|(?:.*_)?iterations?|ep_?len.*|mean_ep_length|stop_?iter|.*episodes", re.IGNORECASE
+    r"n_?updates|serial_timesteps|clip_range.*|(?:.*_)?iterations?|ep_?len.*|mean_ep_length|stop_?iter|.*episodes",
+    re.IGNORECASE,
 )
 REWARDS = re.compile(r"(?:.*[_/])?(?:ep_?rew|mean_reward|return|reward)\w*|\w*(?:EpRet|EpRew)\w*", re.IGNORECASE)
 MIN_KEYS = 3

@@ -130,7 +130,7 @@ def _add_step(found: StepPosition, step: int, total: float | None) -> None:
 
 RECORD = re.compile(
     r".{0,120}?\b(?:INFO|WARNING|DEBUG|NOTICE)\b(?::[\w.]{1,40}:|\]?\s*[:|\-]?\s*)"
-    r"|[IWD]\d{4} [\d:.]+\s+\d+ \S+:\d+\] "
+    r"|[IWD]\d{4} [\d:. ]{1,40}\d \S+:\d+\]\s+"
 )
 """What a logger prints before a message: `2026-05-01 10:00:00,123 - INFO - `, `I0501 10:00:00.1 140 train.py:48] `."""
 

@@ -23,7 +23,8 @@ WORDS = (
     b"auc", b"auroc", b"f1", b"iou", b"bleu", b"rouge", b"reward", b"grad", b"lr:", b"lr=", b"lr ", b"lr_", b'lr"',
     b"lr'", b"lr-", b"learning", b"psnr", b"ssim", b"nll", b"elbo", b"dice", b"fid:", b"fid=", b"wer:", b"wer=",
     b"cer:", b"cer=", b"map5", b"map:", b"map=", b"map@", b"bpb", b"bpc", b"precision", b"recall", b"score",
-    b"entropy", b"prec@", b"iter", b"test", b"valid", b"eval", b"train", b"learn:", b"rollout/", b"time/ ", b"ndcg", b"approx",
+    b"entropy", b"prec@", b"iter", b"test", b"valid", b"eval", b"train", b"learn:", b"rollout/", b"time/ ",
+    b"ndcg", b"approx",
     b"cost",
 )  # fmt: skip
 """A line without one of these contains nothing that the dialects read."""
