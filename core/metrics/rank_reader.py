@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, TRACKER, MetricMerger
+from core.metrics.common.names import VALIDATION
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import TABLES, MetricFileFinder
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
@@ -23,7 +25,6 @@ from core.schema.paths import log_of_rank, metrics_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from core.metrics.common.merge import MergedReading
     from core.metrics.common.reading import Reading
@@ -76,7 +77,7 @@ class RankReader:
         until = time.monotonic() + MAX_READ_S
         yield self._take(self._log.kind, self._log, last=last, until=until)
         self._find(last=last)
-        for name, source in self._sources.items():
+        for name, source in sorted(self._sources.items(), key=_is_of_validation):  # the training's steps come first
             yield self._take(name, source, last=last, until=until)
 
     def add_file(self, path: Path, begin: int, until: float = math.inf) -> None:
@@ -105,7 +106,7 @@ class RankReader:
         while True:
             readings = source.poll(ended=last)
             self._note_progress(readings)
-            merged += self._merger.take(name, readings)
+            merged += self._merger.take(name, readings, time.time())
             if not source.more or (not last and time.monotonic() >= until):
                 return merged
 
@@ -120,6 +121,11 @@ class RankReader:
             return
         for path in self._finder.search_all(MAX_READ_S) if last else self._finder.search():
             self.add_file(path, self._finder.offset(path))
+
+
+def _is_of_validation(source: tuple[str, MetricSource]) -> bool:
+    """Return whether a file lies in a folder of a validation."""
+    return not VALIDATION.isdisjoint(Path(source[0]).parent.name.lower().split("_"))
 
 
 def _source_of(path: Path, begin: int, until: float) -> tuple[str, MetricSource]:

@@ -108,9 +108,20 @@ def test_source_that_turns_out_sparse_gives_the_metric_back() -> None:
 
 def test_file_that_lags_behind_the_text_is_not_sparse() -> None:
     merge = MetricMerger()
-    curves = recorded(merge.take("text", loss(*range(1, 1001), value=9.0)))
-    recorded(merge.take(EVENTS, loss(*range(1, 101))), curves)
-    assert curves == {"loss": [(step, 1.0) for step in range(1, 101)]}
+    curves = recorded(merge.take("text", loss(*range(10, 1001, 10), value=9.0)))
+    recorded(merge.take(EVENTS, loss(*range(20, 101, 20))), curves)
+    assert curves == {"loss": [(step, 1.0) for step in range(20, 101, 20)]}
+
+
+def test_file_that_counts_epochs_is_placed_by_its_time_and_replaces_no_text_by_steps() -> None:
+    merge, curves = MetricMerger(), {}
+    for epoch in (1, 2, 3):
+        text = loss(*range(100 * epoch - 90, 100 * epoch + 1, 10), value=9.0)
+        recorded(merge.take("text", text, now=epoch * 10.0), curves)
+        written = [Reading(values={name: 0.5}, step=epoch, time=epoch * 10.0 + 1) for name in ("loss", "val_loss")]
+        recorded(merge.take(EVENTS, written), curves)
+    assert curves["loss"] == [(step, 9.0) for step in range(10, 301, 10)]
+    assert curves["val_loss"] == [(100, 0.5), (200, 0.5), (300, 0.5)]
 
 
 def test_test_set_is_the_validation_unless_there_is_another() -> None:

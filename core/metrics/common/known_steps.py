@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from core.metrics.common.names import OF_VALIDATION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from core.metrics.common.reading import Reading
 
 MAX_TIMES = 50_000
@@ -69,7 +71,7 @@ class KnownSteps:
 
 @dataclass(slots=True)
 class _OwnCount:
-    """How a validation metric of a file is numbered."""
+    """How a metric of a file is numbered."""
 
     first: int
     values: int = 0
@@ -77,41 +79,64 @@ class _OwnCount:
     """Whether its values were numbered one after another, so far."""
 
 
+@dataclass(slots=True)
+class _Reached:
+    """When the steps of a training were reached, by its files or by its text."""
+
+    times: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+
+    def note(self, step: int, time: float) -> None:
+        if self.times and (time < self.times[-1] or step <= self.steps[-1]):
+            return
+        if len(self.times) >= MAX_TIMES:
+            del self.times[::2], self.steps[::2]
+        self.times.append(time)
+        self.steps.append(step)
+
+    def at(self, time: float) -> int:
+        """Return the step reached at a time; 0 before the first one."""
+        after = bisect_right(self.times, time)
+        return self.steps[after - 1] if after else 0
+
+
 class TrainingTimes:
-    """When a training reached its steps, by the times in its files.
+    """When a training reached its steps, by the times in its files and by when its text came.
 
     A program may write the training's loss at its steps, 938 an epoch, and the validation's at 1, 2, 3. Such a value
-    belongs to the step that the training had reached when it was written.
+    belongs to the step that the training had reached when it was written. If the text prints the steps, this holds of
+    every metric of a file that counts epochs only.
     """
 
     def __init__(self) -> None:
-        self._times: list[float] = []
-        self._steps: list[int] = []
+        self._files, self._text = _Reached(), _Reached()
         self._counts: dict[tuple[str, str], _OwnCount] = {}
 
+    def note_text(self, readings: Sequence[Reading], now: float | None) -> None:
+        """Note the last step of the training in a piece of text that was written just now."""
+        for reading in reversed(readings):
+            if reading.step is not None and _trains(reading):
+                time = now if reading.time is None else reading.time
+                if time is not None:
+                    self._text.note(reading.step, time)
+                return
+
     def placed(self, source: str, reading: Reading) -> Reading:
-        """Return a reading with the training's step, if it is of a validation that is numbered on its own."""
+        """Return a file's reading with the training's step, if its metric is numbered on its own."""
         step, time = reading.step, reading.time
         if step is None or time is None or not reading.values:
             return reading
         name = next(iter(reading.values))
-        if not name.startswith(OF_VALIDATION):
-            self._note(step, time)
-            return reading
         count = self._counts.setdefault((source, name), _OwnCount(step))
         count.own &= count.first in {0, 1} and step == count.first + count.values
         count.values += 1
-        reached = self._reached(time) if count.own else None
-        return reading if reached is None or reached <= 2 * step + 2 else replace(reading, step=reached)
+        reached = self._text.at(time) if count.own else 0
+        if _trains(reading) and reached <= 2 * step + 2:
+            self._files.note(step, time)
+            return reading
+        reached = max(reached, self._files.at(time)) if count.own else 0
+        return reading if reached <= 2 * step + 2 else replace(reading, step=reached)
 
-    def _note(self, step: int, time: float) -> None:
-        if self._times and (time < self._times[-1] or step <= self._steps[-1]):
-            return
-        if len(self._times) >= MAX_TIMES:
-            del self._times[::2], self._steps[::2]
-        self._times.append(time)
-        self._steps.append(step)
 
-    def _reached(self, time: float) -> int | None:
-        at = bisect_right(self._times, time)
-        return self._steps[at - 1] if at else None
+def _trains(reading: Reading) -> bool:
+    return any(not name.startswith(OF_VALIDATION) for name in reading.values)

@@ -107,16 +107,19 @@ class MetricMerger:
         """By source: the largest number that its values without steps were given."""
         self._seen_version = 0
 
-    def take(self, source: str, readings: Iterable[Reading]) -> list[MergedReading]:
+    def take(self, source: str, readings: Iterable[Reading], now: float | None = None) -> list[MergedReading]:
         """Return the readings to record, in order: a metric's steps rise, except where values replace others.
 
         `source` is a kind, or `kind:path` of the file. A reading without metrics only says where the training is;
-        `done` and `total` are ignored. Take sources with steps first: the log's text, then files.
+        `done` and `total` are ignored. Take sources with steps first: the log's text, then files. `now`: when the
+        readings came, in unix seconds, for those without a time.
         """
         readings = [reading for reading in readings if _is_valid(reading)]
         kind = _kind(source)
-        if kind == TENSORBOARD:
+        if kind in {TENSORBOARD, TRACKER}:
             readings = [self._times.placed(source, reading) for reading in readings]
+        elif kind == TEXT:
+            self._times.note_text(readings, now)
         left = Counter(name for reading in readings if _is_of_epoch(reading) for name in reading.values)
         merged: list[MergedReading] = []
         for reading in map(self._named, readings):

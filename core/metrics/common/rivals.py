@@ -57,7 +57,11 @@ class Values:
     def _is_sparse_beside(self, other: Values) -> bool:
         if self.count == 1 and other.count > SPARSE:  # one value does not show how often they come
             return True
-        return self.count * SPARSE < other._count_until(self.last)
+        return self.count * SPARSE < other._count_until(None if self._counts_epochs() else self.last)
+
+    def _counts_epochs(self) -> bool:
+        """Return whether these values may be numbered on their own: 1, 2, 3. Such numbers are no steps of others."""
+        return self.first in {0, 1} and self.last is not None and self.count == self.last - self.first + 1
 
     def _count_until(self, step: int | None) -> float:
         """Return about how many of the values are at most at a step; all of them if they have no steps."""
