@@ -28,6 +28,8 @@ SLOW_POLL_S = 0.25
 """Seconds between polls if no terminal shows the progress."""
 LINE_EVERY_S = 5.0
 """Seconds between lines of progress in a file or a pipe. On a terminal each poll rewrites the line."""
+STOP_WORDS = {"asked": tr_noop("asked")}
+"""Words for the steps of a stop; signals have their own names."""
 REQUEST_WORDS = {"pause": tr_noop("pausing"), "save": tr_noop("saving")}
 
 
@@ -184,7 +186,7 @@ class _Progress:
         if self.loss is not None:
             parts.append(tr("loss {loss:.4g}", loss=self.loss))
         if facts.stop_steps:
-            parts.append(tr("stop: {stop_steps}", stop_steps=facts.stop_steps[-1].name))
+            parts.append(tr("stop: {step}", step=tr(STOP_WORDS.get(name := facts.stop_steps[-1].name, name))))
         return replace_control_characters(" · ".join(parts))
 
 

@@ -11,7 +11,7 @@ from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
 from core.cli.commands.common import find
 from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
-from core.language import tr, tr_plural, tr_stored
+from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs import index, rename
 from core.runs.model_parts import part_sentences
 from core.runs.states import state_info
@@ -106,13 +106,24 @@ def show(options: Namespace) -> int:
     for line in _measurement_lines(run, document):
         say(f"  {line}")
     for each in document["checkpoints"]:
-        written = tr("{size:.1f} MB ({reason})", size=each["bytes"] / BYTES_PER_MB, reason=short(each["reason"]))
+        written = tr("{size:.1f} MB ({reason})", size=each["bytes"] / BYTES_PER_MB, reason=_reason(each["reason"]))
         say(tr("  checkpoint {name}: step {step}, {written}", name=each["name"], step=each["step"], written=written))
     for line in (*_part_lines(run.facts), *release_lines(run.facts)):
         say(f"  {line}")
     for sentence in _sentences(run):
         say(f"  {tr_stored(sentence)}".replace("\n", "\n    "), lines=True)
     return 0
+
+
+def _reason(reason: object) -> str:
+    """Return why a checkpoint was written, in the language in use."""
+    return tr(REASONS.get(str(reason), short(reason)))
+
+
+REASONS = {
+    "asked": tr_noop("asked"), "auto": tr_noop("auto"), "end": tr_noop("end"), "epoch": tr_noop("epoch"),
+    "minutes": tr_noop("minutes"), "pause": tr_noop("pause"), "steps": tr_noop("steps"),
+}  # fmt: skip
 
 
 def _heading(run: Run) -> str:

@@ -97,6 +97,8 @@ class MetricMerger:
 
     def __init__(self) -> None:
         self.notices: list[str] = []
+        self._noted: set[Path] = set()
+        """Folders of which there is a notice."""
         """Sentences about skipped curves that the user may want to know of."""
         self._curves: dict[str, _Curve] = {}
         self._rivals: dict[tuple[str, str], Values] = {}
@@ -318,12 +320,13 @@ class MetricMerger:
         """Add a notice about a skipped curve of the same kind in another folder."""
         if _kind(shown) != _kind(source) or _folder(shown) == _folder(source):
             return
-        beginning = tr("{source} has a curve of", source=_folder(source))
-        if not any(notice.startswith(beginning) for notice in self.notices):
+        folder = _folder(source)
+        if folder not in self._noted:
+            self._noted.add(folder)
             self.notices.append(
                 tr(
-                    "{beginning} {name}, too. Only the curve in {shown} is shown.",
-                    beginning=beginning,
+                    "{source} has a curve of {name}, too. Only the curve in {shown} is shown.",
+                    source=folder,
                     name=name,
                     shown=_folder(shown),
                 )
