@@ -145,14 +145,14 @@ def test_lines_that_were_not_understood_are_shown_with_how_to_point_at_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "odd.py").write_text(
-        "for n in range(3):\n    print(f'total cost : {1.3 - n / 10:.2f}')\nprint('bye')\n"
+        "for n in range(3):\n    print(f'wobble : {1.3 - n / 10:.2f}')\nprint('bye')\n"
     )
     run = train(script_spec(tmp_path / "odd.py", cwd=tmp_path), tmp_path / "runs").run
     assert main(["show", run.id, "--runs", str(tmp_path / "runs")]) == 0
     printed = capsys.readouterr().out
     assert "Its last line: bye\n" in printed
-    assert "numbers that were not understood:\n      total cost : 1.10\n" in printed
-    assert f"trainyard try {run.id} --point 'total cost : 1.10' 1.10\n" in printed
+    assert "numbers that were not understood:\n      wobble : 1.10\n" in printed
+    assert f"trainyard try {run.id} --point 'wobble : 1.10' 1.10\n" in printed
 
 
 def test_metrics_file_takes_precedence_over_printed_values(tmp_path: Path) -> None:
