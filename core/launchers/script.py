@@ -74,6 +74,11 @@ class Launcher:
         """Whether the process that serves the store has ended."""
         return self._store is not None and self._store.has_ended
 
+    @property
+    def ranks_never_met(self) -> bool:
+        """Whether there were several ranks, and none has connected to the store that this run serves."""
+        return self._store is not None and len(self._spec.devices) > 1 and not self._store.has_met()
+
     def close(self) -> None:
         """End the store, when no rank needs it."""
         if self._store is not None:

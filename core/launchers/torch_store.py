@@ -37,6 +37,7 @@ SINCE = (2, 8)
 https://github.com/pytorch/pytorch/pull/150215
 """
 READY = b"ready\n"
+MET = b"met\n"
 READY_S = 10.0
 """Seconds to wait for an interpreter to start, and to find out which PyTorch it has."""
 POLL_S = 0.5
@@ -74,6 +75,12 @@ class TorchStore:
             self._process.stdin.write(f"{pid}\n".encode())
             self._process.stdin.flush()
 
+    def has_met(self) -> bool:
+        """Return whether a rank has connected. Call it once."""
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        return MET in (self._process.stdout.read() or b"")
+
     @property
     def has_ended(self) -> bool:
         """Whether the process has ended, and ranks can no longer meet."""
@@ -107,6 +114,8 @@ def main(descriptor: int) -> int:
                 watched.remove(0)
         if descriptor in readable:
             watched.remove(descriptor)
+            sys.stdout.buffer.write(MET)
+            sys.stdout.flush()
             store = _serve(descriptor)
     del store
     return 0

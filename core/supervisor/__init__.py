@@ -6,6 +6,6 @@
 - `stop_escalation`: stop workers step by step
 - `guard`: the process that terminates what is left if the supervisor dies
 - `device_log`, `software_record`: record the readings of the devices; the Python, its packages and the commit
-- `monitor`, `stall`, `slowdown`, `unticked_devices`, `disk_watch`: watch memory, missing progress, devices that are
-  slowed down or were not ticked, and a full disk
+- `monitor`, `stall`, `slowdown`, `unticked_devices`, `idle_devices`, `disk_watch`: watch memory, missing progress,
+  devices that are slowed down, that were not ticked, or that were and are not used, and a full disk
 """

@@ -20,6 +20,7 @@ from core.runs.directory import last_lines
 from core.runs.tracebacks import as_printed, last_traceback, raised_in
 from core.schema.paths import log_of_rank
 from core.supervisor.disk_watch import DiskWatch
+from core.supervisor.idle_devices import never_met
 from core.supervisor.workers import describe
 
 if TYPE_CHECKING:
@@ -84,6 +85,10 @@ class Job(ABC):
 
     def settle(self) -> str | None:
         """Read the last output after all processes have ended; return a sentence if that failed."""
+        return None
+
+    def remark(self) -> str | None:
+        """Return what should be known of a training that finished; None if nothing."""
         return None
 
     def close(self) -> None:  # noqa: B027 (most jobs have nothing to close)
@@ -213,6 +218,10 @@ class ScriptJob(Job):
         """See `Job`."""
         problem = self._metrics.finish()
         return self.trouble() if self._disk.poll() else problem
+
+    def remark(self) -> str | None:
+        """See `Job`."""
+        return never_met(self._name, len(self._spec.devices)) if self._launcher.ranks_never_met else None
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return the exit code with the error at the end of the output, or with the last line of the output."""

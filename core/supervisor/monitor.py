@@ -14,6 +14,7 @@ from core.memory_watch.verdict import enumerated
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.fold import ALL_ENDED
 from core.runs.verdicts import release_fields
+from core.supervisor.idle_devices import IdleDeviceWatch
 from core.supervisor.slowdown import SlowdownWatch
 from core.supervisor.stall import StallWatch
 from core.supervisor.unticked_devices import UntickedDeviceWatch
@@ -55,10 +56,13 @@ class RunMonitor:
         self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in own.find()])
         self._stall = StallWatch(spec.devices)
         self._slowdown = SlowdownWatch(spec.devices, waits=_ranks_wait(spec))
+        self._idle = IdleDeviceWatch(devices if spec.script is not None else (), before)
 
     def poll(self, step: int | None, *, trains: bool) -> None:
         """Take new readings and record what they show. `step`: see `StallWatch.poll`. Raises `RecordError`."""
-        self._watch.take(self._readings.poll())
+        samples = self._readings.poll()
+        self._watch.take(samples)
+        self._idle.take(samples)
         now, survey = time.monotonic(), self._readings.survey
         for use in self._unticked.poll(survey, now):
             self._write("stray", **use.to_event())
@@ -67,6 +71,10 @@ class RunMonitor:
         # A stall is only reported: a validation or a download may take as long.
         if trains and (text := self._stall.poll(step, survey, now)) is not None:
             self._write("stall", text=text)
+
+    def idle_devices(self) -> str | None:
+        """See `IdleDeviceWatch.sentence`."""
+        return self._idle.sentence()
 
     def adopt(self, killed: Iterable[ProcessId]) -> None:
         """See `MemoryWatch.adopt`."""

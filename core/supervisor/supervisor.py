@@ -287,7 +287,14 @@ class Supervisor:
         elif self._workers.paused:
             self._enter(RunState.PAUSED)
         else:
+            self._remark()
             self._enter(RunState.FINISHED)
+
+    def _remark(self) -> None:
+        """Record what should be known of a training that finished: devices or ranks that took no part."""
+        assert self._monitor is not None
+        for text in filter(None, (self._monitor.idle_devices(), self._job.remark())):
+            self._events.write("notice", text=text)
 
     def _release(self) -> None:
         assert self._monitor is not None

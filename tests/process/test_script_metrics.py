@@ -144,9 +144,7 @@ def test_silent_script_has_no_metrics_and_the_commands_say_so(
 def test_lines_that_were_not_understood_are_shown_with_how_to_point_at_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "odd.py").write_text(
-        "for n in range(3):\n    print(f'wobble : {1.3 - n / 10:.2f}')\nprint('bye')\n"
-    )
+    (tmp_path / "odd.py").write_text("for n in range(3):\n    print(f'wobble : {1.3 - n / 10:.2f}')\nprint('bye')\n")
     run = train(script_spec(tmp_path / "odd.py", cwd=tmp_path), tmp_path / "runs").run
     assert main(["show", run.id, "--runs", str(tmp_path / "runs")]) == 0
     printed = capsys.readouterr().out
