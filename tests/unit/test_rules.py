@@ -23,7 +23,7 @@ from tests.support.running import script_spec, train
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUNDS = "".join(f"round {n} of 9 ~~ total cost : {9 / n:8.3f} ({n * 7} ms)\n" for n in range(1, 10))
+ROUNDS = "".join(f"round {n} of 9 ~~ the deficit is {9 / n:8.3f} ({n * 7} ms)\n" for n in range(1, 10))
 """No dialect reads it."""
 
 
@@ -36,7 +36,7 @@ def readings(log: str, *rules: str) -> tuple[list[tuple[int | None, dict[str, fl
 
 def test_a_rule_reads_what_no_dialect_reads() -> None:
     assert readings(ROUNDS) == ([], [])
-    found, problems = readings(ROUNDS, "round {step} of {} ~~ total cost : {metric cost} ({} ms)")
+    found, problems = readings(ROUNDS, "round {step} of {} ~~ the deficit is {metric cost} ({} ms)")
     assert found == [(n, {"cost": round(9 / n, 3)}) for n in range(1, 10)]
     assert problems == []
 
@@ -72,6 +72,8 @@ def test_a_step_on_its_own_line_holds_for_the_lines_after_it() -> None:
     log = "".join(f"now at {n}\nit costs {n / 2}\nloss: {n / 4}\n" for n in (10, 20))
     found, _ = readings(log, "now at {step}", "it costs {metric cost}")
     assert found == [(10, {"cost": 5.0}), (10, {"loss": 2.5}), (20, {"cost": 10.0}), (20, {"loss": 5.0})]
+    found, _ = readings("now at 10\nit costs 1\nit costs 2\n", "now at {step}", "it costs {metric cost}")
+    assert found == [(10, {"cost": 1.0}), (None, {"cost": 2.0})], "the second value is not of that step"
 
 
 def test_rows_of_a_table_belong_to_its_header() -> None:
@@ -124,14 +126,14 @@ def test_pointing_makes_the_rule_that_fits_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_text("start 17\n" + ROUNDS)
     line = ROUNDS.splitlines()[3]
-    assert propose_name(line, find_number(line, "2.250")) == "total cost"
-    lesson = teach(line, find_number(line, "2.250"), "metric total cost", log)
-    assert str(lesson.rule) == "round {} of {} ~~ total cost :    {metric total cost} ({} ms)"
-    assert (lesson.matched, len(lesson.curves["total cost"]), lesson.curves["total cost"][-1]) == (9, 9, (9, 1.0))
+    assert propose_name(line, find_number(line, "2.250")) == "deficit"
+    lesson = teach(line, find_number(line, "2.250"), "metric deficit", log)
+    assert str(lesson.rule) == "round {} of {} ~~ the deficit is    {metric deficit} ({} ms)"
+    assert (lesson.matched, len(lesson.curves["deficit"]), lesson.curves["deficit"][-1]) == (9, 9, (9, 1.0))
     lesson = teach(line, find_number(line, "4"), "step", log, lesson.rules)
-    assert [str(rule) for rule in lesson.rules] == ["round {step} of {} ~~ total cost :    {metric total cost} ({} ms)"]
+    assert [str(rule) for rule in lesson.rules] == ["round {step} of {} ~~ the deficit is    {metric deficit} ({} ms)"]
     lesson = teach(line, find_number(line, "28"), "step", log, lesson.rules)
-    assert [str(rule) for rule in lesson.rules] == ["round {} of {} ~~ total cost :    {metric total cost} ({step} ms)"]
+    assert [str(rule) for rule in lesson.rules] == ["round {} of {} ~~ the deficit is    {metric deficit} ({step} ms)"]
     assert with_rule(lesson.rules, lesson.rules[0]) == lesson.rules
 
 
@@ -140,15 +142,17 @@ def test_pointing_makes_the_rule_that_fits_the_log(tmp_path: Path) -> None:
     [
         ("it1 c 5\nit2 c 6\n", "it1 c 5", "5", "it{} c {metric m}"),
         ("a1 c 5\na2 c 6\na1 c 7\na2 c 8\n", "a1 c 5", "5", "a1 c {metric m}"),
-        ("x c 5 y\nz c 6 w\nq c 7 y\n", "z c 6 w", "6", "... z c {metric m} w ..."),
+        ("the c 5 y 1\n- the c 6 y\n* the c 7 y!\n", "- the c 6 y", "6", "... the c {metric m} y ..."),
         ("goal cost\n1 5\n2 6\n", "2 6", "6", "goal cost\n{} {metric m}"),
         ("5\n6\n", "6", "6", "{metric m}"),
+        ("[1] c=5 d\n[2] c=6 d (best)\n[3] c=7 d\n[4] c=8 d !\n", "[2] c=6 d (best)", "6", "[{}] c={metric m} d ..."),
+        ("train c 5\nval c 6\ntest c 7\n" * 3, "val c 6", "6", "val c {metric m}"),
     ],
 )
 def test_shapes_that_are_made(tmp_path: Path, log: str, line: str, number: str, rule: str) -> None:
     (tmp_path / "log.txt").write_text(log)
     lesson = teach(line, find_number(line, number), "metric m", tmp_path / "log.txt")
-    assert str(lesson.rule) == rule or "..." in rule
+    assert str(lesson.rule) == rule
     assert dict(lesson.curves["m"])
 
 
@@ -172,9 +176,9 @@ def test_teaching_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     line = ROUNDS.splitlines()[0]
     assert __main__.main(["try", str(run_dir), "--point", line, "9.000"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "Rule: round {} of {} ~~ total cost :    {metric total cost} ({} ms)",
+        "Rule: round {} of {} ~~ the deficit is    {metric deficit} ({} ms)",
         "It matches 9 lines of the log.",
-        "total cost would have 9 values: from 9 at step 1 to 1 at step 9.",
+        "deficit would have 9 values: from 9 at step 1 to 1 at step 9.",
         "Nothing was kept. --keep keeps the rule, and reads the curves of this run anew.",
     ]
     assert __main__.main(["try", str(run_dir), "--point", line, "9.000", "--name", "cost", "--keep", "--json"]) == 0

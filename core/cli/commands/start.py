@@ -23,6 +23,7 @@ from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
 from core.language import join_sentences, tr, tr_stored
+from core.metrics.rules.rule_file import beside
 from core.runs import index
 from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
@@ -58,6 +59,9 @@ def run(options: Namespace) -> int:
         case ScriptChoices():
             check = check_script(ScriptCheckRequest.of(choices))
             spec = fill_in(check, choices, found.devices)
+            if spec.script is not None and spec.script.rules and not choices.rules:
+                path = beside(spec.script, spec.working_dir)
+                warn(tr("The log is read with the rules in {path}. --rules none leaves them out.", path=path))
             if choices.launch is None and len(spec.devices) > 1:
                 warn(
                     tr(

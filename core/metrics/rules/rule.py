@@ -65,7 +65,8 @@ class Rule:
     def __str__(self) -> str:
         escaped = [text.replace("{", "{{").replace("}", "}}") for text in self.texts]
         line = escaped[0] + "".join(f"{{{role}}}{text}" for role, text in zip(self.roles, escaped[1:], strict=True))
-        line = f"{OPEN * self.open_begin}{line}{OPEN * self.open_end}"
+        line = f"{OPEN} {line.lstrip()}" if self.open_begin else line
+        line = f"{line.rstrip()} {OPEN}" if self.open_end else line
         return f"{self.header}\n{line}" if self.header else line
 
     @property
@@ -113,6 +114,8 @@ def parse_rule(text: str) -> Rule:
     header, newline, line = text.rpartition("\n")
     open_begin, open_end = line.startswith(OPEN), line.endswith(OPEN) and len(line) > len(OPEN)
     line = line[len(OPEN) * open_begin : len(line) - len(OPEN) * open_end]
+    line = line.lstrip() if open_begin else line
+    line = line.rstrip() if open_end else line
     texts, roles, at = [""], [], 0
     for match in SLOT.finditer(line):
         texts[-1] += line[at : match.start()]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from core.language import tr
 from core.metrics.common.reading import Reading
 from core.metrics.rules.rule import EPOCH, METRIC, STEP, parse_rule, words_of
+from core.schema.spec import MAX_RULES
 from core.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from core.metrics.rules.rule import Claim, Rule
 
@@ -31,8 +32,10 @@ class RuleSet:
         self._headers = {words_of(rule.header) for rule in self.rules if rule.header}
         self._header: tuple[str, ...] = ()
         """The header that came last."""
-        self.step: int | None = None
+        self._step: int | None = None
         """The step that a rule found in the last line that has one."""
+        self._placed: set[str] = set()
+        """The metrics that had a value at this step: further values without a step of their own have another one."""
         self._conflict = ""
         self._lines = 0
 
@@ -46,9 +49,16 @@ class RuleSet:
         values = {claim.role.removeprefix(METRIC): claim.value for claim in claims if claim.role.startswith(METRIC)}
         step, epoch = _number(claims, STEP), _number(claims, EPOCH)
         if step is not None and step.is_integer() and abs(step) < WHOLE:
-            self.step = int(step)
+            self._step, self._placed = int(step), set()
         says = values or step is not None or epoch is not None
-        return _blanked(line, claims), Reading(values=values, step=self.step, epoch=epoch) if says else None
+        return _blanked(line, claims), Reading(values=values, step=self.step_of(values), epoch=epoch) if says else None
+
+    def step_of(self, metrics: Collection[str]) -> int | None:
+        """Return the step for the next value of these metrics; None if one of them has a value at the last step."""
+        if not self._placed.isdisjoint(metrics):
+            return None
+        self._placed.update(metrics)
+        return self._step
 
     @property
     def problems(self) -> list[str]:
@@ -94,7 +104,7 @@ def parse_rules(texts: Sequence[str]) -> list[Rule]:
 def usable_rules(texts: Sequence[str]) -> list[Rule]:
     """Return those rules of a spec that can be used: its file was checked, but a run directory is not trusted."""
     rules = []
-    for text in texts:
+    for text in texts[:MAX_RULES]:
         with contextlib.suppress(ValueError):
             rules.append(parse_rule(text))
     return rules

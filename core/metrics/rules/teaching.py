@@ -36,14 +36,16 @@ BLOCK_BYTES = 1 << 20
 SHOWN_CHARACTERS = 60
 MAX_WORDS = 3
 """Words before a number that may be its name."""
-WORDS_BEFORE = re.compile(r"((?:[A-Za-z_][\w/.-]*\s+){0,2}[A-Za-z_][\w/.-]*)[\s:=|(\[>~-]*$")
+WORDS_BEFORE = re.compile(r"((?:[^\W\d][\w/.-]*\s+){0,2}[^\W\d][\w/.-]*)[\s:=|(\[>~'\"-]*$")
 FILLERS = frozenset({"is", "was", "are", "of", "at", "now", "the", "a", "an", "to", "and", "with"})
 """Words that are no part of a name."""
-WORDS_AFTER = re.compile(r"^\s*([A-Za-z_][\w/.-]*)")
+WORDS_AFTER = re.compile(r"^\s*([^\W\d][\w/.-]*)")
 TABLE_LINE = re.compile(r"[\W_]*")
 """The line under the header of a table."""
-ENOUGH = 0.1
-"""The share of the lines of the most general rule that a more specific one must match to be taken."""
+ENOUGH = 0.5
+"""The share of the lines of a more general rule that a more specific one must match to be taken."""
+REPEATED = 2
+"""Lines of the log that a rule must match before more general ones are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +130,13 @@ def teach(line: str, position: int, role: str, log: Path, known: Sequence[Rule] 
     if number_at(line, position) is None:
         raise ValueError(tr("There is no number in the line {line!r} there.", line=one_line(line, SHOWN_CHARACTERS)))
     header = header_of_row(line, log_lines(log))
-    candidates = [replace(rule, header=header) for rule in _candidates(line, position, role)]
-    counts = [0] * len(candidates)
-    for each in log_lines(log):
-        for index, rule in enumerate(candidates):
-            counts[index] += rule.claims(each) is not None
-    if not candidates:
+    tiers = [[replace(rule, header=header) for rule in tier] for tier in _candidates(line, position, role) if tier]
+    if not tiers:
         raise ValueError(tr("No rule can be made of the line {line!r}.", line=one_line(line, SHOWN_CHARACTERS)))
-    enough = min(max(counts), max(2, ENOUGH * max(counts)))
-    best = next(index for index, count in enumerate(counts) if count >= enough)
-    rule = candidates[best]
+    rule, matched = _best(tiers, log_lines(log))
     check_rule(rule)
     rules = with_rule(known, rule)
-    return replace(try_rules(rules, log), rule=rule, matched=counts[best])
+    return replace(try_rules(rules, log), rule=rule, matched=matched)
 
 
 def with_rule(known: Sequence[Rule], rule: Rule) -> tuple[Rule, ...]:
@@ -201,23 +197,49 @@ def _blocks(log: Path) -> Iterator[bytes]:
             yield block
 
 
-def _candidates(line: str, position: int, role: str) -> list[Rule]:
-    """Return rules for a number, from the most specific one to the most general one."""
-    rules = []
+def _candidates(line: str, position: int, role: str) -> list[list[Rule]]:
+    """Return rules for a number, in lists from the most specific ones to the most general ones, each ordered likewise.
+
+    First the whole line, and its beginning up to the word after the number; then the same with digits in names as
+    numbers; then only the words around the number.
+    """
+    tiers: list[list[Rule]] = []
+    around: list[Rule] = []
     for pattern in (NUMBER, ANY_DIGITS):
         spans = [match.span() for match in pattern.finditer(line[:MAX_CHARACTERS])]
-        roles = [role if begin <= position < end else ANY for begin, end in spans]
+        roles = tuple(role if begin <= position < end else ANY for begin, end in spans)
         if role not in roles:
             continue
-        texts = _between(line, spans)
-        if len(spans) <= MAX_NUMBERS and all(texts[1:-1]):
-            rules.append(Rule(tuple(texts), tuple(roles)))
-        at = roles.index(role)
+        texts, at = _between(line, spans), roles.index(role)
         before, after = texts[at].split()[-MAX_WORDS:], texts[at + 1].split()[:1]
-        if any(letter.isalpha() for word in (*before, *after) for letter in word):
-            around = (f"{' '.join(before)} ", f" {' '.join(after)}")
-            rules.append(Rule(around, (role,), "", open_begin=True, open_end=True))
-    return sorted(rules, key=lambda rule: rule.open_begin)
+        begins = (*texts[: at + 1], f" {' '.join(after)}")
+        whole, begin = Rule(tuple(texts), roles), Rule(begins, roles[: at + 1], open_end=True)
+        both = [whole, begin] if _has_word(begins) else [whole]
+        tiers.append([rule for rule in both if len(rule.roles) <= MAX_NUMBERS and all(rule.texts[1:-1])])
+        while before and not _has_word(before[:1]):  # a sign that may be another one in another line
+            del before[0]
+        if _has_word((*before, *after)):
+            texts_around = (f"{' '.join(before)} ", f" {' '.join(after)}")
+            around.append(Rule(texts_around, (role,), open_begin=True, open_end=True))
+    return [*tiers, around]
+
+
+def _has_word(texts: Sequence[str]) -> bool:
+    return any(letter.isalpha() for text in texts for letter in text)
+
+
+def _best(tiers: Sequence[Sequence[Rule]], lines: Iterable[str]) -> tuple[Rule, int]:
+    """Return the rule to take, and how many lines it matches."""
+    counts = [[0] * len(tier) for tier in tiers]
+    for line in lines:
+        for number, tier in enumerate(tiers):
+            for index, rule in enumerate(tier):
+                counts[number][index] += rule.claims(line) is not None
+    most = max(map(max, counts))
+    chosen = next(number for number, each in enumerate(counts) if max(each) >= min(REPEATED, most))
+    enough = ENOUGH * max(counts[chosen])
+    index = next(index for index, count in enumerate(counts[chosen]) if count >= enough)
+    return tiers[chosen][index], counts[chosen][index]
 
 
 def _between(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:

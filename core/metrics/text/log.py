@@ -24,7 +24,7 @@ from core.metrics.text.roles import Roles
 from core.metrics.text.shapes import ShapeCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from core.metrics.common.reading import Reading
     from core.metrics.dialects.registry import Statement
@@ -106,11 +106,11 @@ class LogReader:
         text, self._taught = rules.taught(line.text)
         readings: list[Reading] = []
         if text != line.text or self._table.is_open or holds(text.encode()):
-            readings = [_at(reading, rules.step) for reading in self._line(line._replace(text=text))]
+            readings = [_at(reading, rules.step_of) for reading in self._line(line._replace(text=text))]
         yield from self._new(self._roles.take(readings))
         if self._taught is not None:  # not a bar's, which were taken with the bar
             step = next((reading.step for reading in readings if reading.step is not None), None)
-            yield from self._new([self._position.stepped(_at(self._taught, step))])
+            yield from self._new([self._position.stepped(_at(self._taught, lambda _: step))])
 
     def _matched(self, matcher: Matcher, lines: Iterable[PrintedLine]) -> Iterator[Reading]:
         """Yield what the user's expression finds; steps that restart with each epoch are made continuous."""
@@ -207,7 +207,8 @@ class LogReader:
         return reading
 
 
-def _at(reading: Reading, step: int | None) -> Reading:
-    """Return a reading at this step, unless it says itself where it belongs."""
-    says = reading.step is not None or reading.done is not None or not reading.values
-    return reading if says or step is None else replace(reading, step=step)
+def _at(reading: Reading, step_of: Callable[[Collection[str]], int | None]) -> Reading:
+    """Return a reading at the step for its metrics, unless it says itself where it belongs."""
+    if reading.step is not None or reading.done is not None or not reading.values:
+        return reading
+    return replace(reading, step=step_of(reading.values.keys()))
