@@ -65,7 +65,8 @@ def test_ranks_that_never_meet_load_no_pytorch(tmp_path: Path) -> None:
 
     (tmp_path / "go").touch()
     assert followed.until_over().state is RunState.FINISHED
-    assert followed.run.facts.notices == ()
+    (notice,) = followed.run.facts.notices
+    assert notice.startswith("The 2 processes of program.py never met through torch.distributed")
     assert processes.identify(store) is None
 
 
