@@ -106,7 +106,7 @@ class MainWindow(QMainWindow):
         self._preferences = PreferencesFile(SettingsFile())
         self._language_problem = choose_language(app, self._preferences.preferences.language)
         self._place: ViewPlace | None = None
-        """What was shown before the parts were made anew, until all of it is shown again."""
+        """What was shown before the parts were made again, until all of it is shown again."""
         if not app.styleSheet():
             set_palette(app, self._theme)
         self.setAcceptDrops(True)
@@ -194,7 +194,7 @@ class MainWindow(QMainWindow):
         self.controllers.preferences.report_problem(self._language_problem)
 
     def change_language(self) -> None:
-        """Apply the preferred language: make all parts anew, and show in them what is shown now.
+        """Apply the preferred language: make all parts again, and show in them what is shown now.
 
         Waits while something is under way, or asked, that must not be interrupted. Runs are not concerned.
         """

@@ -1,7 +1,7 @@
 """Know when each part of a log was written, from the notes that the metrics process leaves in a run.
 
 A log has no times of its own. While a script runs, the metrics process records from time to time how many bytes of each
-log it has read, and which metric files it reads. With these notes the curves can be read anew later.
+log it has read, and which metric files it reads. With these notes the curves can be read again later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read the measurements of a script's run anew, from its log and its files, with the readers of today.
+"""Read the measurements of a script's run again, from its log and its files, with the readers of today.
 
 The event file of the measurements is replaced as a whole, once the new one is complete. Everything else that is known
 of the run stays as it is.
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 REREAD = "reread"
 """The kind of the event that says how the times of a run's values are known."""
 REPLACED = frozenset({"metrics", "anew", "progress", "notice", REREAD})
-"""The kinds of events that reading anew replaces."""
+"""The kinds of events that reading again replaces."""
 SEARCH_S = 5.0
 """Seconds to search for the files of a run that has not noted them."""
 SLACK_S = 2.0
@@ -68,7 +68,7 @@ NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What reading a run anew has changed."""
+    """What reading a run again has changed."""
 
     before: Mapping[str, int]
     """The number of values by metric, as recorded before."""
@@ -99,7 +99,7 @@ class Times:
 
 
 def reread(run_dir: Path) -> Result:
-    """Read the measurements of a script's run anew and replace the recorded ones.
+    """Read the measurements of a script's run again and replace the recorded ones.
 
     Raises `ValueError` with a sentence if that is not possible for this run, `RunError` if the new measurements cannot
     be written; the recorded ones are unchanged then.
@@ -133,21 +133,21 @@ def reread(run_dir: Path) -> Result:
 
 
 def _check(run: Run, spec: RunSpec) -> None:
-    """Raise `ValueError` if the run cannot be read anew."""
+    """Raise `ValueError` if the run cannot be read again."""
     if spec.script is None:
         raise ValueError(
             tr(
-                "Run {id} trains a recipe, which reports its measurements itself: there is nothing to read anew.",
+                "Run {id} trains a recipe, which reports its measurements itself: there is nothing to read again.",
                 id=run.id,
             )
         )
     if run.owner:
-        raise ValueError(tr("Run {id} belongs to {owner}, who alone can read it anew.", id=run.id, owner=run.owner))
+        raise ValueError(tr("Run {id} belongs to {owner}, who alone can read it again.", id=run.id, owner=run.owner))
     run.catch_up()
     if not state_info(run.facts.state).over:
-        raise ValueError(tr("Run {id} is not over. Its curves can be read anew when it has ended.", id=run.id))
+        raise ValueError(tr("Run {id} is not over. Its curves can be read again when it has ended.", id=run.id))
     if not log_of_rank(run.dir, 0).exists():
-        raise ValueError(tr("Run {id} has no log, so its curves cannot be read anew.", id=run.id))
+        raise ValueError(tr("Run {id} has no log, so its curves cannot be read again.", id=run.id))
 
 
 def _training_time(run: Run) -> tuple[float, float]:
@@ -182,7 +182,7 @@ class Recording:
 
 
 class _Rereader:
-    """Reads one run anew."""
+    """Reads one run again."""
 
     def __init__(self, run_dir: Path, spec: RunSpec, old: Recording, began: float, ended: float) -> None:
         self.kept: tuple[str, ...] = ()

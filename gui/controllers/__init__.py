@@ -12,5 +12,5 @@
 - `menu_controller`, `help_controller`: connect the menu bar; documents, keys, About and the report
 - `card_navigation`: Tab, F6 and Ctrl+F
 - `dock_layout`, `window_state`: place the panels; save and restore them
-- `view_place`: what a window shows while its parts are made anew
+- `view_place`: what a window shows while its parts are made again
 """

@@ -1,4 +1,4 @@
-"""What a window shows at a moment: kept while all its parts are made anew, such as in another language.
+"""What a window shows at a moment: kept while all its parts are made again, such as in another language.
 
 The choices and the layout are not in it: `window_state` has them.
 """

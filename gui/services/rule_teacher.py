@@ -58,7 +58,7 @@ class RuleTeacher(QObject):
         self._next: tuple[Pointed, bool] | None = None
 
     def ask(self, pointed: Pointed, *, keep: bool = False) -> None:
-        """Try a rule for this number; keep it, and read the curves of the run anew."""
+        """Try a rule for this number; keep it, and read the curves of the run again."""
         self._next = pointed, keep
         self.poll()
 

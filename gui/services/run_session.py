@@ -151,7 +151,7 @@ class RunSession(QObject):
         self.changed.emit()
 
     def take_over(self, other: RunSession, run: Run) -> None:
-        """Show the run that another session has shown, read anew, with the requests that it has not answered yet."""
+        """Show the run that another session has shown, read again, with the requests that it has not answered yet."""
         if _identity(run.dir) is not None:
             self.attach(run)
             self.stop_asked, self._last_request = other.stop_asked, other._last_request

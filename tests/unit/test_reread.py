@@ -1,4 +1,4 @@
-"""Read the curves of a finished script's run anew: values, times, kept curves, and a full disk."""
+"""Read the curves of a finished script's run again: values, times, kept curves, and a full disk."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ def test_command_says_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"recipe": True}, "trains a recipe, which reports its measurements itself: there is nothing to read anew."),
-        ({"state": "running"}, "is not over. Its curves can be read anew when it has ended."),
+        ({"recipe": True}, "trains a recipe, which reports its measurements itself: there is nothing to read again."),
+        ({"state": "running"}, "is not over. Its curves can be read again when it has ended."),
     ],
 )  # fmt: skip
 def test_runs_that_cannot_be_read_anew(

@@ -170,7 +170,7 @@ def test_files_of_rules(tmp_path: Path) -> None:
 
 
 def test_teaching_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run without any curve is taught, read anew, and the next run of the script uses the rule by itself."""
+    """A run without any curve is taught, read again, and the next run of the script uses the rule by itself."""
     (tmp_path / "rounds.py").write_text(f"print({ROUNDS!r}, end='')\n")
     run_dir = train(script_spec("rounds.py", cwd=tmp_path), tmp_path / "runs").run.dir
     line = ROUNDS.splitlines()[0]
@@ -179,7 +179,7 @@ def test_teaching_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
         "Rule: round {} of {} ~~ the deficit is    {metric deficit} ({} ms)",
         "It matches 9 lines of the log.",
         "deficit would have 9 values: from 9 at step 1 to 1 at step 9.",
-        "Nothing was kept. --keep keeps the rule, and reads the curves of this run anew.",
+        "Nothing was kept. --keep keeps the rule, and reads the curves of this run again.",
     ]
     assert __main__.main(["try", str(run_dir), "--point", line, "9.000", "--name", "cost", "--keep", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -46,7 +46,7 @@ class Driver:
         self.until(lambda: self.table.rowCount() > 0, "devices")
 
     def find_parts(self) -> None:
-        """Find the widgets by their names; again after the window has made them anew."""
+        """Find the widgets by their names; again after the window has made them again."""
         self.table = self.window.findChild(QTableWidget, "deviceTable")
         self.framework = self.window.findChild(QComboBox, "frameworkBox")
         self.strategy = self.window.findChild(QComboBox, "strategyBox")

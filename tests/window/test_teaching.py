@@ -63,7 +63,7 @@ def wait(qtbot, window: MainWindow, reached) -> None:
 
 
 def keep(qtbot, window: MainWindow, dialog: TeachDialog) -> None:
-    """Keep what a dialog shows, and wait until the run was read anew."""
+    """Keep what a dialog shows, and wait until the run was read again."""
     dialog.keep.click()
     wait(qtbot, window, lambda: window.findChild(TeachDialog) is None)
 

@@ -21,7 +21,7 @@ ROLES = ("metric", STEP, EPOCH, NO_METRIC)
 
 
 def reread(options: Namespace) -> int:
-    """Read the curves of a script's run anew from its log and files, and replace the recorded ones."""
+    """Read the curves of a script's run again from its log and files, and replace the recorded ones."""
     from core.metrics import reread as rereading  # loads numpy
 
     run_dir = index.find(options.runs, options.run)
@@ -102,7 +102,7 @@ def add_expression(parser: ArgumentParser) -> None:
         "--rules", metavar="FILE", default="",
         help=tr("the file in which --keep keeps the rule; default: SCRIPT.rules.json beside the script"),
     )  # fmt: skip
-    add("--keep", action="store_true", help=tr("keep the rule, and read the curves of this run anew with it"))
+    add("--keep", action="store_true", help=tr("keep the rule, and read the curves of this run again with it"))
 
 
 def try_expression(options: Namespace) -> int:
@@ -156,7 +156,7 @@ def _point(options: Namespace) -> int:
     for sentence in (*lessons.describe(lesson), *lesson.problems):
         say(sentence, lines=True)
     if kept is None:
-        say(tr("Nothing was kept. --keep keeps the rule, and reads the curves of this run anew."))
+        say(tr("Nothing was kept. --keep keeps the rule, and reads the curves of this run again."))
         return 0
     say(lessons.describe_kept(kept), lines=True)
     return 0

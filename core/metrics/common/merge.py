@@ -248,7 +248,7 @@ class MetricMerger:
     def _hand_over(
         self, name: str, source: str, claim: SourceClaim, readings: list[Reading]
     ) -> Iterator[MergedReading]:
-        """Yield a metric's curve anew, as another source gave it."""
+        """Yield a metric's curve again, as another source gave it."""
         before = self._curves[name]
         self._rivals[name, before.source] = before.values
         self._rivals.pop((name, source), None)

@@ -1,4 +1,4 @@
-"""Teach a run what a number of its log is: try the rule, keep it, and read the curves of the run anew."""
+"""Teach a run what a number of its log is: try the rule, keep it, and read the curves of the run again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Kept:
 
     path: Path
     reread: Result | None
-    """None if the run is not over, so that its curves cannot be read anew yet."""
+    """None if the run is not over, so that its curves cannot be read again yet."""
 
 
 class Teacher:
@@ -65,7 +65,7 @@ class Teacher:
         return teaching.teach(line, position, role, self._log, self.rules)
 
     def keep(self, lesson: Lesson, path: str = "") -> Kept:
-        """Keep the rules beside the script, or in the file `path`, and read the curves of the run anew if it is over.
+        """Keep the rules beside the script, or in the file `path`, and read the curves of the run again if it is over.
 
         Rules of that file that the run does not have stay in it. Raises `ValueError` or `RunError` with a sentence.
         """
@@ -116,5 +116,5 @@ def describe_kept(kept: Kept) -> str:
     """Say where a rule is kept and what that changed, in sentences."""
     where = tr("The rule is kept in {path}.", path=kept.path)
     if kept.reread is None:
-        return f"{where} {tr('The run is not over: its curves can be read anew when it has ended.')}"
-    return f"{where} {tr('The curves of the run were read anew.')}"
+        return f"{where} {tr('The run is not over: its curves can be read again when it has ended.')}"
+    return f"{where} {tr('The curves of the run were read again.')}"

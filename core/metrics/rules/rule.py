@@ -91,7 +91,7 @@ class Rule:
 
     @cached_property
     def _word(self) -> str:
-        """The longest text that a line must contain: most lines are told apart by it."""
+        """The longest text that a line must contain: it rules out most lines."""
         return max((word for text in self.texts for word in text.split()), key=len, default="")
 
     def claims(self, line: str) -> list[Claim] | None:

@@ -158,7 +158,7 @@ def _batches(
 
 
 def _source(recipe: LoadedRecipe, function: str, stream: Any, workers: int) -> Source:  # noqa: ANN401 (whatever iterates)
-    """Return a function that returns the stream from its beginning. A generator is made anew for each epoch."""
+    """Return a function that returns the stream from its beginning. A generator is made again for each epoch."""
     if not inspect.isgenerator(stream):
         return lambda: stream
     if workers:
