@@ -161,13 +161,14 @@ class MetricMerger:
         return True
 
     def _named(self, reading: Reading) -> Reading:
-        """Return a reading of a test set with its own names for the metrics that have another validation."""
+        """Return a reading of a test set with names of its own, if one of its metrics has another validation."""
         if not reading.of_test:
             return reading
-        validated = {name for name in reading.values if (curve := self._curves.get(name)) and not curve.of_test}
+        validations = (self._curves.get(name) for name in reading.values if name.startswith(OF_VALIDATION))
+        if all(curve is None or curve.of_test for curve in validations):
+            return reading
         values = {
-            as_test(name) if name in validated and name.startswith(OF_VALIDATION) else name: value
-            for name, value in reading.values.items()
+            as_test(name) if name.startswith(OF_VALIDATION) else name: value for name, value in reading.values.items()
         }
         return replace(reading, values=values)
 

@@ -74,7 +74,7 @@ GAPS = re.compile(r"[\s/\-_]+")
 
 
 def _words(name: str) -> str:
-    return GAPS.sub("_", CAMEL.sub(r"\1_", DOTTED.sub(r"\1_", name.strip()))).strip("_").lower()
+    return GAPS.sub("_", CAMEL.sub(r"\1_", DOTTED.sub(r"\1_", name.strip()))).strip("_.").lower()
 
 
 @lru_cache(maxsize=4096)

@@ -80,7 +80,18 @@ def _fields(line: str) -> Mapping[str, object] | None:
         fields = _literal(text)
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         return None
-    return fields
+    return _flat(fields)
+
+
+def _flat(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a dictionary with those in it taken apart: `{"eval": {"loss": 0.5}}` becomes `{"eval/loss": 0.5}`."""
+    if not any(isinstance(value, dict) for value in fields.values()):
+        return fields
+    flat: dict[str, object] = {}
+    for name, value in fields.items():
+        inner = value if isinstance(value, dict) else {"": value}
+        flat |= {f"{name}/{each}" if each else name: number for each, number in inner.items()}
+    return flat
 
 
 def _json(text: str) -> object:

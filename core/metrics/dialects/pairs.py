@@ -32,7 +32,7 @@ PREFIX = re.compile(
 )
 """Dates, times of day, durations, versions, addresses and lines of source: they are no values and are blanked out."""
 PAIR = re.compile(
-    rf"(?<![\w@/.\\-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}[=:]\s{{0,16}}|\s{{1,16}})(?:tensor\()?"
+    rf"(?<![\w@/.\\'\"-])(?P<name>[a-z_][\w@/.\-]{{0,63}})(?P<sep>\s{{0,8}}[=:]\s{{0,16}}|\s{{1,16}})(?:tensor\(|np\.float\d+\()?"
     rf"(?:(?P<number>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?![\d,])|{NUMBER})(?P<rest>\s?%|\s?/\s?(?P<of>\d+))?"
     rf"|(?<=:\s)\((?P<share>\d+(?:\.\d*)?)%\)|(?<=[=:])\[(?P<only>{NUMBER})\])"
     r"(?=$|[\s,;|)\]}'\"(]|\.(?:\s|$))",
@@ -253,10 +253,8 @@ def _has_losses(line: str) -> bool:
 
 def _value(match: re.Match[str], name: str) -> float | None:
     """Return the value; a share such as `9903/10000` or `99.03%` becomes a number from 0 to 1."""
-    if match["share"]:
-        return float(match["share"]) / 100
-    value = float((match["number"] or match["only"]).replace(",", ""))
+    text = (match["number"] or match["only"] or match["share"]).replace(",", "")
     if match["of"]:
         of = float(match["of"])
-        return value / of if of and "acc" in name.lower() else None
-    return value / 100 if match["rest"] else value
+        return float(text) / of if of and "acc" in name.lower() else None
+    return float(text) / 100 if match["share"] or match["rest"] else float(text)
