@@ -188,12 +188,37 @@ def _fit(text: str, depth: int) -> str | None:
         if found is None:
             continue
         values = {
-            name: _translate_sentences(value, depth - 1) if depth else (value, False) for name, value in found.items()
+            name: (value, False) if not depth or _is_name(name, value) else _translate_sentences(value, depth - 1)
+            for name, value in found.items()
         }
         # A value of several sentences that are no value of any template has swallowed the text's own.
         if all(complete or not _END_OF_SENTENCE.search(value) for value, complete in values.values()):
             return _filled(template.translated, {name: value for name, (value, _) in values.items()})
     return None
+
+
+def _is_name(field: str, value: str) -> bool:
+    """Return whether a value is a name that a user or a program chose, even where it is a word of the catalogue."""
+    return field in _FIELDS_OF_NAMES and " " not in value
+
+
+_FIELDS_OF_NAMES = frozenset(
+    {
+        "id",
+        "metric",
+        "module",
+        "name",
+        "names",
+        "package",
+        "path",
+        "program",
+        "recipe",
+        "run",
+        "shown",
+        "source",
+        "spec",
+    }
+)
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

@@ -84,6 +84,8 @@ STORED = {
     "train.py ended with exit code 1: ValueError: bad shape.": "train.py 以退出代码 1 结束：ValueError: bad shape。",
     "The run's supervisor (pid 12) exited unexpectedly; none of its processes is left. The log is empty.":
         "该运行的监管进程（pid 12）意外退出；它没有残留进程。日志为空。",
+    "train ended with exit code 2. It printed nothing.": "train 以退出代码 2 结束。它没有任何输出。",
+    "log has a curve of loss, too. Only the curve in stop is shown.": "log 中也有 loss 的曲线。只显示 stop 中的曲线。",
     "ValueError: the user's own words": "ValueError: the user's own words",
 }  # fmt: skip
 
