@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TRAIN = frozenset({"train", "training", "tr"})
-VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
+VALIDATION = frozenset({"val", "vali", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
 TEST = frozenset({"test", "testing"})
 MEANS = frozenset({"avg", "average", "mean", "running", "current", "cur"})
 """Words that say how a value was computed, not what it is."""

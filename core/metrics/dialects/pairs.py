@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PREFIX = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[-+]\d\d:?\d\d)?|\d\d?/\d\d?/\d{2,4}"
     r"|(?<![\d:])\d{1,3}:\d\d(?::\d\d)?(?:[.,]\d+)?(?![\d:])|\d{1,9}\.\d{1,9}\.\d[\w.]*|\([\w.]{1,60}:\d{1,6}\)"
+    r"|(?<=\| )[\w.<>]{1,80}(?::[\w.<>]{1,80})?:\d{1,6}(?= - )"
 )
 """Dates, times of day, durations, versions, addresses and lines of source: they are no values and are blanked out."""
 PAIR = re.compile(
@@ -98,6 +99,15 @@ TIMES = " *"
 
 EPISODE = re.compile(r"\bepisodes?\b", re.IGNORECASE)
 """The score of a game is a whole number."""
+PHASE_HEADING = re.compile(
+    r"^\W*(?:(?:start(?:ing)?|begin(?:ning)?|running|run|now)\s+)?"
+    r"(?:(?P<train>train(?:ing)?)|valid(?:ation|ating|ate)?|val|eval(?:uation|uating|uate)?|test(?:ing)?)"
+    r"(?:\s+(?:phase|set|loop|mode|model|step|epoch|results?|started|begins?|\d{1,6})){0,3}\W*$",
+    re.IGNORECASE,
+)
+TRAINING, VALIDATION_NEXT = "training", "validation"
+STEPS_OF_EPOCH = re.compile(r"\bepoch: \d+, Steps: \d+ \|", re.IGNORECASE)
+"""A summary of an epoch that says how many steps it had."""
 HEAD = 200
 """Characters that say what the whole line is about."""
 
@@ -116,6 +126,8 @@ def read(line: str) -> Reading | None:
     values, of_test = _values(clean, at, validation=of_line, tested=tested)
     if not values and not _announces(clean, at):
         return None
+    if at.epoch is not None and STEPS_OF_EPOCH.search(clean):
+        at.step = None
     if is_of_validation(values) or (not values and at.validation):
         at = _of_validation(at, of_line=of_line)
     return Reading(
@@ -133,9 +145,17 @@ def is_about_validation(beginning: str) -> bool:
     return PHASE.match(message(PREFIX.sub(_blank, beginning))[:HEAD]) is not None
 
 
-def announces_validation(line: str) -> bool:
-    """Return whether the next line is about validation: this one reads `Test Error:` and ends there."""
-    return len(line) < HEAD and line.rstrip().endswith(":") and PHASE.match(line) is not None
+def heading(line: str) -> str:
+    """Return what the lines after this one are about: `TRAINING`, `VALIDATION_NEXT` or "".
+
+    A line such as `Test Error:` speaks of the next line; `Training...` and `Validating...` of all until the other one.
+    """
+    if len(line) < HEAD:
+        if line.rstrip().endswith(":") and PHASE.match(line) is not None:
+            return VALIDATION_NEXT
+        if named := PHASE_HEADING.match(line):
+            return TRAINING if named["train"] else VALIDATION_NEXT
+    return ""
 
 
 def as_validation(reading: Reading) -> Reading:

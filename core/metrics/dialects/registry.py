@@ -64,7 +64,7 @@ class Statement(NamedTuple):
     dialect: str = ""
     epochs: float | None = None  # the total number of epochs
     over: bool = False  # an epoch has ended
-    heading: bool = False  # `Test Error:`: the next line is about validation
+    heading: str = ""  # what the next lines are about: see `pairs.heading`
     bar: str = ""  # a bar's name without its numbers
     length: float | None = None  # a bar's total; equal, like the name, for all redraws of one bar
 
@@ -84,7 +84,8 @@ def statement_of(text: str) -> Statement:
         return TABLE
     found = read(text)
     if found is None:
-        return Statement(heading=True) if pairs.announces_validation(text) else NOTHING
+        named = pairs.heading(text)
+        return Statement(heading=named) if named else NOTHING
     dialect, reading = found
     if dialect.name == BARS:
         bar, length = bars.title(text)

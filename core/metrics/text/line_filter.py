@@ -23,14 +23,14 @@ WORDS = (
     b"auc", b"auroc", b"f1", b"iou", b"bleu", b"rouge", b"reward", b"grad", b"lr:", b"lr=", b"lr ", b"lr_", b'lr"',
     b"lr'", b"lr-", b"learning", b"psnr", b"ssim", b"nll", b"elbo", b"dice", b"fid:", b"fid=", b"wer:", b"wer=",
     b"cer:", b"cer=", b"map5", b"map:", b"map=", b"map@", b"bpb", b"bpc", b"precision", b"recall", b"score",
-    b"entropy", b"prec@", b"iter", b"test", b"valid", b"eval", b"train", b"learn:", b"rollout/", b"time/ ",
+    b"entropy", b"prec@", b"iter", b"train", b"test", b"valid", b"eval", b"train", b"learn:", b"rollout/", b"time/ ",
     b"ndcg", b"approx",
     b"cost",
 )  # fmt: skip
 """A line without one of these contains nothing that the dialects read."""
 RARE_PARTS = {
     b"epoch": b"poch", b"error": b"rror", b"perplex": b"plex", b"reward": b"ewar", b"precision": b"ecis",
-    b"recall": b"ecal", b"score": b"scor", b"entropy": b"ntro", b"valid": b"alid", b"rouge": b"ouge",
+    b"recall": b"ecal", b"score": b"scor", b"entropy": b"ntro", b"valid": b"alid", b"rouge": b"ouge", b"train": b"rain",
 }  # fmt: skip
 """The four letters of a word that are rarest in other words. For words not listed, the first four letters."""
 WINDOW = 1 << 16

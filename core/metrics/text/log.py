@@ -60,6 +60,7 @@ class LogReader:
         self._roles = Roles()
         self._seen = self._found = 0  # lines for the expression, and those in which it found a number
         self._ended = self._validation_next = False
+        self._headings_of_training = 0
         self._estimated: int | None = None  # the last step with a training and a validation loss in one line
         self._estimates = False  # whether that training loss is an estimate, not the step's
         self._standing: float | None = None  # the loss of the last validation
@@ -147,9 +148,8 @@ class LogReader:
 
     def _untabled(self, line: PrintedLine) -> list[Reading]:
         """Return what a line says that is no row of a table."""
-        after_heading = self._validation_next
         statement = self._parse(line.text)
-        self._validation_next = statement.heading
+        after_heading = self._is_after_heading(statement)
         if statement.dialect == TABLES:
             self._table.begin(line.text)
             self._lines.all_of_them = self._needs_all or self._table.is_open
@@ -166,6 +166,19 @@ class LogReader:
         if reading.unit == "steps" and reading.step is None and reading.epoch is not None:
             return [*complete, self._position.within(reading, statement.epochs)]
         return [*complete, *self._bars.awaiting_step(self._position.stepped(reading))]
+
+    def _is_after_heading(self, statement: Statement) -> bool:
+        """Return whether a heading says that this line is about a validation.
+
+        It holds for one line; in a program that also has headings of its training again and again, until the next one
+        or a line with a place in the training.
+        """
+        reading, after = statement.reading, self._validation_next
+        has_place = reading is not None and (reading.step, reading.epoch, reading.done) != (None, None, None)
+        self._headings_of_training += statement.heading == pairs.TRAINING
+        if statement.heading or has_place or self._headings_of_training < 2:
+            self._validation_next = statement.heading == pairs.VALIDATION_NEXT
+        return after and (not has_place or self._headings_of_training < 2)
 
     def _without_standing(self, reading: Reading) -> Reading:
         """Remove the loss of the last validation, which LitGPT repeats in each line with fewer digits."""
