@@ -28,6 +28,7 @@ from gui.controllers.teach_controller import TeachController
 from gui.controllers.view_place import ViewPlace
 from gui.controllers.window_state import WindowState
 from gui.services.device_monitor import DeviceMonitor
+from gui.services.garbage_collector import collect_all
 from gui.services.preferences import PreferencesFile
 from gui.services.services import Services
 from gui.services.settings_file import SettingsFile
@@ -213,9 +214,12 @@ class MainWindow(QMainWindow):
         for dock in self.controllers.layout.docks:
             self.removeDockWidget(dock)
         self._make_parts(self.services.device_monitor, is_new=False)
-        for each in gone:
+        while gone:
+            each = gone.pop()
             each.deleteLater()
             QCoreApplication.sendPostedEvents(each, QEvent.Type.DeferredDelete)
+        del each, old, dock
+        collect_all()  # PySide would take what comes to the addresses of deleted objects for them
         self._show_again(place)
         if had_dialog:
             self.controllers.preferences.show_dialog()

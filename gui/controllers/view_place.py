@@ -44,6 +44,7 @@ class ViewPlace:
         """Show the same run at the same place, as far as it is there."""
         if self._run_dir is not None:
             services.session.take_over(self._session, Run(self._run_dir))
+        del self._session
         details = panels.details
         if details.tabs.isTabVisible(self._tab):
             details.tabs.setCurrentIndex(self._tab)

@@ -134,7 +134,8 @@ class MenuBar(QMenuBar):
             action.setText(menu_text(titles[number]) if number < len(titles) else "")
 
     def _menu(self, name: str, text: str) -> QMenu:
-        menu = self.addMenu(text)
+        menu = QMenu(text, self)  # made here, not by Qt: see `RunMenu`
+        self.addMenu(menu)
         menu.setObjectName(name)
         menu.setToolTipsVisible(True)
         return menu

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from html import unescape
 
 import pytest
 from PySide6.QtCore import QLocale, Qt, QTimer
@@ -30,6 +31,7 @@ from gui.style import window_language
 from gui.style.window_language import can_show
 from gui.widgets.forms.fields import whole_number
 from tests.support.pseudo_language import CODE, accented, write_pseudo_language
+from tests.window.clipping import clipped
 
 WORD = re.compile(r"[A-Za-z]{3,}")
 NAMES = """
@@ -78,7 +80,7 @@ def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, 
     panel.tick("cpu:1")
     panel.set_number("epochsBox", 900)
     panel.set_text("rateEdit", "0.125")
-    panel.start_button.click()
+    panel.start()
     panel.until_state("Running")
     run_dir, size = window.services.session.run.dir, window.size()
     details = window.panels.details
@@ -100,10 +102,12 @@ def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, 
     panel.until(lambda: window.services.session.facts.step > step, "the next steps")
     window.findChild(PreferencesDialog).close()
     panel.until(lambda: window.findChild(PreferencesDialog) is None, "the end of the dialog")
-    switch(panel, "en")
+    for code in ("en", pseudo, "en"):  # PySide may take new objects for deleted ones
+        switch(panel, code)
+        window.findChild(PreferencesDialog).close()
+        panel.until(lambda: window.findChild(PreferencesDialog) is None, "the end of the dialog")
+        window.panels.header.again.run_menu.aboutToShow.emit()
     assert panel.state.text() == "Running"
-    window.findChild(PreferencesDialog).close()
-    panel.until(lambda: window.findChild(PreferencesDialog) is None, "the end of the dialog")
     assert len(window.findChildren(QWidget)) <= widgets
     assert len(window.findChildren(QTimer)) <= timers
     panel.until(lambda: threading.active_count() <= threads, "the end of threads")
@@ -149,7 +153,7 @@ def texts(window: QWidget):
         if isinstance(widget, QAbstractItemView) and widget.model() is not None:
             found += items_of(widget)
         for text in filter(None, found):
-            yield f"{type(widget).__name__} {widget.objectName()}", re.sub(r"<[^>]*>", " ", text)
+            yield f"{type(widget).__name__} {widget.objectName()}", unescape(re.sub(r"<[^>]*>", " ", text))
 
 
 def english(window: QWidget) -> list[str]:
@@ -169,7 +173,7 @@ def test_no_english_sentence_is_left(drive, pseudo):
     panel = drive()
     panel.tick("cpu:0")
     panel.set_number("epochsBox", 900)
-    panel.start_button.click()
+    panel.start()
     panel.until_state("Running")
     switch(panel, pseudo)
     window = panel.window
@@ -237,3 +241,28 @@ def test_number_fields_have_plain_digits_in_every_language(qtbot):
         assert box.text() == "12345"
     finally:
         QLocale.setDefault(before)
+
+
+@pytest.mark.parametrize("width", [1100, 1480])
+def test_no_chinese_text_is_clipped(drive, nvml, width):
+    nvml.write(gpus=4)
+    PreferencesFile(SettingsFile()).save(Preferences(language="zh_CN"))
+    panel = drive()
+    window = panel.window
+    panel.resize(width, 700)
+    panel.until(lambda: panel.table.rowCount() >= 5, "the devices")
+    panel.until(lambda: not clipped(window), f"the texts, but {clipped(window)}", 2000)
+    panel.tick("cpu:0")
+    panel.set_number("epochsBox", 900)
+    panel.start()
+    panel.until(lambda: panel.state.text() == "运行中" and panel.points("lossPlot") > 2, "the run")
+    details = window.panels.details
+    for tab in range(details.tabs.count()):
+        if details.tabs.isTabVisible(tab):
+            details.tabs.setCurrentIndex(tab)
+            panel.until(lambda: not clipped(window), f"the texts of the tab {details.tabs.tabText(tab)}", 2000)
+    window.panels.setup.all_settings.click()
+    panel.until(lambda: not clipped(window), "the texts of all settings", 2000)
+    window.findChild(QAction, "preferencesAction").trigger()
+    dialog = window.findChild(PreferencesDialog)
+    panel.until(lambda: not clipped(dialog), "the texts of the preferences", 2000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from core.language import tr
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from PySide6.QtCore import SignalInstance
-    from PySide6.QtGui import QAction
 
     from gui.style.theme import Theme
 
@@ -95,7 +94,8 @@ class RunMenu(QMenu):
             self._by_name[name].setToolTip(verbatim(why_not or self._tips[name]))
 
     def _add(self, name: str, text: str, tip: str, signal: SignalInstance) -> None:
-        action = self.addAction(text)
+        action = QAction(text, self)  # made here: PySide loses sight of those that Qt makes, when other menus end
+        self.addAction(action)
         action.setToolTip(verbatim(tip))
         action.triggered.connect(lambda _: signal.emit(self.run_dir))
         self._by_name[name], self._tips[name] = action, tip
