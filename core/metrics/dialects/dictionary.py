@@ -28,6 +28,8 @@ SETTINGS = frozenset({
 """Keys of a dictionary of settings: the learning rate in it is not a measurement."""
 SUMMARY = "train_runtime"
 """A key of the trainer's last line, whose `train_loss` is a mean over the run and belongs to no step."""
+OPEN = re.compile(r"(?:^|[:\s])\{'[\w/.@ -]{1,60}': [^{}]{1,60},$")
+"""The first line of a dictionary that `pprint` divides into lines: TensorFlow's object detection."""
 MAX_STEP = 1 << 53
 MIN_TIME = 1e9
 """Unix seconds. A smaller time counts from the start of the program."""
@@ -35,7 +37,9 @@ MIN_TIME = 1e9
 
 def begins(line: str) -> bool:
     """Return whether the dictionary that belongs to this line is on the next lines: `train | step: 100 | output:`."""
-    return line.endswith("| output:") and "step:" in line
+    if line.endswith("| output:"):
+        return "step:" in line
+    return line.endswith(",") and OPEN.search(line) is not None
 
 
 def read(line: str) -> Reading | None:

@@ -40,6 +40,8 @@ ESPNET = re.compile(
 )
 ESPNET_FIELD = re.compile(rf"(?<![\w.])(?P<name>[a-z]\w{{0,40}})=(?P<number>{NUMBER})(?=,|$)", re.IGNORECASE)
 ESPNET_OTHERS = re.compile(r"clip|loss_scale|total_count|optim0_lr\d|.*time")
+COQUI = re.compile(rf"^\| > avg_(?P<name>\w{{1,60}}): (?P<number>{NUMBER}) +\([-+]\d[\d.e-]*\)$", re.IGNORECASE)
+"""Coqui TTS prints the change since the last one only of a validation."""
 CYCLEGAN = re.compile(
     rf"^\(epoch: (?P<epoch>\d+), iters: (?P<step>\d+), time: [\d.]+, data: [\d.]+\),? "
     rf"(?P<fields>(?:\w{{1,40}}: (?:{NUMBER})\s*)+)$",
@@ -126,6 +128,11 @@ def _espnet(match: re.Match[str]) -> Reading:
     return Reading(values=values, epoch=float(match["epoch"]))
 
 
+def _coqui(match: re.Match[str]) -> Reading:
+    is_metric = not is_counter(match["name"])
+    return Reading(values={canonical(f"val_{match['name']}"): float(match["number"])} if is_metric else {})
+
+
 def _cyclegan(match: re.Match[str]) -> Reading:
     """Return the losses of CycleGAN and pix2pix, whose names say nothing: `G_GAN`, `D_real`, `idt_A`."""
     values = {canonical(field["name"]): float(field["number"]) for field in PADDLE_FIELD.finditer(match["fields"])}
@@ -150,6 +157,7 @@ FORMS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], Reading | Non
     ("cur metric", PADDLE_EVAL, _paddle_evaluation),
     ("Saving dict", ESTIMATOR, _estimator),
     ("(epoch: ", CYCLEGAN, _cyclegan),
+    ("| > avg_", COQUI, _coqui),
     ("epoch", ESPNET, _espnet),
 )
 """A text that is in each such line, the whole form, and what reads it."""

@@ -53,8 +53,9 @@ def _megatron(match: re.Match[str]) -> Reading | None:
     values: dict[str, float] = {}
     for part in match["fields"].split("|"):
         field = MEGATRON_FIELD.fullmatch(part)
-        if field and _is_megatron_metric(field["name"]):
-            name = canonical(field["name"].removesuffix(" value").removeprefix("lm ").replace("loss PPL", "ppl"))
+        written = field["name"].replace("_", " ").lower() if field else ""
+        if field and _is_megatron_metric(written):
+            name = canonical(written.removesuffix(" value").removeprefix("lm ").replace("loss ppl", "ppl"))
             values.setdefault(f"val_{name}" if validation else name, float(field["number"]))
     if found.get("data") == "test":
         return Reading(values={})  # after the training

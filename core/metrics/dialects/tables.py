@@ -21,7 +21,7 @@ BORDER = " |│┃"
 BAR = re.compile(r"\)?:\s+\d{1,3}%.*| \d{1,3}%\|.*")
 """The bar after the columns of YOLO."""
 BAR_COUNT = re.compile(r"(?<![\d.])(?P<n>\d+)/(?P<total>\d+)(?![\d.])")
-NAME = re.compile(r"[A-Za-z#_][\w@/.()%\-]*(?: [\w@/.()%\-]+){0,2}")
+NAME = re.compile(r"[A-Za-z#_][\w@/.():%\-]*(?: [\w@/.():%\-]+){0,2}")
 PROSE = re.compile(r"[=,;?!{}<>\"']")
 NUMBERED = re.compile(r"(?<![\w@(.\-])\d")
 COUNT = re.compile(r"(?P<n>\d{1,15})(?:/(?P<total>\d{1,15}))?")
@@ -30,7 +30,7 @@ EMPTY = frozenset({"-", "--", "None", "none", "N/A", "n/a", "NA"})
 """Cells of metrics that were not measured."""
 COUNTERS: dict[str, Literal["step", "epoch"]] = {"e": "epoch", "#": "step", "round": "step", "epochs": "epoch"}
 """Columns that count, besides those in `names`: spaCy's two, and those of boosting."""
-OTHERS = frozenset({"dur", "cp", "instances", "size", "labels", "images", "gpu_mem", "eta", "best"})
+OTHERS = frozenset({"dur", "cp", "instances", "size", "labels", "images", "gpu_mem", "img_size", "eta", "best"})
 CLASSES = frozenset({"class", "classes"})
 """The first column of YOLO's validation, whose row `all` is the mean of the classes."""
 BOXES = {"p": "precision", "r": "recall", "box(p": "precision"}
@@ -69,7 +69,8 @@ def columns_of(line: str) -> Columns | None:
         return _of_validation(cells)
     columns = _named_by_phase([Column(_kind(cell), canonical(cell)) for cell in cells])
     kinds = {column.kind for column in columns}
-    return columns if kinds & {"step", "epoch"} and "metric" in kinds else None
+    is_yolo = "gpu_mem" in (cell.lower() for cell in cells)
+    return columns if kinds & {"step", "epoch"} and ("metric" in kinds or is_yolo) else None
 
 
 def is_validation(columns: Columns) -> bool:
@@ -143,7 +144,7 @@ def _of_validation(cells: list[str]) -> Columns | None:
         if named and named["part"] != "Box":
             part = f"{named['part'].lower()}_"
         name = "precision" if named else BOXES.get(cell.lower()) or canonical(cell.rstrip(")"))
-        is_metric = name in {"precision", "recall"} or certainty(cell) == "known"
+        is_metric = name in {"precision", "recall"} or certainty(cell) in {"known", "cautious"}
         columns.append(Column("metric" if is_metric else "other", f"val_{part}{name.removeprefix('val_')}"))
     return tuple(columns) if any(column.kind == "metric" for column in columns) else None
 
