@@ -10,6 +10,7 @@ from core.catalog.strategies import find_launch_mode
 from core.config.build_spec import absolute_folder, check_folder, resolve
 from core.config.choices import INTERRUPT_S, ScriptChoices
 from core.language import join_sentences, tr
+from core.launchers import notebook
 from core.metrics.rules.rule_file import NONE, chosen_file, read_rules
 from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
@@ -107,7 +108,7 @@ def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
             script.path, module=request.module or None, cwd=str(folder), python=python, variables=variables
         )
         spec = RunSpec(
-            name=script.name.removesuffix(".py"),
+            name=script.name.removesuffix(".py").removesuffix(notebook.SUFFIX),
             framework=SCRIPT,
             strategy=find_launch_mode(request.launch or look.launch).name,
             script=script,

@@ -11,6 +11,7 @@ from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names, without_values
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.launchers.loopback import ALLOW
+from core.launchers.script import command_of
 from core.schema.settings import CUDA_IDS, Checkpoints, ReleaseWatch, StopTimeouts, Training
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ def _script_words(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> list[str
     if pinned:
         words += ["taskset", "--cpu-list", ",".join(map(str, pinned))]
     if strategy_of(spec).processes != "per_device":
-        return [*words, spec.python, *spec.script.command]
+        return [*words, spec.python, *command_of(spec.script)]
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(spec.devices)}"]
-    program = ["--module", *spec.script.command[1:]] if spec.script.module else list(spec.script.command)
+    program = ["--module", *spec.script.command[1:]] if spec.script.module else list(command_of(spec.script))
     return [*words, spec.python, *torchrun, *program]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.language import tr
+from core.launchers import notebook
 from core.launchers.local import environment
 from core.launchers.ranks import HOST, free_addresses, loopback_variables
 from core.launchers.torch_store import TorchStore
@@ -93,7 +94,7 @@ class Launcher:
         """
         with os.fdopen(open_to_append(log_of_rank(self._run_dir, assignment.rank)), "ab") as log:
             process = subprocess.Popen(
-                [self._spec.python, *self._script.command],
+                [self._spec.python, *command_of(self._script)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -119,6 +120,12 @@ class Launcher:
             "PWD": self._spec.working_dir,  # as a shell sets it in this folder
             **self._script.environment,
         }
+
+
+def command_of(script: Script) -> tuple[str, ...]:
+    """Return the command line after the interpreter. A notebook is run by a file of ours."""
+    runner = (notebook.__file__,) if script.path.endswith(notebook.SUFFIX) else ()
+    return (*runner, *script.command)
 
 
 def as_torchrun(assignment: RankAssignment, port: str, base: Mapping[str, str], *, has_store: bool) -> dict[str, str]:

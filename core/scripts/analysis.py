@@ -20,7 +20,7 @@ from core.scripts.launch_signs import (
     trains_together,
     trains_without_ranks,
 )
-from core.scripts.source import OwnModules, follow, is_file, read, source_of
+from core.scripts.source import OwnModules, follow, is_file, lines_left_out, read, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,6 +74,8 @@ class ScriptAnalysis:
     """What makes a replica on each GPU that one process sees; "" without it."""
     meets_by_tf_config: bool = False
     """Whether its processes find each other by TF_CONFIG."""
+    left_out: tuple[str, ...] = ()
+    """The lines of a notebook that only IPython understands."""
     chooses_port: bool = False
     """Whether it or its own modules name the port or the address at which PyTorch's ranks meet, or may do so."""
     finds_more: bool = False
@@ -120,13 +122,6 @@ def _file_of(text: str, script: Path) -> Path:
         raise ValueError(
             tr("{script} cannot be read: {strerror}. Check the path.", script=script, strerror=error.strerror)
         ) from error
-    if script.suffix == ".ipynb":
-        raise ValueError(
-            tr(
-                "{script} is a notebook, not a program. Convert it (jupyter nbconvert --to script {script}).",
-                script=script.name,
-            )
-        )
     return script
 
 
@@ -207,6 +202,7 @@ def _analyse(
         name=name, file=str(file), folder=first, launch=launch, why=why, frameworks=frameworks, modules=modules,
         imports=tuple(each for each in modules if each not in sys.stdlib_module_names and not own.is_folder(each)),
         files=tuple(str(source.path) for source in sources if source.needed),
+        left_out=lines_left_out(file),
         why_alone=tr(ALONE) if alone else "",
         device_number=largest, device_file=where,
         sets_visible_devices=any("CUDA_VISIBLE_DEVICES" in usage.set for usage in usages.values()),

@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.language import tr
+from core.text import first_names, join_names
 
 if TYPE_CHECKING:
     from core.scripts.analysis import ScriptAnalysis
     from core.scripts.launch_signs import Launch
 
+MAX_LINE = 60
+
 
 def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_cpu: bool) -> list[str]:
     """Return sentences about this launch on so many devices. `on_cpu`: whether they are CPU devices."""
     found = [*_numbers(script, devices, on_cpu=on_cpu)]
+    if script.left_out:
+        lines = join_names(first_names([_shorten(line) for line in script.left_out]))
+        found.append(
+            tr("{name} is run without these lines, which need IPython: {lines}.", name=script.name, lines=lines)
+        )
     if devices > 1 and launch == "per-device":
         found += _alone(script, devices, on_cpu=on_cpu)
     if devices > 1 and launch == "one" and on_cpu and script.replicates:
@@ -26,6 +34,10 @@ def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_c
             )
         )
     return found
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
 
 
 def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:

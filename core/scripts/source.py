@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.language import tr
+from core.launchers.notebook import SUFFIX, code_cells
 from core.scripts.syntax import Import, Usage, imports
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def read(path: Path) -> bytes:
         data = path.read_bytes()
     except OSError as error:
         raise ValueError(_unreadable(path, error)) from error
+    if path.suffix == SUFFIX:
+        data = _program_of_notebook(name, data)
     if b"\0" in data:
         raise ValueError(tr("{name} is not a text file: it contains NUL bytes. Name a Python program.", name=name))
     try:
@@ -70,6 +73,23 @@ def read(path: Path) -> bytes:
             )
         ) from error
     return data
+
+
+def _program_of_notebook(name: str, data: bytes) -> bytes:
+    """Return the code cells of a notebook as one program. Raises `ValueError` with a sentence."""
+    try:
+        return "\n".join(cell.source for cell in code_cells(data.decode())).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            tr("{name} is not a notebook: {error}. Save it again as .ipynb, or name a program.", name=name, error=error)
+        ) from error
+
+
+def lines_left_out(path: Path) -> tuple[str, ...]:
+    """Return the lines of a notebook that are left out when it runs as a program; none of another file."""
+    if path.suffix != SUFFIX:
+        return ()
+    return tuple(line for cell in code_cells(path.read_text(encoding="utf-8")) for line in cell.left_out)
 
 
 def _unreadable(path: Path, error: OSError) -> str:

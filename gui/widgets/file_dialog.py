@@ -25,6 +25,11 @@ def python_files() -> str:
     return f"{tr('Python files (*.py)')};;{tr(ANY_FILE)}"
 
 
+def script_files() -> str:
+    """Return the filters of a dialog that asks for a script."""
+    return f"{tr('Python files and notebooks (*.py *.ipynb)')};;{tr(ANY_FILE)}"
+
+
 class FileDialog(QFileDialog):
     """Calls a function with what was chosen; open it with `open`."""
 

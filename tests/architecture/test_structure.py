@@ -129,6 +129,7 @@ OPEN_OTHER_FILES = {
     "core.language": "the translations",
     "core.launchers.export_model": "an answer in a temporary folder",
     "core.launchers.loopback": "/proc",
+    "core.launchers.notebook": "notebooks",
     "core.launchers.torch_store": "the version of PyTorch",
     "core.pythons.cache": "programs",
     "core.pythons.discovery": "conda's list of environments",

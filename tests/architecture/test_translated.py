@@ -35,6 +35,10 @@ EXEMPT = {
     "core/devices/nvidia/nvml.py": {"no memory of its own": IDENTIFIER, "numa node": IDENTIFIER},
     "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
+    "core/launchers/notebook.py": {
+        "it has no cells": "printed by a program without our packages",
+        "{}, cell {}: left out {}": "printed by a program without our packages",
+    },
     "core/metrics/common/names.py": {"\n    batch ": PROGRAM, "\n    loss ": PROGRAM},
     "core/metrics/common/reading.py": {
         "in this epoch": IDENTIFIER, "in this validation": IDENTIFIER, "of a bar beside it": IDENTIFIER,

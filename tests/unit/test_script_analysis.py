@@ -173,7 +173,7 @@ class TestWhatCannotBeRun:
         (tmp_path / "latin.py").write_bytes("# Größe\nx = 1\n".encode("latin-1"))
         write(tmp_path, "# coding: klingon\n", "unknown.py")
         write(tmp_path, "#!/usr/bin/env bash\nset -e; for x in 1; do torchrun train.py; done\n", "train.sh")
-        write(tmp_path, '{"cells": []}', "book.ipynb")
+        write(tmp_path, '{"sheets": []}', "book.ipynb")
         os.mkfifo(tmp_path / "pipe.py")
         with (tmp_path / "huge.py").open("wb") as file:
             file.truncate(20 * 1024 * 1024)
@@ -181,7 +181,8 @@ class TestWhatCannotBeRun:
             "gone.py": "There is no script .*gone.py. Check the path", "package": "folder without a __main__.py",
             "binary.py": "binary.py is not a text file: it contains NUL", "latin.py": "Python cannot decode latin.py",
             "unknown.py": "cannot decode unknown.py: unknown encoding", "pipe.py": "is not a file",
-            "train.sh": "train.sh is not a Python program: it is for /usr/bin/env bash", "book.ipynb": "is a notebook",
+            "train.sh": "train.sh is not a Python program: it is for /usr/bin/env bash",
+            "book.ipynb": "is not a notebook: it has no cells",
             "huge.py": "larger than 16 MB", "": "No script is given", "a\0b.py": "No script is given",
             "x" * 300 + ".py": "cannot be read|There is no script",
         }.items():  # fmt: skip

@@ -14,7 +14,7 @@ from gui.style.text_size import scaled
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
-from gui.widgets.file_dialog import FileDialog, python_files
+from gui.widgets.file_dialog import FileDialog, script_files
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import browse_button, field, form, label, line, with_button
@@ -294,7 +294,7 @@ class ScriptForm(QWidget):
 
     def _browse_script(self) -> None:
         begin, choose = folder_of(self.script), self._script.setText
-        FileDialog(self, tr("Choose a script"), choose, begin=begin, names=python_files()).open()
+        FileDialog(self, tr("Choose a script"), choose, begin=begin, names=script_files()).open()
 
     def _browse_python(self) -> None:
         dialog = FileDialog(self, tr("Choose a Python"), self.choose_python, begin=str(self.search_folder or ""))

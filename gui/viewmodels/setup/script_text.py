@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.config.choices import ScriptChoices
 from core.language import tr
+from core.launchers.notebook import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,8 +146,8 @@ def folder_of(script: str) -> str:
 
 
 def is_program(path: Path) -> bool:
-    """Return whether the path can be chosen as a script: a Python file, or a folder with a `__main__.py`."""
+    """Return whether the path can be a script: a Python file, a notebook, or a folder with a `__main__.py`."""
     try:
-        return (path / MAIN).is_file() if path.is_dir() else path.suffix == ".py"
+        return (path / MAIN).is_file() if path.is_dir() else path.suffix in {".py", SUFFIX}
     except OSError:
         return False

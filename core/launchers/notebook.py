@@ -1,0 +1,109 @@
+"""Run a notebook as a program: its code cells in order, without magics and shell lines.
+
+    PYTHON notebook.py NOTEBOOK [ARGUMENT ...]
+
+This file is run by its path, under the user's Python: standard library and Python 3.8 only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+SUFFIX = ".ipynb"
+MAGIC = re.compile(
+    r"^(?P<indent>\s*)(?:[\w.\[\], ]+=\s*)?(?:%{1,2}[A-Za-z]\w*|!{1,2}\S|\?{1,2}\w).*$"
+    r"|^(?P<help>\s*)[\w.]+\?{1,2}\s*$"
+)
+"""A line that only IPython understands: `%matplotlib inline`, `!pip install x`, `files = !ls`, `torch.nn?`."""
+OF_PYTHON = {"%%time", "%%timeit", "%%capture", "%%prun", "%%python", "%%python3", "%%memit"}
+"""Magics of a cell whose other lines are Python."""
+
+
+class Cell(NamedTuple):
+    """A code cell."""
+
+    number: int
+    """Counted from 1 among the code cells."""
+    source: str
+    """Python; a line that is left out became `pass`."""
+    left_out: tuple[str, ...]
+
+
+def code_cells(text: str) -> list[Cell]:
+    """Return the code cells of a notebook. Raises `ValueError` if it is none."""
+    document = json.loads(text)
+    cells = document.get("cells") if isinstance(document, dict) else None
+    if not isinstance(cells, list):
+        raise ValueError("it has no cells")  # noqa: TRY004 (as the errors of JSON)
+    code = [each for each in cells if isinstance(each, dict) and each.get("cell_type") == "code"]
+    sources = [each.get("source", "") for each in code]
+    texts = ["".join(source) if isinstance(source, list) else str(source) for source in sources]
+    return [_cell(number, source) for number, source in enumerate(texts, 1)]
+
+
+def _cell(number: int, source: str) -> Cell:
+    first = source.lstrip().split("\n", 1)[0].strip()
+    if first.startswith("%%") and first.split()[0] not in OF_PYTHON:
+        return Cell(number, "", (first,))
+    if not first.startswith("%%") and _is_python(source):
+        return Cell(number, source, ())
+    lines, left_out = [], []
+    for line in source.split("\n"):
+        found = MAGIC.match(line)
+        if found:
+            left_out.append(line.strip())
+        lines.append(f"{found['indent'] or found['help'] or ''}pass" if found else line)
+    return Cell(number, "\n".join(lines), tuple(left_out))
+
+
+def _is_python(source: str) -> bool:
+    try:
+        compile(source, "cell", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def main(path: str) -> None:
+    """Run the code cells in one namespace, as a program with this path."""
+    import linecache
+    import os
+    import types
+
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123 (quick)
+        cells = code_cells(file.read())
+    for cell in cells:
+        for line in cell.left_out:
+            print(f"{os.path.basename(path)}, cell {cell.number}: left out {line}", file=sys.stderr)  # noqa: PTH119, T201
+    os.environ.setdefault("MPLBACKEND", "agg")
+    module = types.ModuleType("__main__")
+    module.__dict__.update(display=print, get_ipython=lambda: None)
+    sys.modules["__main__"] = module
+    sys.excepthook = _print_exception
+    for cell in cells:
+        name = f"{path}, cell {cell.number}"
+        linecache.cache[name] = (len(cell.source), None, cell.source.splitlines(keepends=True), name)
+        exec(compile(cell.source, name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 (the user's program)
+
+
+def _print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an exception without the frames of this file."""
+    import traceback
+
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    traceback.print_exception(kind, error, trace)
+
+
+if __name__ == "__main__":
+    here, notebook = __file__.rpartition("/")[0], sys.argv[1]
+    sys.argv = sys.argv[1:]
+    if sys.path and sys.path[0] == here:
+        sys.path[0] = notebook.rpartition("/")[0]
+    main(notebook)
