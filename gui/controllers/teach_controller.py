@@ -10,10 +10,12 @@ from PySide6.QtCore import QObject
 from core.language import join_sentences, tr
 from core.metrics.rules.rule import METRIC, STEP, number_at
 from gui.panels.log.teach_dialog import TeachDialog
-from gui.services.rule_teacher import Answer, Pointed
+from gui.services.rule_teacher import Answer, Pointed, ReadAnew
 from gui.viewmodels.run.log_numbers import LogNumbers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gui.services.services import Services
 
     from .dock_layout import MainPanels
@@ -28,14 +30,21 @@ class TeachController(QObject):
         self._session, self._run_list, self._teacher = services.session, services.run_list, services.rule_teacher
         self._dialog: TeachDialog | None = None
         self._pointed: Pointed | None = None
+        self._waiting: Path | None = None
+        """A live run that was taught: its curves are read anew when it is over."""
         services.session.attached.connect(self._show_numbers)
         self._log.rank_shown.connect(self._show_numbers)
         self._log.view.highlights.pointed.connect(self._point)
         self._teacher.answered.connect(self._take_answer)
+        self._teacher.read_anew.connect(self._take_curves)
 
     def poll(self) -> None:
         """Show what was found in the background."""
         self._teacher.poll()
+        run = self._session.run
+        over = run is not None and run.dir == self._waiting and not self._session.live
+        if over and self._waiting is not None and self._teacher.reread(self._waiting):
+            self._waiting = None
 
     def _show_numbers(self) -> None:
         """Mark the numbers of the log of a script."""
@@ -74,11 +83,21 @@ class TeachController(QObject):
     def _close(self) -> None:
         self._dialog = self._pointed = None
 
+    def _take_curves(self, done: ReadAnew) -> None:
+        """Show the new curves of a run."""
+        if done.problem:
+            self._panels.message.show_message(done.problem, "bad")
+            return
+        self._run_list.reread(done.run_dir)
+        self._session.reload(done.run_dir)
+
     def _take_answer(self, answer: Answer) -> None:
         if answer.is_kept:
             self._panels.message.show_passing(join_sentences(answer.sentences))
-            self._run_list.reread(answer.pointed.run_dir)
-            self._session.reload(answer.pointed.run_dir)
+            if answer.waits:
+                self._waiting = answer.pointed.run_dir
+            else:
+                self._take_curves(ReadAnew(run_dir=answer.pointed.run_dir))
         if self._dialog is None or answer.pointed != self._pointed:
             return
         if answer.is_kept:

@@ -68,6 +68,19 @@ def test_rules_win_over_dialects_and_leave_them_the_rest_of_the_line() -> None:
     assert readings(bar, "... x {metric x}, ...")[0] == [(1, {"loss": 0.1, "x": 0.5}), (2, {"loss": 0.2, "x": 1.5})]
 
 
+def test_lines_are_found_wherever_the_bytes_are_cut() -> None:
+    """Only lines with a word of a rule, or of a metric, are looked at."""
+    log = f"x\r\n{ROUNDS}loss: 0.5\nno 5\n\rp 1 the deficit is 2\rp 2 the deficit is 3\nthe deficit is 4 x"
+    texts = ("round {step} of {} ~~ the deficit is {metric cost} ({} ms)", "p {step} the deficit is {metric d}")
+    whole = LogReader(rules=[parse_rule(text) for text in texts])
+    expected = whole.take(log.encode()) + whole.end()
+    assert [dict(each.values) for each in expected[-3:]] == [{"loss": 0.5}, {"d": 2.0}, {"d": 3.0}]
+    for size in (1, 7, 100):
+        reader = LogReader(rules=[parse_rule(text) for text in texts])
+        found = [each for at in range(0, len(log), size) for each in reader.take(log.encode()[at : at + size])]
+        assert found + reader.end() == expected
+
+
 def test_a_step_on_its_own_line_holds_for_the_lines_after_it() -> None:
     log = "".join(f"now at {n}\nit costs {n / 2}\nloss: {n / 4}\n" for n in (10, 20))
     found, _ = readings(log, "now at {step}", "it costs {metric cost}")

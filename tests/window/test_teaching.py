@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction, QTextCursor
 from core.runs.run import Run
 from gui.panels.log.highlights import words
 from gui.panels.log.teach_dialog import TeachDialog
-from tests.support.running import script_spec, train
+from tests.support.running import script_spec, start, train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,3 +108,24 @@ def test_a_line_without_a_number_has_the_usual_menu(taught: MainWindow) -> None:
     assert menu.findChild(QAction, "plotNumber") is None
     assert menu.actions()
     menu.deleteLater()
+
+
+def test_a_live_run_is_read_anew_when_it_is_over(drive, qtbot, runs_root: Path, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    (tmp_path / "live.py").write_text(
+        "import pathlib, time\n"
+        "for n in range(1, 5): print(f'deficit is {8 / n:.4f} now', flush=True)\n"
+        f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n"
+    )
+    followed = start(script_spec("live.py", cwd=tmp_path), runs_root)
+    window = drive().window
+    window.services.session.attach(Run.attach(followed.run.dir))
+    window.panels.details.raise_log(0, "deficit")
+    qtbot.waitUntil(lambda: window.panels.details.log.view.toPlainText().count("deficit") == 4, timeout=20_000)
+    dialog = point(window, "4.0000", "plotNumber")
+    wait(qtbot, window, dialog.keep.isEnabled)
+    keep(qtbot, window, dialog)
+    assert "deficit" not in window.services.session.run_series.metrics
+    go.touch()
+    wait(qtbot, window, lambda: "deficit" in window.services.session.run_series.metrics)
+    assert window.services.session.run_series.metrics["deficit"].values.tolist() == [8.0, 4.0, 2.6667, 2.0]

@@ -90,13 +90,13 @@ class Rule:
         return re.compile(before + f"({VALUE})".join(literals) + after)
 
     @cached_property
-    def _word(self) -> str:
+    def word(self) -> str:
         """The longest text that a line must contain: it rules out most lines."""
         return max((word for text in self.texts for word in text.split()), key=len, default="")
 
     def claims(self, line: str) -> list[Claim] | None:
         """Return what the numbers of a line are, as far as this rule says; None if the line has another shape."""
-        if self._word not in line:
+        if self.word not in line:
             return None
         line = line[:MAX_CHARACTERS]
         match = self._pattern.search(line) if self.open_begin else self._pattern.match(line)

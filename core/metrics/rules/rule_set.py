@@ -39,6 +39,13 @@ class RuleSet:
         self._conflict = ""
         self._lines = 0
 
+    @property
+    def words(self) -> tuple[bytes, ...] | None:
+        """Texts of which each line that a rule matches has one; None if every line may match."""
+        if any(rule.header or not rule.word for rule in self.rules):
+            return None
+        return tuple({rule.word.encode() for rule in self.rules})
+
     def taught(self, line: str) -> tuple[str, Reading | None]:
         """Return a line without the numbers that the rules claim, and what they say; None if they say nothing."""
         self._lines += 1

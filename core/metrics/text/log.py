@@ -51,8 +51,9 @@ class LogReader:
         self._parse = parse or ShapeCache().statement_of
         self._rules = RuleSet(rules) if rules and expression is None else None
         self._taught: Reading | None = None  # what the rules say about the line at hand
-        self._needs_all = expression is not None or self._rules is not None
-        self._lines = PrintedLines(all_of_them=self._needs_all)
+        words = self._rules.words if self._rules else ()
+        self._needs_all = expression is not None or words is None
+        self._lines = PrintedLines(all_of_them=self._needs_all, words=words or ())
         self._matcher = Matcher(expression) if expression else None
         self._position = PositionTracker()
         self._bars = ProgressBars(self._position)
@@ -106,7 +107,7 @@ class LogReader:
         """Yield what the dialects read in the part of a line that the rules leave them, then what the rules say."""
         text, self._taught = rules.taught(line.text)
         readings: list[Reading] = []
-        if text != line.text or self._table.is_open or holds(text.encode()):
+        if self._table.is_open or holds(text.encode()):
             readings = [_at(reading, rules.step_of) for reading in self._line(line._replace(text=text))]
         yield from self._new(self._roles.take(readings))
         if self._taught is not None:  # not a bar's, which were taken with the bar

@@ -8,12 +8,14 @@ Colours and other control sequences are removed, invalid UTF-8 is marked, and a 
 from __future__ import annotations
 
 import re
+from heapq import merge
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.metrics.text.line_filter import holds, lines_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 LIMIT = 1 << 16
 """Bytes of a line to read; the rest is skipped."""
@@ -40,8 +42,12 @@ class PrintedLines:
     The result does not depend on where the bytes are cut. At most `LIMIT` bytes and a few more are kept.
     """
 
-    def __init__(self, *, all_of_them: bool = False) -> None:
-        """`all_of_them`: also return the lines that cannot contain a metric, which are filtered out otherwise."""
+    def __init__(self, *, all_of_them: bool = False, words: Sequence[bytes] = ()) -> None:
+        """`all_of_them`: also return the lines that cannot contain a metric, which are filtered out otherwise.
+
+        `words`: lines with one of these are returned, too.
+        """
+        self._words = words
         self.all_of_them = all_of_them
         """May be changed while lines are taken: it applies to the lines after the last one returned."""
         self._rest = b""
@@ -64,7 +70,7 @@ class PrintedLines:
         begin, size = 0, len(data)
         while begin < size:
             every = self.all_of_them
-            for at, end in _every_line(data, begin) if every else lines_with(data, begin):
+            for at, end in _every_line(data, begin) if every else self._filtered(data, begin):
                 line = data[at:end]
                 if b"\r" in line or b"\x08" in line:
                     yield from self._drawn(line, ended=data[end : end + 1] == b"\n")
@@ -76,12 +82,20 @@ class PrintedLines:
             else:
                 return
 
+    def _filtered(self, data: bytes, begin: int) -> Iterator[tuple[int, int]]:
+        """Yield begin and end of the lines that may contain a metric, or have one of the words."""
+        found = lines_with(data, begin)
+        if not self._words:
+            return found
+        return (place for place, _ in groupby(merge(found, _lines_holding(data, begin, self._words))))
+
     def _drawn(self, line: bytes, *, ended: bool) -> Iterator[PrintedLine]:
         """Yield the texts drawn in the place of one line; the last one stays on the screen if a newline `ended` it."""
         body = line.rstrip(b"\r\x08")
         drawn = [text for part in REDRAW.split(body) for text in _split_at_restarts(part)]
         for at, part in enumerate(drawn, start=1):
-            if (self.all_of_them or holds(part)) and (text := _text(part[:LIMIT])):
+            wanted = self.all_of_them or holds(part) or any(map(part.__contains__, self._words))
+            if wanted and (text := _text(part[:LIMIT])):
                 yield PrintedLine(text=text, redrawn=at < len(drawn) or not (ended or body == line))
 
 
@@ -91,6 +105,17 @@ def _every_line(data: bytes, begin: int) -> Iterator[tuple[int, int]]:
         end = len(data) if end < 0 else end
         yield begin, end
         begin = end + 1
+
+
+def _lines_holding(data: bytes, begin: int, words: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each line that contains one of the words."""
+    places = {word: data.find(word, begin) for word in words}
+    while found := [place for place in places.values() if place >= 0]:
+        first = min(found)
+        end = data.find(b"\n", first)
+        end = len(data) if end < 0 else end
+        yield max(data.rfind(b"\n", 0, first) + 1, begin), end
+        places = {word: data.find(word, end) if 0 <= at < end else at for word, at in places.items()}
 
 
 def _run_end(data: bytes, decided: int) -> int:
