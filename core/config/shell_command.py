@@ -6,6 +6,8 @@ import shlex
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from core.catalog.frameworks import FRAMEWORKS
+from core.catalog.interpreters import interpreter
 from core.catalog.strategies import strategy_of
 from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names, without_values
@@ -25,7 +27,7 @@ def shell_line(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> str:
 
     `cores`: the cores of CPU devices by device id. The command for a script pins it to them, as a run does.
     """
-    words = _script_words(spec, cores) if spec.script else _recipe_words(spec)
+    words = _script_words(spec, cores) if spec.script else [*_recipe_words(spec), *_python_words(spec)]
     return f"cd {shlex.quote(spec.working_dir)} && {shlex.join(words)}"
 
 
@@ -83,6 +85,12 @@ def _recipe_words(spec: RunSpec) -> list[str]:
     words += [ALLOW] if spec.allow_open_ports else []
     words += [*_checkpoint_words(spec.checkpoints), *_stop_words(spec)]
     return [*words, *_release_words(spec.release), *_cuda_words(spec)]
+
+
+def _python_words(spec: RunSpec) -> list[str]:
+    """Return the option for the Python of a recipe; nothing if it is the one that a run takes by itself."""
+    usual = next((interpreter(row) for row in FRAMEWORKS if row.id == spec.framework), None)
+    return [] if spec.python == usual else ["--python", spec.python]
 
 
 def _name_words(spec: RunSpec) -> list[str]:

@@ -136,6 +136,14 @@ def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path)
             assert compose(choices, cpu_devices()) == spec
 
 
+def test_command_names_the_python_of_a_recipe_unless_it_is_the_usual_one() -> None:
+    spec = make_spec("digits_cnn")
+    assert "--python" not in shell_line(spec, {})
+    assert shlex.split(shell_line(replace(spec, python="/opt/other/bin/python"), {}))[-2:] == [
+        "--python", "/opt/other/bin/python",
+    ]  # fmt: skip
+
+
 def test_command_of_a_run_that_was_renamed_has_a_name_that_is_accepted() -> None:
     spec = replace(make_spec("digits_cnn"), name="a/b c")
     words = shlex.split(repeat_line(spec))
