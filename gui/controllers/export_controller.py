@@ -12,7 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from core.errors import RunError
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs.rename import rename, why_no_name
 from core.runs.run import Run
 from core.system.helper_process import HelperProcess
@@ -223,7 +223,8 @@ def _csv(run_dir: Path, path: Path) -> tuple[str, str]:
     with HelperProcess(command, stderr=subprocess.PIPE) as process:
         process.wait()
         failed = process.exit_code() != 0
-    said = " ".join(line.removeprefix("trainyard: ") for line in process.errors.decode(errors="replace").splitlines())
+    lines = process.errors.decode(errors="replace").splitlines()
+    said = tr_stored(" ".join(line.removeprefix("trainyard: ") for line in lines))  # with --json it is English
     if failed:
         raise RunError(said or tr("{path} could not be written.", path=path))
     rows = json.loads(process.output)["rows"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QLibraryInfo, QTranslator
+from PySide6.QtCore import QLibraryInfo, QLocale, QTranslator
 from PySide6.QtGui import QFont, QTextLayout
 
 from core import language
@@ -38,8 +38,9 @@ def choose_language(app: QApplication, wanted: str, environment: Mapping[str, st
             "The preferences name the language {code!r}, which this version does not have. English is used.",
             code=wanted[:40],
         )
-    _translate_qt(app, language.current())
     code = language.current()
+    _translate_qt(app, code)
+    QLocale.setDefault(QLocale(code) if wanted else QLocale.system())  # of dates in Qt's file dialog
     if code != language.ENGLISH and not can_show(language.available()[code], app.font()):
         problem = NO_FONT.format(code=code)
     return problem
