@@ -39,7 +39,7 @@ _OTHERS = """
     num_examples items size length len num_params params parameters max_steps max_iters epochs train_epochs
     num_epochs max_epochs total_steps total_epochs num_train_epochs patience hidden_size layers num_layers heads dim
     save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches ckpt checkpoint
-    train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents max_depth progress
+    train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents wpb max_depth progress
     ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost
     progress_or_epoch loss_scale bsz_per_gpu level episode episodes run fold
     trial timer executed accumulation_step
@@ -148,7 +148,7 @@ def is_counter(name: str) -> bool:
     if counts(name) is not None or words in OTHERS or plain in OTHERS:
         return True
     phase, parts = _phase(words.split("_"))
-    if phase and "_".join(parts) in STEPS | EPOCHS:
+    if phase and "_".join(parts) in STEPS | EPOCHS | OTHERS:
         return True
     if phase in VALIDATION and parts[-1] == "step":
         return True  # a batch of a validation pass, numbered on its own; `val_loss_epoch` is the mean

@@ -24,7 +24,7 @@ WORDS = (
     b"lr'", b"lr-", b"learning", b"psnr", b"ssim", b"nll", b"elbo", b"dice", b"fid:", b"fid=", b"wer:", b"wer=",
     b"cer:", b"cer=", b"map5", b"map:", b"map=", b"map@", b"bpb", b"bpc", b"precision", b"recall", b"score",
     b"entropy", b"prec@", b"iter", b"train", b"test", b"valid", b"eval", b"train", b"learn:", b"rollout/", b"time/ ",
-    b"ndcg", b"approx",
+    b"ndcg", b"approx", b"'s ",
     b"cost",
 )  # fmt: skip
 """A line without one of these contains nothing that the dialects read."""
