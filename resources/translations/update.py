@@ -88,9 +88,10 @@ def _commands() -> Iterator[tuple[str, int, str]]:
 
 
 def _is_command(node: ast.FunctionDef) -> bool:
-    """Return whether a function takes the options of the command line and returns the exit code."""
+    """Return whether a public function takes the options of the command line and returns the exit code."""
     takes_options = [each.arg for each in node.args.args] == ["options"]
-    return takes_options and isinstance(node.returns, ast.Name) and node.returns.id == "int"
+    is_public = not node.name.startswith("_")
+    return is_public and takes_options and isinstance(node.returns, ast.Name) and node.returns.id == "int"
 
 
 def update(path: Path, source: Catalog) -> None:
