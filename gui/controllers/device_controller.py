@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.language import tr_stored
 from core.system.procfs import available_bytes
 from gui.style.device_colours import device_colours
 from gui.viewmodels.devices.device_groups import cpu_summary
@@ -58,7 +59,7 @@ class DeviceController(QObject):
         table.show_rows(rows)
         if any(not row.is_cpu for row in rows):
             table.cpu_fold.show_summary(cpu_summary(survey, available_bytes()))
-        self._panel.show_banner(survey.banner)
+        self._panel.show_banner(tr_stored(survey.banner or ""))
         if before != [row.id for row in rows]:
             self._panels.setup.show_machine(survey.devices)
             self._pass_on_ticks()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer
 
 from core.errors import RunError
-from core.language import tr
+from core.language import tr, tr_stored
 from core.runs.states import state_info
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
@@ -131,7 +131,7 @@ class RunController(QObject):
         panels.failure.show_failure(failure_view(facts, session.spec, log_end=log_end, labels=labels))
         panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
-        error = (session.spec_problem, facts.error, facts.traceback) if facts.error else ()
+        error = (session.spec_problem, tr_stored(facts.error), facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))
         self._show_settings()
         if over:

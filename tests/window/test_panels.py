@@ -211,6 +211,7 @@ def test_driver_advice_is_not_repeated_or_cut_mid_sentence():
     assert shortened == " ".join([*shown, f"And {10 - len(shown)} more: see the tooltip."])
     assert MAX_CHARACTERS / 2 < len(" ".join(shown)) <= MAX_CHARACTERS
     assert digest("") == ""
+    assert digest("驱动未运行。请重启。驱动太旧。请重启。") == "驱动未运行。驱动太旧。请重启。"
 
 
 @pytest.mark.parametrize("room", ["much", "little"])

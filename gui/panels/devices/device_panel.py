@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 240
 """Maximum characters of the banner; the tooltip has the whole text."""
-BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
+BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])|(?<=[。！？])")
 
 
 class DevicePanel(QWidget):
