@@ -9,19 +9,14 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QPushButton,
-    QStackedWidget,
-    QVBoxLayout,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QStackedWidget, QVBoxLayout
 
 from core.language import tr
 from gui.plots.description import describe
 from gui.plots.items.canvas import Canvas
 from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_forms
+from gui.style.text_size import scaled
 from gui.style.theme import mark
 from gui.widgets.compact import compact_button
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
     from gui.plots.items.line import Shown
     from gui.style.theme import Theme
 
-MIN_HEIGHT_PX = 104
 AFTER_END_SHARE = 0.03
 """Minimum share of the training time to show after its end, where the memory is released."""
 MANY_LINES = 32
@@ -58,6 +52,8 @@ class Plot(QFrame):
     follow_changed = Signal(bool)
 
     unit: ClassVar[str] = ""
+    min_height_px: ClassVar[int] = 104
+    """Least height at a scale of 1."""
     y_by_hand: ClassVar[bool] = False
     """True if the mouse also moves the y axis, on its labels."""
     labels_end: ClassVar[bool] = False
@@ -67,7 +63,6 @@ class Plot(QFrame):
         super().__init__()
         self.setObjectName(name)
         self.setProperty("card", True)
-        self.setMinimumHeight(MIN_HEIGHT_PX)
         self.setAccessibleName(tr("{title} plot", title=title))
         self.run_series: RunSeries | None = None
         self.theme = theme
@@ -180,6 +175,7 @@ class Plot(QFrame):
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self.theme = theme
+        self.setMinimumHeight(scaled(self.min_height_px))
         self.canvas.set_theme(theme)
         self.hover.set_theme(theme)
         self.end.set_theme(theme)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from .base import Span
 
-MIN_HEIGHT_PX = 130
 MARK_PX = 5
 """Width of the mark below a line where its device was slowed down."""
 
@@ -31,6 +30,7 @@ MARK_PX = 5
 class HardwarePlot(DevicePlot):
     """Readings that only GPUs have. A wide line in the colour of errors lies below where a device was slowed down."""
 
+    min_height_px = 130
     least_bottom: ClassVar[float] = 0.0
     least_top: ClassVar[float]
     """The y axis reaches at least from the one to the other."""
@@ -38,7 +38,6 @@ class HardwarePlot(DevicePlot):
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         self._slowdowns = Slowdowns()
         super().__init__(name=name, title=title, theme=theme)
-        self.setMinimumHeight(MIN_HEIGHT_PX)
 
     def reading_at(self, x: float) -> HoverReading | None:
         """Return the readings, and below them why devices were slowed down then."""

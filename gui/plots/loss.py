@@ -48,8 +48,6 @@ BECAME_ON_ONE_RANK = {
     "step": tr_noop("{name} of one rank became {value} at step {step}"),
     "epoch": tr_noop("{name} of one rank became {value} at epoch {step}"),
 }
-MIN_HEIGHT_PX = 148
-"""More than the other plots have at least: the loss is what is looked at most."""
 END_ROOM_SHARE = 0.01
 """Room to the right of the last measurement, for the dot that marks it."""
 MARK_REACH_PX = 8
@@ -63,11 +61,11 @@ class LossPlot(Plot):
     watch are in the plots of the devices alone.
     """
 
+    min_height_px = 148  # the loss is what is looked at most
     y_by_hand = True
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         super().__init__(name=name, title=title, theme=theme)
-        self.setMinimumHeight(MIN_HEIGHT_PX)
         self.controls = LossControls()
         self.header.insertWidget(0, self.controls.metric_box)
         self.header.insertWidget(3, self.controls)

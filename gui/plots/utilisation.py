@@ -15,7 +15,6 @@ from gui.style.text_size import scaled
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import verbatim
 
-from .base import MIN_HEIGHT_PX
 from .device_plots import READOUTS_UP_TO, DevicePlot
 from .slowdowns import Slowdowns
 
@@ -96,7 +95,7 @@ class UtilisationPlot(DevicePlot):
     def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
         self._set_form(self.chosen or self.usual_form(run_series))
         if self.form == LINES:
-            self.setMinimumHeight(MIN_HEIGHT_PX)
+            self.setMinimumHeight(scaled(self.min_height_px))
             if self.strips is not None:
                 self.strips.clear()
             super()._draw(run_series, span, pixels)
@@ -127,7 +126,7 @@ class UtilisationPlot(DevicePlot):
             )
             for device, series in shown.items()
         ]
-        self.setMinimumHeight(max(MIN_HEIGHT_PX, scaled(AROUND_PX + ROW_PX * min(len(rows), MAX_ROWS))))
+        self.setMinimumHeight(scaled(max(self.min_height_px, AROUND_PX + ROW_PX * min(len(rows), MAX_ROWS))))
         strips.show_rows(rows, first * width - axis.origin, width)
 
     def _values_beside(self, run_series: RunSeries, shown: Mapping[str, Series]) -> dict[str, float | None]:

@@ -6,6 +6,7 @@ import gc
 from typing import TYPE_CHECKING
 
 import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
 
 from core.runs.index import directories
 from core.runs.run import Run
@@ -66,9 +67,13 @@ def _no_automatic_collection() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _garbage_collected() -> Iterator[None]:
-    """Collect garbage after each test, in the thread of the windows."""
+def _windows_deleted() -> Iterator[None]:
+    """Delete the windows of each test after it, and collect garbage, in the thread of the windows.
+
+    Qt deletes only in an event loop. Each further window would apply its style sheet to the former ones, too.
+    """
     yield
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     collect_due()
 
 

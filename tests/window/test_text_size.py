@@ -76,3 +76,14 @@ def test_style_sheet_enlarges_lengths_but_not_thin_borders(text) -> None:
     assert "font-size: 13px" in normal
     assert "font-size: 26px" in double
     assert normal.count("border: 1px") == double.count("border: 1px")
+
+
+def test_plots_grow_with_the_text_and_hold_the_guidance(drive, text) -> None:
+    panel = drive()
+    panel.window.resize(1280, 800)
+    least = {name: plot.minimumHeight() for name, plot in panel.window.panels.plots.plots.items()}
+    panel.window.set_text_zoom(2.0)
+    plots = panel.window.panels.plots.plots
+    assert {name: plot.minimumHeight() for name, plot in plots.items()} == {n: 2 * least[n] for n in least}
+    steps, loss = panel.window.panels.first_steps, plots["lossPlot"]
+    panel.until(lambda: steps.isVisible() and steps.height() < loss.height(), "the guidance inside the first plot")
