@@ -301,6 +301,20 @@ def test_second_folder_with_the_same_metric_is_ignored_with_one_notice() -> None
     assert merge.notices == ["/runs/b has a curve of loss, too. Only the curve in /runs/a is shown."]
 
 
+def test_second_training_in_a_folder_of_its_own_continues_the_curves() -> None:
+    def written(begin: float, *steps: int) -> list[Reading]:
+        return [Reading(values={"loss": begin}, step=step, time=begin + step) for step in steps]
+
+    merge = MetricMerger()
+    merged = merge.take(EVENTS, written(100.0, 10, 20, 30)) + merge.take(OTHER_EVENTS, written(200.0, 10, 20, 30))
+    assert recorded(merged) == {"loss": [(10 * n, 100.0 if n < 4 else 200.0) for n in range(1, 7)]}
+    assert not merge.notices
+    merge = MetricMerger()  # two that train at the same time
+    merged = merge.take(EVENTS, written(100.0, 10, 20, 30)) + merge.take(OTHER_EVENTS, written(105.0, 10, 20, 30))
+    assert recorded(merged) == {"loss": [(10, 100.0), (20, 100.0), (30, 100.0)]}
+    assert len(merge.notices) == 1
+
+
 def test_second_file_of_the_same_folder_continues_the_curve() -> None:
     merge = MetricMerger()
     merged = merge.take(EVENTS, loss(1, 2)) + merge.take("tensorboard:/runs/a/events.2", loss(2, 3, 4))

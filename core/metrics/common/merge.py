@@ -11,7 +11,8 @@ The rules:
   lines count no steps at all). So the old curve is deleted: the first value of the new one has `restarts`. The new
   source has given its whole history since the run's start.
 - **Two sources of one kind** (two event files, say): the first keeps the metric, and `notices` mentions the other. Two
-  files in one folder have one writer, which opened a second file: values beyond the last step continue the curve.
+  files in one folder have one writer, which opened a second file: values beyond the last step continue the curve. So
+  do those of a folder that a second training began when the first one had ended (`second_trainings`).
 - **Step of a value.** The program's, if the reading has one. Otherwise the last step of the same source. A value of an
   epoch gets the step at which that epoch ended, if a reading had both. Otherwise values that came together
   are spread evenly up to the last known step. Otherwise they are numbered as the program numbers its epochs, and
@@ -39,6 +40,7 @@ from core.metrics.common.known_steps import KnownSteps, TrainingTimes
 from core.metrics.common.names import OF_VALIDATION, as_test
 from core.metrics.common.reading import Reading
 from core.metrics.common.rivals import Values
+from core.metrics.common.second_trainings import SecondTrainings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,6 +107,7 @@ class MetricMerger:
         """By metric and source: the readings that were not recorded, as another source has the metric."""
         self._steps = KnownSteps()
         self._times = TrainingTimes()
+        self._trainings = SecondTrainings()
         self._numbers: dict[str, int] = {}
         """By source: the largest number that its values without steps were given."""
         self._seen_version = 0
@@ -119,6 +122,7 @@ class MetricMerger:
         readings = [reading for reading in readings if _is_valid(reading)]
         kind = _kind(source)
         if kind in {TENSORBOARD, TRACKER}:
+            readings = [self._trainings.placed(source, reading) for reading in readings]
             readings = [self._times.placed(source, reading) for reading in readings]
         elif kind == TEXT:
             self._times.note_text(readings, now)
@@ -217,7 +221,8 @@ class MetricMerger:
         if curve is None:
             curve = self._curves[name] = _Curve(source, claim, of_test=reading.of_test)
         if curve.source != source:
-            if not (claim == curve.claim and _folder(source) == _folder(curve.source) and _is_beyond(curve, reading)):
+            same_writer = _folder(source) == _folder(curve.source) or self._trainings.follows(source, curve.source)
+            if not (claim == curve.claim and same_writer and _is_beyond(curve, reading)):
                 return None
             curve.source, curve.held = source, None  # the program opened a second file
         if curve.claim != claim:
