@@ -8,8 +8,9 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_stored
+from core.language import join_sentences, tr, tr_stored
 from core.runs.directory import printed_logs
+from core.runs.failures import Cause, failure_of
 from core.runs.fold import ENDED_BY
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
@@ -109,6 +110,16 @@ def outcome(run: Run, loss: float | None) -> str:
     if release := worst(run.facts.releases.values()):
         parts.append(tr("memory {verdict}", verdict=tr(release.verdict.value)))
     return join_phrases(parts)
+
+
+def failure_words(run: Run) -> str | None:
+    """Return where in the user's code a run failed, and what helps if its error does not say so; None if unknown."""
+    failure = failure_of(run.facts, run.spec()) if run.facts.traceback else None
+    if failure is None:
+        return None
+    helps = [failure.sentence] if failure.cause is Cause.TENSORFLOW_1 else []
+    place = [] if failure.place is None else [tr("It was raised in {place}.", place=failure.place)]
+    return join_sentences([*helps, *place]) or None
 
 
 def log_of(run: Run) -> str | None:

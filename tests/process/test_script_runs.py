@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.__main__ import main
-from core.cli.output import log_of
+from core.cli.output import failure_words, log_of
 from core.config.shell_command import shell_line
 from core.devices.cpu import cpu_devices
 from core.runs.run import Run
@@ -171,6 +171,7 @@ def test_script_exception_fails_the_run_with_its_error(tmp_path: Path, runs_root
     assert ended.run.facts.error == "broken.py ended with exit code 1: KeyError: 'no such column'."
     assert ended.run.facts.traceback is not None
     assert "in fit" in ended.run.facts.traceback
+    assert failure_words(ended.run) == "It was raised in broken.py, line 2, in fit()."
 
 
 def test_argparse_error_of_the_script_is_quoted(tmp_path: Path, runs_root: Path) -> None:

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
 from core.cli.commands.common import find
-from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
+from core.cli.output import (
+    failure_words,
+    log_of,
+    lost_remedy,
+    no_measurement,
+    release_lines,
+    say,
+    say_json,
+    say_rows,
+    short,
+    warn,
+)
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs import index, rename
 from core.runs.model_parts import part_sentences
@@ -145,9 +156,9 @@ def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
 def _sentences(run: Run) -> Iterator[str]:
     """Yield what a user should know: why the run failed, what is wrong with it, and what to do."""
     facts = run.facts
-    log = log_of(run) if facts.error else None
+    words, log = (failure_words(run), log_of(run)) if facts.error else (None, None)
     momentary = (facts.stopped_processes, facts.stalled, *facts.slowed.values())
-    yield from filter(None, (facts.error, *momentary, *facts.warnings, log, lost_remedy(run)))
+    yield from filter(None, (facts.error, words, *momentary, *facts.warnings, log, lost_remedy(run)))
 
 
 def _show_events(options: Namespace, run: Run) -> int:

@@ -16,7 +16,7 @@ from core.cli import parse_choices
 from core.cli.commands.common import EXIT_CODES, check_owner, find, survey
 from core.cli.commands.devices import sharing_sentence
 from core.cli.follow import follow
-from core.cli.output import log_of, lost_remedy, no_measurement, outcome, say_run, warn
+from core.cli.output import failure_words, log_of, lost_remedy, no_measurement, outcome, say_run, warn
 from core.config import presets, validation
 from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
@@ -130,7 +130,7 @@ def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
     if followed.facts.error and not options.json:
         # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
         error = tr_stored(followed.facts.error).replace("\n", "\n    ")
-        sentences = (error, log_of(followed), lost_remedy(followed))
+        sentences = (error, failure_words(followed), log_of(followed), lost_remedy(followed))
         if followed.facts.state is RunState.LOST:
             warn("\n".join(sentence for sentence in sentences if sentence))
         else:
