@@ -84,14 +84,16 @@ def seconds(value_s: float) -> str:
     """Return `1.2 s`, `34 s` or `under 0.1 s`."""
     if value_s < 0.05:
         return tr("under 0.1 s")
-    return f"{value_s:.1f} s" if value_s < 9.95 else f"{value_s:.0f} s"
+    if value_s < 9.95:
+        return tr("{seconds:.1f} s", seconds=value_s)
+    return tr("{seconds} s", seconds=round(value_s))
 
 
 def age(value_s: float | None) -> str:
     """Return an age as `12 s`, `3:52` or `2 d 3 h`."""
     if value_s is None:
         return DASH
-    return f"{max(value_s, 0):.0f} s" if value_s < 60 else duration(value_s)
+    return tr("{seconds} s", seconds=round(max(value_s, 0))) if value_s < 60 else duration(value_s)
 
 
 def moment(when: float, now: float) -> str:

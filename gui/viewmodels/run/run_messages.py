@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import join_sentences, tr_noop, tr_stored
+from core.language import join_sentences, tr, tr_noop, tr_stored
 from core.runs.states import state_info
 
 from .memory_verdicts import seen_words, sentences
@@ -33,7 +33,7 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
     """
     held, held_tone = sentences(facts) if state_info(facts.state).over else ([], "")
     seen = seen_words(facts, now)
-    since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # the run may have ended long ago
+    since = [tr("{phrase}:", phrase=f"{seen[0].upper()}{seen[1:]}")] if held and seen else []  # it may be long ago
     unticked = [tr_stored(use.sentence) for use in facts.unticked_device_uses]
     stalled = [each for each in (facts.stopped_processes, facts.stalled, *facts.slowed.values()) if each]
     told = [past_tense(each) for each in facts.notices] if state_info(facts.state).over else facts.notices
