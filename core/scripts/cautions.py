@@ -27,10 +27,8 @@ def cautions(script: ScriptAnalysis, launch: Launch | str, devices: int, *, on_c
     if devices > 1 and launch == "one" and on_cpu and script.replicates:
         found.append(
             tr(
-                "{what} in {name} makes a replica on each GPU. On CPU devices it makes one, which computes on the "
-                "cores of all that are chosen.",
+                "{what} makes a replica on each GPU. On CPU devices it makes one, on the cores of all.",
                 what=script.replicates,
-                name=script.name,
             )
         )
     return found
@@ -46,16 +44,15 @@ def _numbers(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]
     if script.sets_visible_devices and not on_cpu:
         found.append(
             tr(
-                "{name} sets CUDA_VISIBLE_DEVICES itself, so it may use other GPUs than the chosen ones. Remove that "
-                "line.",
+                "{name} sets CUDA_VISIBLE_DEVICES itself, so it may use other GPUs. Remove that line.",
                 name=script.name,
             )
         )
     if number is not None and devices and not on_cpu and number.number >= devices:
         found.append(
             tr(
-                "{file} names GPU {number} in line {line}, but inside a run the numbers begin at 0: the last of the "
-                "chosen devices has the number {last}. Choose more devices, or change that number.",
+                "{file} names GPU {number} in line {line}. Inside a run numbers begin at 0, and the last one here is "
+                "{last}. Change that number, or choose more devices.",
                 file=script.device_file,
                 number=number.number,
                 line=number.line,
@@ -70,16 +67,16 @@ def _alone(script: ScriptAnalysis, devices: int, *, on_cpu: bool) -> list[str]:
     if script.leaves_devices_to_lightning and on_cpu:
         return [
             tr(
-                "On CPU devices Lightning trains in each of the {count} processes alone, and all train the same thing. "
-                'Choose one device, or give its Trainer devices={count} and strategy="ddp".',
+                "On CPU devices Lightning trains the same thing in each of the {count} processes. Choose one device, "
+                'or give its Trainer devices={count} and strategy="ddp".',
                 count=devices,
             )
         ]
     if script.launch == "one" and not script.trains_together:
         return [
             tr(
-                "Nothing in {name} lets several processes train together, so each of the {count} processes would train "
-                "the same thing. Choose one process, or one device.",
+                "Nothing in {name} joins its processes, so each of the {count} would train the same thing. Choose one "
+                "process, or one device.",
                 name=script.name,
                 count=devices,
             )

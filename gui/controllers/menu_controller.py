@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt
 
 from core.language import tr
-from gui.widgets.file_dialog import FileDialog, python_files
+from gui.widgets.file_dialog import FileDialog, python_files, script_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,13 +63,13 @@ class MenuController(QObject):
         menu.add_to_view(self._panels.plots.optional_menu.menuAction())
 
     def _open_recipe(self) -> None:
-        self._choose_file(tr("Open a recipe"), self._panels.setup.open_recipe)
+        self._choose_file(tr("Open a recipe"), self._panels.setup.open_recipe, python_files())
 
     def _open_script(self) -> None:
-        self._choose_file(tr("Open a script"), self._panels.setup.open_script)
+        self._choose_file(tr("Open a script"), self._panels.setup.open_script, script_files())
 
-    def _choose_file(self, title: str, use: Callable[[Path], None]) -> None:
-        dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=python_files())
+    def _choose_file(self, title: str, use: Callable[[Path], None], names: str) -> None:
+        dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=names)
         dialog.setObjectName("openDialog")
         dialog.open()
 

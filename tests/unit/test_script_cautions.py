@@ -9,9 +9,11 @@ import pytest
 
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
-from core.devices.device import Device
+from core.devices.device import Device, Survey
 from core.scripts.analysis import analyse_script
 from core.scripts.cautions import cautions
+from gui.viewmodels.setup.script_text import TypedScript
+from gui.viewmodels.setup.start_check import StartConditions, check_start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +70,7 @@ def test_numbers_of_devices_that_do_not_exist_inside_the_run_are_named(
     tmp_path: Path, source: str, number: int, line: int
 ) -> None:
     (found,) = cautions_about(tmp_path, source, "one", 2)
-    assert found.startswith(f"train.py names GPU {number} in line {line}, but inside a run the numbers begin at 0")
+    assert found.startswith(f"train.py names GPU {number} in line {line}. Inside a run numbers begin at 0")
     assert cautions_about(tmp_path, source, "one", number + 1) == []
     assert not any("names GPU" in each for each in cautions_about(tmp_path, source, "one", 2, on_cpu=True))
 
@@ -91,12 +93,12 @@ MIRRORED = "import tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()
 @pytest.mark.parametrize(
     ("source", "launch", "words"),
     [
-        (LIGHTNING, "per-device", "On CPU devices Lightning trains in each of the 2 processes alone"),
+        (LIGHTNING, "per-device", "On CPU devices Lightning trains the same thing in each of the 2 processes"),
         (LIGHTNING.replace("max_epochs=3", "devices=2"), "per-device", ""),
-        (PLAIN, "per-device", "Nothing in train.py lets several processes train together"),
+        (PLAIN, "per-device", "Nothing in train.py joins its processes"),
         (PLAIN, "one", ""),
         (JOINS, "per-device", ""),
-        (MIRRORED, "one", "MirroredStrategy in train.py makes a replica on each GPU. On CPU devices it makes one"),
+        (MIRRORED, "one", "MirroredStrategy makes a replica on each GPU. On CPU devices it makes one"),
         (NEEDS_RANK, "per-device", ""),
     ],
 )
@@ -116,4 +118,14 @@ def test_cautions_follow_from_the_spec(tmp_path: Path) -> None:
         python=sys.executable,
     )  # fmt: skip
     result = check_script(ScriptCheckRequest.of(choices))
-    assert len(cautions_of(result, fill_in(result, choices, CPUS))) == 1
+    (caution,) = cautions_of(result, fill_in(result, choices, CPUS))
+    typed = TypedScript(
+        script=choices.script,
+        working_dir=str(tmp_path),
+        devices=choices.devices,
+        launch="per-device",
+        python=sys.executable,
+    )
+    check = check_start(typed, StartConditions(survey=Survey(devices=tuple(CPUS))))
+    assert (check.problems, check.is_warning) == ((), True)
+    assert check.ready.endswith(caution)
