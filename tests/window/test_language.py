@@ -25,11 +25,13 @@ from PySide6.QtWidgets import (
 )
 
 from core import language
+from gui.main_window import RETRY_MS
 from gui.panels.preferences_dialog import PreferencesDialog
 from gui.services.preferences import Preferences, PreferencesFile
 from gui.services.settings_file import SettingsFile
 from gui.style import window_language
 from gui.style.window_language import can_show
+from gui.widgets.confirm_dialog import ConfirmDialog, ask
 from gui.widgets.forms.fields import whole_number
 from tests.support.pseudo_language import CODE, accented, write_pseudo_language
 from tests.window.clipping import clipped
@@ -242,13 +244,12 @@ def test_number_fields_have_plain_digits_in_every_language(qtbot):
         QLocale.setDefault(before)
 
 
-@pytest.mark.parametrize("width", [1100, 1480])
-def test_no_chinese_text_is_clipped(drive, nvml, width):
+def test_no_chinese_text_is_clipped(drive, nvml):
     nvml.write(gpus=4)
     PreferencesFile(SettingsFile()).save(Preferences(language="zh_CN"))
     panel = drive()
     window = panel.window
-    panel.resize(width, 700)
+    panel.resize(1100, 700)
     panel.until(lambda: panel.table.rowCount() >= 5, "the devices")
     panel.until(lambda: not clipped(window), f"the texts, but {clipped(window)}", 2000)
     panel.tick("cpu:0")
@@ -265,3 +266,19 @@ def test_no_chinese_text_is_clipped(drive, nvml, width):
     window.findChild(QAction, "preferencesAction").trigger()
     dialog = window.findChild(PreferencesDialog)
     panel.until(lambda: not clipped(dialog), "the texts of the preferences", 2000)
+
+
+def test_switch_waits_for_the_answer_to_a_question(drive, pseudo):
+    panel = drive()
+    window = panel.window
+    before, answers = window.panels, []
+    ask(window, lambda: answers.append("yes"), question="Delete the run?", words="", yes="Delete it")
+    question = window.findChild(ConfirmDialog)
+    window.findChild(QAction, "preferencesAction").trigger()
+    box = window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
+    box.setCurrentIndex(box.findData(pseudo))
+    panel.qtbot.wait(3 * RETRY_MS)
+    assert window.panels is before
+    question.yes.click()
+    panel.until(lambda: window.panels is not before, "the other language")
+    assert answers == ["yes"]
