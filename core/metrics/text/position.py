@@ -91,6 +91,11 @@ class PositionTracker:
         """Close the epoch: its bar is complete, and the next bar does not count its steps."""
         self.closed = self.epoch is not None
 
+    def begin_again(self, epoch: float, epochs: float | None) -> None:
+        """Note a bar of this epoch that is under way. If the epoch was complete, a second training begins."""
+        if self.closed and epoch == self.epoch:
+            self._enter(epoch, epochs)
+
     def switch(self, *, counted: bool) -> None:
         """Take another bar as the training's from now on; `counted`: the bar before was training, too."""
         self._offset = self._reached if counted else 0

@@ -184,6 +184,8 @@ class ProgressBars:
             return pairs.as_validation(reading)
         if title not in {KERAS, self._main} or (not self._measures(title) and self._is_told_by_lines()):
             return replace(reading, done=None, total=None, unit="")
+        if reading.values and reading.epoch is not None and (reading.done or 0) < (reading.total or 0):
+            self._position.begin_again(reading.epoch, bar.epochs)
         placed = self._position.within(reading, bar.epochs)
         # A bar without metrics may count anything: it does not say at which step other lines are.
         return placed if self._measures(title) else replace(placed, step=None)
