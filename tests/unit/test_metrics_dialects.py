@@ -54,6 +54,7 @@ NOT_READ = [
     "torch 2.1.0 at 10.0.0.1: loss module v1.2",
     "Namespace(batch_size=64, lr=0.01, epochs=14)",
     "config: lr=0.01 loss=mse",
+    "wandb:     loss 0.4",
     "Error: 404 not found",
     "error 12.5 of the values",
     "ValueError: loss: 3",
@@ -112,6 +113,11 @@ def test_printed_configuration_is_not_a_measurement() -> None:
     assert read(b"{'lr': 0.1, 'batch_size': 64, 'loss': 'mse', 'margin_loss': 0.5}\n") == []
     (reading,) = read(b"{'epoch': 3, 'loss': 0.5, 'lr': 0.1}\n")
     assert (reading.epoch, reading.values) == (3, {"loss": 0.5, "learning_rate": 0.1})
+
+
+def test_learning_rate_before_the_training_is_a_setting() -> None:
+    log = b"test_iou: 0.5\nlr: 0.01\nEpoch 1\nlr: 0.001\nloss: 0.5\n"
+    assert [reading.values for reading in read(log) if "learning_rate" in reading.values] == [{"learning_rate": 0.001}]
 
 
 def test_log_record_of_level_warning_is_read_but_not_a_warning_message() -> None:

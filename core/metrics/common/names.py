@@ -42,7 +42,7 @@ _OTHERS = """
     train_wall gb_free train_steps val_steps eval_num_timesteps epoch_loaded best sents wpb max_depth progress
     ips avg_samples batch_cost data_cost reader_cost avg_batch_cost avg_reader_cost
     progress_or_epoch loss_scale bsz_per_gpu level episode episodes run fold
-    trial timer executed accumulation_step
+    trial best_epoch timer executed accumulation_step
 """
 OTHERS = frozenset(_OTHERS.split())
 """Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""

@@ -66,7 +66,7 @@ PHASE = re.compile(
 """A line about validation: `Test set: ...`, `[val] ...`, the summary ` * Acc@1 76.1` of PyTorch's example."""
 SETTINGS = re.compile(
     r"^\W*(?:(?!(?-i:WARNING)\b)\w*(?:namespace|config|args|arguments|parameters|settings|usage|saving|saved|loading"
-    r"|loaded|warning|traceback)\b)|^(?-i:[A-Z]\w*(?:Error|Exception))\b",
+    r"|loaded|warning|traceback)\b)|^wandb: |^(?-i:[A-Z]\w*(?:Error|Exception))\b",
     re.IGNORECASE,
 )
 """Lines about something else. `WARNING` in capitals is the level of a log record."""

@@ -48,9 +48,9 @@ class Roles:
                 continue
             if self._pass is not None and (reading.values or reading.epoch is not None):
                 yield from self._end_pass(besides=reading.values)
-            if reading.values and not self._begun and not self._begins(reading):
+            self._begun = self._begun or self._begins(reading)
+            if reading.values and not self._begun and not self._measures(reading):
                 continue
-            self._begun = True
             yield self._without_means(reading)
 
     def end(self) -> Iterator[Reading]:
@@ -81,7 +81,11 @@ class Roles:
         """Return whether a reading is of a training that has begun, and not of settings."""
         if reading.step is not None or reading.epoch is not None or reading.done is not None:
             return True
-        return any(certainty(name) in {"known", "cautious"} for name in reading.values)
+        return any(_is_measured(name) and not name.startswith(OF_VALIDATION) for name in reading.values)
+
+    def _measures(self, reading: Reading) -> bool:
+        """Return whether a reading without a place has more than settings: the result of an evaluation alone."""
+        return any(map(_is_measured, reading.values))
 
     def _without_means(self, reading: Reading) -> Reading:
         values, within = reading.values, self._within_epochs
@@ -115,6 +119,10 @@ class Roles:
                 self._at_sign = parts[1]
             values[f"{parts[0]}{self._at_sign}{parts[2]}" if parts else name] = value
         return replace(reading, values=values)
+
+
+def _is_measured(name: str) -> bool:
+    return certainty(name) in {"known", "cautious"}
 
 
 @lru_cache(maxsize=1024)
