@@ -33,8 +33,8 @@ def runs_folder() -> Path:
 
 
 def presets_folder() -> Path:
-    """Return where presets are kept: the chosen folder, otherwise one in the user's configuration folder."""
-    return chosen("presets") or platformdirs.user_config_path("trainyard") / "setups"
+    """Return where presets are kept: the chosen folder, otherwise one in the folder of the user's settings."""
+    return chosen("presets") or config_folder() / "setups"
 
 
 def chosen(name: str) -> Path | None:

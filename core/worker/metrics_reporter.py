@@ -44,6 +44,9 @@ class EpochEnd(NamedTuple):
 class MetricsReporter:
     """Gather the losses of one process and report them every quarter of a second."""
 
+    fetches_alone = True
+    """Whether the losses can be fetched without other ranks."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self.steps = 0
@@ -69,7 +72,8 @@ class MetricsReporter:
         self._due = 0.0  # report the first step at once, so that the curve begins when training does
         self._is_reporting = False
         """Whether a report is under way, or was when an error ended it."""
-        context.record_last = self.record_last
+        if self.fetches_alone:
+            context.record_last = self.record_last
 
     @property
     def names(self) -> Sequence[str]:
@@ -247,6 +251,8 @@ class RankedMetricsReporter(MetricsReporter):
     enter the collective at different steps and wait for each other for ever.
     """
 
+    fetches_alone = False  # after an error the other ranks may never give their parts of the losses
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._shares: list[Any] = []
@@ -292,9 +298,6 @@ class RankedMetricsReporter(MetricsReporter):
     @property
     def _is_behind(self) -> bool:
         return 2 * self._countdown <= self._interval  # fewer steps are not worth a reduction
-
-    def record_last(self) -> None:
-        """Record nothing: the other ranks may never give their parts of the losses."""
 
     def broadcast(self, number: float) -> float:
         """Return rank 0's number."""

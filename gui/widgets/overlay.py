@@ -37,6 +37,8 @@ class Overlay(QObject):
         """Follow the ground, and the size that the content needs."""
         if event.type() in _MOVES.get(watched is self._above, ()):
             self.place()
+        elif watched is self._above and event.type() == QEvent.Type.Hide and self._above.isHidden():
+            self._place_hidden()  # not if it was hidden with its window, which may be on its way out
         return False
 
     def place(self) -> None:
@@ -142,8 +144,6 @@ class FootOverlay(Overlay):
 
 _MOVES = {
     False: (QEvent.Type.Resize, QEvent.Type.Move, QEvent.Type.Show, QEvent.Type.ZOrderChange),
-    True: (
-        QEvent.Type.LayoutRequest, QEvent.Type.Show, QEvent.Type.Hide, QEvent.Type.FontChange, QEvent.Type.StyleChange,
-    ),
-}  # fmt: skip
+    True: (QEvent.Type.LayoutRequest, QEvent.Type.Show, QEvent.Type.FontChange, QEvent.Type.StyleChange),
+}
 """Events of the widget above, and of the ground, after which it is placed again."""

@@ -34,11 +34,6 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
 def test_preset_survives_saving_and_reading(script: Path) -> None:
     spec = script_spec(script, "--lr", "0.1", cwd=script.parent, environment={"A": "b"}, expression="(?P<loss>x)")
     path = presets.path_of("nightly run", presets.default_root())

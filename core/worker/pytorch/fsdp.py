@@ -49,7 +49,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     names = [name for name, _ in task.model.named_parameters()]
     context.record_parts(context.assignment.own[0], names, tr("a shard of each on {device}", device=raw.device))
     _train(task, context)
-    del raw, task
+    del raw, module, task
     _release_mesh()
     leave()
 
