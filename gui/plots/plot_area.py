@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter
 
 from core.language import tr, tr_noop
@@ -14,8 +14,7 @@ from gui.widgets.compact import compact_button
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from PySide6.QtCore import QPoint
-    from PySide6.QtGui import QResizeEvent
+    from PySide6.QtCore import QObject, QPoint
 
     from core.runs.facts import RunFacts
     from core.series.run_series import RunSeries
@@ -55,7 +54,6 @@ class PlotArea(QSplitter):
         super().__init__(Qt.Orientation.Vertical)
         self.setChildrenCollapsible(False)
         self.setHandleWidth(BETWEEN_PX)
-        self.splitterMoved.connect(lambda *_: self.resized.emit())
         self._theme = theme
         self.plots: dict[str, Plot] = {}
         self.live_devices = True
@@ -79,10 +77,11 @@ class PlotArea(QSplitter):
         first = self.widget(0)
         return self.height() if first is None else first.height()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Report the new heights of the plots."""
-        super().resizeEvent(event)
-        self.resized.emit()
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Report the new height of a plot. It may also have changed because another one needs more room."""
+        if event.type() == QEvent.Type.Resize:
+            self.resized.emit()
+        return super().eventFilter(watched, event)
 
     def load(self) -> None:
         """Import what the plots need; `create_plots` does so, too, but at once the two would block the window long."""
@@ -112,6 +111,7 @@ class PlotArea(QSplitter):
         place = sum(names.index(name) < names.index(row.name) for name in self.plots)
         self.insertWidget(place, plot)
         self.setStretchFactor(place, SHARES[min(place, len(SHARES) - 1)])
+        plot.installEventFilter(self)
         self.plots[row.name] = plot
         return plot
 
