@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -49,7 +50,10 @@ class Parser(argparse.ArgumentParser):
             words=" ".join(words),
             prog=self.prog,
         )
+        alike = get_close_matches(words[0], self._option_string_actions, n=1, cutoff=0.8)
         hint = tr(" Arguments for your own script come after --.") if self.prog.split()[1:] == ["run"] else ""
+        if alike:
+            hint = tr(" Did you mean {option}?", option=alike[0])
         self.exit(
             WRONG_USE, tr("trainyard: {unknown}{hint} See {prog} --help.\n", unknown=unknown, hint=hint, prog=self.prog)
         )

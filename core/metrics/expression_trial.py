@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_plural
 from core.metrics.text.expression import Tried, try_on
 from core.runs.directory import last_lines
 from core.schema.paths import LOG_FILE
@@ -32,7 +32,7 @@ def describe_result(found: Tried) -> str:
         return found.problem
     if not found.lines:
         return tr("This log is still empty. Try again when the run has printed something.")
-    lines = "1 line" if found.lines == 1 else tr("the last {lines} lines", lines=found.lines)
+    lines = tr_plural("{count} line", "the last {count} lines", found.lines)
     if not found.readings:
         return tr("The expression matches none of {lines} of this log.", lines=lines)
     last = _values(found.readings[-1])

@@ -69,9 +69,9 @@ def is_run(path: Path) -> bool:
 
 
 def find(root: Path, text: str) -> Path:
-    """Return the run directory for a name, an unambiguous beginning of a name, or a path.
+    """Return the run directory for the name of a folder, an unambiguous beginning of it, or a path.
 
-    Raises `RunNotFoundError` with a sentence.
+    If none fits, `text` may be the name that a run was given. Raises `RunNotFoundError` with a sentence.
     """
     if not text:
         raise RunNotFoundError(tr("No run was given. `trainyard runs` lists them."))
@@ -88,6 +88,18 @@ def find(root: Path, text: str) -> Path:
                 text=text,
                 count=len(matches),
                 names=_names(matches),
+            )
+        )
+    given = [path for path in known if _name_and_kind(path)[0] == text]
+    if len(given) == 1:
+        return given[0]
+    if given:
+        raise RunNotFoundError(
+            tr(
+                "{count} runs are called {text!r}: {names}. Give the name of a folder, or its beginning.",
+                count=len(given),
+                text=text,
+                names=_names(given),
             )
         )
     latest = tr("The latest: {names}.", names=_names(known)) if known else tr("There are none yet.")
@@ -277,20 +289,29 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     except OSError:
         return 0, []
     found: list[float | None] = []
-    most, last = sys.maxsize, None
+    most, last, last_other = sys.maxsize, None, None
     for line in reversed(lines):
-        event = parse(line) if any(part in line for part in (b'"loss":[', b'"rewind"', b'"anew"')) else None
-        if event is not None and event["kind"] == "anew" and LOSS in event["metrics"]:
-            break  # a better source was found, and gave the losses from the start
-        if event is not None and event["kind"] == "rewind":
+        event = parse(line) if any(part in line for part in (b'"metrics"', b'"rewind"', b'"anew"')) else None
+        kind = event["kind"] if event is not None else None
+        if event is None or kind not in {"metrics", "rewind", "anew"}:
+            continue
+        if kind == "anew":
+            if LOSS in event["metrics"]:
+                break  # a better source was found, and gave the losses from the start
+        elif kind == "rewind":
             most = min(most, event["step"])  # what was measured after it is void
-        elif event is not None and event["kind"] == "metrics" and LOSS in event["values"] and event["first"] <= most:
-            losses = event["values"][LOSS][: most - event["first"] + 1]
+        elif event["first"] <= most:
+            losses = event["values"].get(LOSS)
+            if losses is None:  # of a script that prints other metrics
+                length = max(map(len, event["values"].values()), default=0)
+                last_other = last_other or min(most, event["first"] + length - 1)
+                continue
+            losses = losses[: most - event["first"] + 1]
             found[:0] = losses
             last = event["first"] + len(losses) - 1 if last is None else last
             most = min(most, event["first"] - 1)
             if len(found) >= RECENT:
                 break
     if last is None:
-        return (0 if most == sys.maxsize else most), []
+        return last_other or (0 if most == sys.maxsize else most), []
     return last, found

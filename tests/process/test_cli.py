@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,7 +87,11 @@ VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
         ((*RUN, "--precision", "float8"), "Precision 'float8' is unknown. Choose one of: float32, bfloat16."),
         (
             (*RUN, "--epoch", "1"),
-            "--epoch 1 are not arguments of trainyard run. Arguments for your own script come after",
+            "--epoch 1 are not arguments of trainyard run. Did you mean --epochs? See trainyard run --help.",
+        ),
+        (
+            (*RUN, "--xyz", "1"),
+            "--xyz 1 are not arguments of trainyard run. Arguments for your own script come after",
         ),
         (("sweep", "--epochs"), "--epochs is not an argument of trainyard sweep. See trainyard sweep --help."),
         ((*RUN, "--name", "a/b"), "--name 'a/b' has a slash. A run's folder gets this name: use - or _ instead."),
@@ -235,6 +240,29 @@ def test_ambiguous_run_name_is_refused(call: Call, runs_root: Path) -> None:
     code, _, err = call("show", "2")
     assert code == 2
     assert "'2' is the beginning of 2 runs" in err
+    code, _, err = call("show", "digits_mlp")
+    assert code == 2
+    assert "2 runs are called 'digits_mlp': " in err
+
+
+def test_run_is_found_by_the_name_it_was_given(call: Call, runs_root: Path) -> None:
+    """Also where the folder is called otherwise, as that of a run that was renamed."""
+    for name in ("first try", "second try"):
+        write_spec(new_directory(runs_root, name), replace(make_spec("digits_mlp"), name=name))
+    assert call("rename", "first try", "the best")[0] == 0
+    assert "-first-try-" in json.loads(call("show", "the best", "--json")[1])["run"]
+    assert "-second-try-" in json.loads(call("show", "second try", "--json")[1])["run"]
+    code, _, err = call("show", "first try")
+    assert code == 2
+    assert "There is no run 'first try'" in err
+
+
+def test_step_of_a_script_without_a_loss_is_listed(call: Call, tmp_path: Path) -> None:
+    script = tmp_path / "accuracy.py"
+    script.write_text("for step in range(1, 8):\n    print(f'step {step} accuracy {step / 10}', flush=True)\n")
+    assert call("run", "--script", str(script), "--devices", "cpu:0")[0] == 0
+    (listed,) = json.loads(call("runs", "--json")[1])
+    assert (listed["step"], listed["loss"]) == (7, None)
 
 
 def test_exit_codes_match_run_outcome(call: Call, runs_root: Path, tmp_path: Path) -> None:
