@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     AddOptions = Callable[[argparse.ArgumentParser], None]
 
 DESCRIPTION = tr_noop("Train on the devices you choose. Without a command, the window opens.")
-RUN = tr_noop("name of the run or of its folder, the beginning of the folder's name, or a path; `trainyard runs` lists them")
+RUN = tr_noop(
+    "name of the run or of its folder, the beginning of the folder's name, or a path; `trainyard runs` lists them"
+)
 INTERRUPTED = 130
 """The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""
 

@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError, RunNotFoundError
 from core.language import tr
@@ -27,6 +27,8 @@ from core.system.folders import runs_folder
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from core.runs.run import Mark
     from core.runs.run_loss import RunLoss
 
@@ -281,24 +283,13 @@ def _plan(path: Path) -> Plan | None:
 
 def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     """Return the last step, and the losses of the last steps, from the whole batches near the end of the file."""
-    try:
-        with open_to_read(_measurements_file(path)) as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL_BYTES))
-            lines = file.read(TAIL_BYTES).split(b"\n")
-    except OSError:
-        return 0, []
     found: list[float | None] = []
     most, last, last_other = sys.maxsize, None, None
-    for line in reversed(lines):
-        event = parse(line) if any(part in line for part in (b'"metrics"', b'"rewind"', b'"anew"')) else None
-        kind = event["kind"] if event is not None else None
-        if event is None or kind not in {"metrics", "rewind", "anew"}:
-            continue
-        if kind == "anew":
+    for event in _last_events(path):
+        if event["kind"] == "anew":
             if LOSS in event["metrics"]:
                 break  # a better source was found, and gave the losses from the start
-        elif kind == "rewind":
+        elif event["kind"] == "rewind":
             most = min(most, event["step"])  # what was measured after it is void
         elif event["first"] <= most:
             losses = event["values"].get(LOSS)
@@ -315,3 +306,18 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     if last is None:
         return last_other or (0 if most == sys.maxsize else most), []
     return last, found
+
+
+def _last_events(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the events near the end of the file that say what was measured, the last one first."""
+    try:
+        with open_to_read(_measurements_file(path)) as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).split(b"\n")
+    except OSError:
+        return
+    for line in reversed(lines):
+        event = parse(line) if any(part in line for part in (b'"metrics"', b'"rewind"', b'"anew"')) else None
+        if event is not None and event["kind"] in {"metrics", "rewind", "anew"}:
+            yield event

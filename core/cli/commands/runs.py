@@ -139,7 +139,9 @@ REASONS = {
 
 def _heading(run: Run) -> str:
     label = tr(state_info(run.facts.state).label).lower()
-    return tr_plural("{id}: {label}, {count} step", "{id}: {label}, {count} steps", run.facts.step, id=run.id, label=label)
+    return tr_plural(
+        "{id}: {label}, {count} step", "{id}: {label}, {count} steps", run.facts.step, id=run.id, label=label
+    )
 
 
 def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
