@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CACHE_S = 1.0
 """Seconds after which the processes of all runs are listed again."""
+TIME_STEP_S = 0.1
+"""Seconds by which the time of a file may be too early: file systems count in steps."""
 
 
 class FileOwners:
@@ -30,6 +32,8 @@ class FileOwners:
         self._run_id, self._folder, self._proc, self._clock = run_id, os.path.realpath(folder), proc, clock
         self._runs: Mapping[int, str] = {}
         self._listed: float | None = None
+        self._listed_at = 0.0
+        """The unix time of the listing."""
 
     def is_ours(self, path: str, state: os.stat_result) -> bool:
         """Return whether this file may belong to this run.
@@ -37,6 +41,15 @@ class FileOwners:
         A file that only another run has open does not. A file that no run has open does, unless another run works in
         the same folder.
         """
+        # Whoever has changed the file was alive then, and must be in the listing: a file that is ours is not asked
+        # about again.
+        answer = self._judge(path, state)
+        if answer and self._listed_at <= state.st_mtime + TIME_STEP_S:
+            self._listed = None
+            answer = self._judge(path, state)
+        return answer
+
+    def _judge(self, path: str, state: os.stat_result) -> bool:
         tagged = self._tagged()
         others = [pid for pid, run_id in tagged.items() if run_id != self._run_id]
         if not others:
@@ -52,6 +65,7 @@ class FileOwners:
         now = self._clock()
         if self._listed is None or now - self._listed >= CACHE_S:
             tags = ((pid, procfs.variable(procfs.variables(pid, self._proc), TAG)) for pid in procfs.pids(self._proc))
+            self._listed_at = time.time()
             self._runs, self._listed = {pid: tag for pid, tag in tags if tag is not None}, now
         return self._runs
 

@@ -83,6 +83,19 @@ def test_file_belongs_to_run_that_has_it_open(
     assert ownership() == [True, False, False, False], "another run works in the same folder"
 
 
+def test_run_that_has_just_started_has_its_file(
+    tmp_path: Path, start_process: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    """The processes of all runs were listed before it started; the clock stands still, so the list stays valid."""
+    owners = FileOwners("run-1", tmp_path, clock=lambda: 0.0)
+    ours, theirs = tmp_path / "ours.csv", tmp_path / "theirs.csv"
+    start_process("run-1", tmp_path, ours)
+    assert owners.is_ours(str(ours), ours.stat())
+    start_process("run-2", tmp_path, theirs)
+    assert not owners.is_ours(str(theirs), theirs.stat())
+    assert owners.is_ours(str(ours), ours.stat())
+
+
 def test_two_runs_in_one_folder_record_separate_losses(tmp_path: Path, runs_root: Path) -> None:
     (tmp_path / "logs.py").write_text(LOGS)
     first = {"one": 1000.0, "two": 2000.0}

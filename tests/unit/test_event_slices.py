@@ -140,7 +140,8 @@ def test_lines_are_parsed_together_as_one_by_one() -> None:
     ]  # fmt: skip
 
 
-def test_sketch_has_the_state_and_values_from_everywhere(tmp_path: Path) -> None:
+def test_sketch_has_the_state_and_values_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.series.sketch.BUDGET_S", 60.0)
     run_dir = write_run(tmp_path, 3, steps=60_000)
     assert events_size(run_dir) > 1_000_000
     facts, run_series = sketch(run_dir)

@@ -139,9 +139,9 @@ class LogView(QPlainTextEdit):
         if self._tail is not None and end is not None:
             self.show_part(end, lines_after(self._tail.path, end))
 
-    def follow(self) -> None:
-        """Read new text for up to `TURN_S` seconds."""
-        self._read_for(TURN_S)
+    def follow(self) -> bool:
+        """Read new text for up to `TURN_S` seconds; return True if there may be more."""
+        return self._read_for(TURN_S)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
