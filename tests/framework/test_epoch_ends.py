@@ -300,6 +300,7 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     return train(make_spec(write_recipe(root, AWKWARD, "awkward"), **OF_ONE_STEP), root / "runs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
 def test_one_step_epochs_are_recorded_completely_on_two_ranks(
     runs_root: Path, tmp_path: Path, on_one_device: Followed, strategy: str
@@ -317,6 +318,7 @@ def test_one_step_epochs_are_recorded_completely_on_two_ranks(
     assert all(each["value"] == pytest.approx(values[each["epoch"] - 1]) for each in saved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "pipeline"])
 def test_rank_killed_right_after_an_epoch_resumes_exactly(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     """Kill the last rank in the first step of an epoch, before the previous epoch end is reported."""

@@ -133,6 +133,7 @@ def strict_runs(tmp_path_factory: pytest.TempPathFactory) -> Trained[str]:
     return Trained(make, root / "runs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", PARALLEL)
 def test_parts_of_a_batch_are_weighted_by_size_and_clipped_together(strict_runs: Trained[str], strategy: str) -> None:
     followed = strict_runs[strategy]
@@ -220,6 +221,7 @@ def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
             assert again.run_series.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["mirrored", "multi_worker_mirrored"])
 def test_resumed_run_on_many_devices_is_equal_within_rounding(runs_root: Path, awkward: str, strategy: str) -> None:
     settings = SCHEDULED | {"settings": {"read": True}}
@@ -250,6 +252,7 @@ def test_stop_request_during_an_epoch_stops_all_workers(runs_root: Path, awkward
     assert followed.run_series.metrics["loss"].count >= 20
 
 
+@pytest.mark.slow
 def test_asynchronous_strategy_shows_a_notice_and_resumes_after_pause(runs_root: Path, awkward: str) -> None:
     followed = start(spec(awkward, "parameter_server", epochs=60), runs_root).until_trained(10)
     followed.run.request("pause")
@@ -264,6 +267,7 @@ def test_asynchronous_strategy_shows_a_notice_and_resumes_after_pause(runs_root:
     assert any("asynchronous" in notice for notice in again.run.facts.notices)
 
 
+@pytest.mark.slow
 def test_xla_and_bfloat16_losses_are_within_their_tolerances(runs_root: Path, awkward: str) -> None:
     plain, half = train_both(
         spec(awkward, epochs=2), spec(awkward, epochs=2, precision="bfloat16", devices="cpu:1"), runs_root

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from core.cli import __main__
 from core.runs.states import RunState
 from tests.nvml.standin import uuid
@@ -14,8 +16,6 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from tests.nvml.standin import StandIn
 
@@ -117,6 +117,7 @@ while not (Path(__file__).parent / "go on").exists():
 """
 
 
+@pytest.mark.slow
 def test_process_on_unticked_gpu_is_reported_once(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=2)
     folder = tmp_path / "recipes"

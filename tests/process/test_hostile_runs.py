@@ -44,6 +44,7 @@ def batches(count: int | None) -> Iterator[int]:
         seed += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [6, pytest.param(None, marks=pytest.mark.soak)])
 def test_commands_survive_hostile_runs(
     count: int | None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -374,6 +374,7 @@ def test_device_used_by_another_process_can_be_ticked(drive, nvml, launch):
     assert can_be_ticked(panel.table, uuid(0))
 
 
+@pytest.mark.slow
 def test_new_process_on_ticked_gpu_updates_start_check(drive, nvml, launch):
     nvml.write(gpus=1, gpu0={"memory_used": GB})
     panel = drive()

@@ -76,6 +76,7 @@ def switch(panel, code: str) -> None:
     panel.find_parts()
 
 
+@pytest.mark.slow
 def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, pseudo, tmp_path):
     panel = drive()
     window = panel.window

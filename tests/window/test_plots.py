@@ -244,6 +244,7 @@ def test_theme_change_is_applied_to_plots(plots, run_series) -> None:
         assert corner.name() == LIGHT.panel
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="None is immortal from Python 3.12 on: nothing to count")
 def test_drawing_does_not_lose_references_to_none(plots, run_series, qapp) -> None:
     """PySide6 6.12.0 lost some at every refresh, until the interpreter crashed.

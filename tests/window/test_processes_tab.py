@@ -255,6 +255,7 @@ def test_process_that_joined_a_run_is_not_ended(launch):
 # -- leftovers -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("child", [CHILD, STUBBORN_CHILD])
 def test_leftovers_are_shown_at_start_and_can_be_ended(drive, runs_root, tmp_path, own_processes, child):
     followed = start(played(tmp_path, before=child), runs_root).until_trained()

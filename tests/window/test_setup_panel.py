@@ -84,6 +84,7 @@ def hanging_python(tmp_path) -> Path:
     return python
 
 
+@pytest.mark.slow
 def test_hanging_python_does_not_block_window(drive, hanging_python, monkeypatch):
     panel = drive()
     panel.tick("cpu:0")

@@ -35,6 +35,7 @@ def test_font_of_desktop_enlarges_all_text(drive, text, qapp, qtbot) -> None:
     assert text.scale() == pytest.approx(21 / 13, abs=0.05)
 
 
+@pytest.mark.slow
 def test_keys_change_size_and_next_window_keeps_it(drive, text, qtbot) -> None:
     panel = drive()
     with qtbot.waitActive(panel.window):
