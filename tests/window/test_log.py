@@ -115,6 +115,24 @@ def test_flood_of_output_keeps_text_at_scrolled_up_position(qtbot, tmp_path, vie
     assert view.toPlainText().endswith("\nthe end")
 
 
+def test_lines_that_are_read_stay_when_the_last_piece_is_large(qtbot, tmp_path, view):
+    path = tmp_path / "log.txt"
+    append(path, "first\n" + "\n" * (MAX_LINES - 2))
+    view.show_file(path)
+    read_all(qtbot, view)
+    assert view.blockCount() == MAX_LINES
+    view.verticalScrollBar().setValue(0)
+    append(path, "\n" * PIECE_LINES)
+    read_all(qtbot, view)
+    assert view.blockCount() == MAX_LINES + PIECE_LINES
+    assert view.firstVisibleBlock().text() == "first"
+    view.set_follows(True)
+    append(path, "the end")
+    read_all(qtbot, view)
+    assert view.blockCount() == MAX_LINES
+    assert view.toPlainText().endswith("\nthe end")
+
+
 def test_long_log_is_trimmed(qtbot, tmp_path, view):
     path = tmp_path / "log.txt"
     path.touch()

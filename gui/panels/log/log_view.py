@@ -274,8 +274,8 @@ class LogView(QPlainTextEdit):
         while more and time.perf_counter() < until:
             more = self._read_piece()
         if self.revision != revision:
-            self._trim(MAX_LINES + SLACK_LINES)
             if self._follows:
+                self._trim(MAX_LINES + SLACK_LINES)
                 self._to_end()
             else:
                 self.verticalScrollBar().setValue(place)
@@ -296,7 +296,8 @@ class LogView(QPlainTextEdit):
         if piece.restarts:
             self._restart()
         self._insert(self._terminal.feed(piece.text))
-        self._trim(MAX_LINES + 2 * SLACK_LINES)
+        if self._follows:
+            self._trim(MAX_LINES + 2 * SLACK_LINES)
         took = time.perf_counter() - began
         if took > PIECE_S:
             self._piece_bytes = max(self._piece_bytes // 2, MIN_BYTES)
