@@ -3,5 +3,6 @@
 - `options`, `parse_choices`: the options, and how those of `run` become choices
 - `output`: everything that is printed or asked
 - `follow`: show a run's progress until it ends
-- `__main__`: parse the arguments and run one command of `commands`
+- `parser`: all of `commands`, with their options
+- `__main__`: parse the arguments and run one command, or open the window
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -50,6 +49,8 @@ class Parser(argparse.ArgumentParser):
             words=" ".join(words),
             prog=self.prog,
         )
+        from difflib import get_close_matches
+
         alike = get_close_matches(words[0], self._option_string_actions, n=1, cutoff=0.8)
         hint = tr(" Arguments for your own script come after --.") if self.prog.split()[1:] == ["run"] else ""
         if alike:

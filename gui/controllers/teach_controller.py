@@ -11,7 +11,6 @@ from core.language import join_sentences, tr
 from core.metrics.rules.rule import METRIC, STEP, number_at
 from gui.panels.log.teach_dialog import TeachDialog
 from gui.services.rule_teacher import Answer, Pointed, ReadAnew
-from gui.viewmodels.run.log_numbers import LogNumbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,8 +49,12 @@ class TeachController(QObject):
         """Mark the numbers of the log of a script."""
         spec, run_series = self._session.spec, self._session.run_series
         script = spec.script if spec is not None else None
-        numbers = LogNumbers(run_series, script.rules, self._log.rank) if script and run_series is not None else None
-        self._log.view.highlights.show_numbers(numbers)
+        if script is None or run_series is None:
+            self._log.view.highlights.show_numbers(None)
+            return
+        from gui.viewmodels.run.log_numbers import LogNumbers  # with it all dialects: later than the first frame
+
+        self._log.view.highlights.show_numbers(LogNumbers(run_series, script.rules, self._log.rank))
 
     def _point(self, line: str, position: int, role: str) -> None:
         """Open the dialog for a number, and try it."""

@@ -1,0 +1,94 @@
+"""All commands and their parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.cli.commands import (
+    catalog,
+    control,
+    curves,
+    desktop,
+    devices,
+    export,
+    presets,
+    pythons,
+    remove,
+    runs,
+    start,
+    sweep,
+)
+from core.cli.options import Parser, add_detach, add_open_ports, add_run_options, add_yes, common
+from core.language import tr, tr_noop
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    Command = Callable[[argparse.Namespace], int]
+    AddOptions = Callable[[argparse.ArgumentParser], None]
+
+DESCRIPTION = tr_noop("Train on the devices you choose. Without a command, the window opens.")
+RUN = tr_noop(
+    "name of the run or of its folder, the beginning of the folder's name, or a path; `trainyard runs` lists them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One command."""
+
+    name: str
+    function: Command
+    adders: tuple[AddOptions, ...] = ()
+    """Functions that add its options."""
+    of_run: bool = False
+    """Whether its first argument is a run."""
+
+
+COMMANDS = (
+    _Row("devices", devices.devices),
+    _Row("catalog", catalog.show_catalog),
+    _Row("recipes", catalog.show_recipes),
+    _Row("pythons", pythons.pythons, (pythons.add_options,)),
+    _Row("run", start.run, (add_run_options, add_yes)),
+    _Row("runs", runs.list_runs),
+    _Row("show", runs.show, (runs.add_events,), of_run=True),
+    _Row("rename", runs.rename_run, (runs.add_name,), of_run=True),
+    _Row("attach", start.attach, of_run=True),
+    _Row("stop", control.stop, (control.add_force,), of_run=True),
+    _Row("pause", control.pause, of_run=True),
+    _Row("resume", start.resume, (add_detach, add_yes, add_open_ports), of_run=True),
+    _Row("again", start.again, (add_detach, add_yes, add_open_ports), of_run=True),
+    _Row("save", control.save, of_run=True),
+    _Row("try", curves.try_expression, (curves.add_expression,), of_run=True),
+    _Row("reread", curves.reread, of_run=True),
+    _Row("command", presets.command, of_run=True),
+    _Row("keep", presets.keep, (presets.add_options, add_yes), of_run=True),
+    _Row("setups", presets.list_presets),
+    _Row("export", export.export, (export.add_options, add_yes), of_run=True),
+    _Row("sweep", sweep.sweep, (sweep.add_options,)),
+    _Row("remove", remove.remove, (remove.add_options,)),
+    _Row("desktop", desktop.desktop, (desktop.add_options,)),
+)
+
+
+def command_parser(default: Command) -> Parser:
+    """Return the parser of the whole command line. `default`: what runs without a command."""
+    shared = common()
+    with_json = Parser(add_help=False, parents=[shared])
+    with_json.add_argument("--json", action="store_true", help=tr("print one JSON document and nothing else"))
+    parser = Parser(prog="trainyard", description=tr(DESCRIPTION), parents=[shared])
+    parser.add_argument("--version", action="store_true", help=tr("print the version of Trainyard"))
+    parser.set_defaults(command=default, parser=parser)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for row in COMMANDS:
+        summary = tr((row.function.__doc__ or "").strip())
+        added = commands.add_parser(row.name, help=summary, description=summary, parents=[with_json])
+        added.set_defaults(command=row.function, parser=added)
+        if row.of_run:
+            added.add_argument("run", metavar="RUN", help=tr(RUN))
+        for add_options in row.adders:
+            add_options(added)
+    return parser
