@@ -30,7 +30,7 @@ class ExponentialMean:
     def __init__(self, weight: float) -> None:
         """`weight`: above 0, below 1."""
         self.weight = weight
-        self._means = GrowableArray()
+        self._means = GrowableArray(480)
         self.totals = RangeTree(self._means, np.add, finite_or_zero)
         """Sums of the means over ranges; a value without a mean counts as 0."""
         self._count = 0

@@ -21,8 +21,10 @@ FACTOR = 16
 class GrowableArray:
     """A float64 array that grows by doubling, so that appending costs O(1) per number on average."""
 
-    def __init__(self) -> None:
-        self._data: Floats = np.empty(256)
+    def __init__(self, capacity: int = 256) -> None:
+        """`capacity`: numbers before it grows first. Arrays that are filled together grow at different times with
+        different ones: to copy all of a million numbers at once would take 15 ms."""
+        self._data: Floats = np.empty(capacity)
         self._size = 0
 
     def __len__(self) -> int:

@@ -68,9 +68,9 @@ class Series:
     """
 
     def __init__(self) -> None:
-        self._steps = GrowableArray()
-        self._times = GrowableArray()
-        self._values = GrowableArray()
+        self._steps = GrowableArray(256)
+        self._times = GrowableArray(320)
+        self._values = GrowableArray(400)
         self._low = RangeTree(self._values, np.fmin, finite_or_nan)
         self._high = RangeTree(self._values, np.fmax, finite_or_nan)
         self._total = RangeTree(self._values, np.add, finite_or_zero)

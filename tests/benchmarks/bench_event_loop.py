@@ -11,7 +11,6 @@ A bare window with a plot that is redrawn ten times a second takes turns with ou
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import shutil
 import subprocess
@@ -29,6 +28,7 @@ from PySide6.QtWidgets import QApplication
 
 from core.schema.paths import EVENTS, worker_events
 from gui.app import create_window
+from gui.services.garbage_collector import GarbageCollector
 from tests.benchmarks.long_run import write_long_run
 from tests.benchmarks.report import Stolen, table, write_json
 
@@ -190,8 +190,7 @@ def _window(app: QApplication, root: Path) -> MainWindow:
     session = window.services.session
     if session.run is not None:
         session.leave(session.run.dir)
-    gc.collect()
-    gc.freeze()  # as `gui.app.main` does
+    GarbageCollector(window).start()  # as `gui.app.main` does
     return window
 
 
