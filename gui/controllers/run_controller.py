@@ -96,7 +96,7 @@ class RunController(QObject):
             self._reading = ReadingBar(self._panels.plots)
         self._reading.show_share(share)
         if share in {0.0, 1.0}:
-            QTimer.singleShot(5, self._panels.plots, self._panels.plots.redraw)
+            QTimer.singleShot(5, self._panels.plots, self._panels.plots.redraw)  # in a turn of its own
 
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
@@ -135,7 +135,7 @@ class RunController(QObject):
         panels.details.show_error("\n\n".join(text for text in error if text))
         self._show_settings()
         if over:
-            QTimer.singleShot(0, self, lambda: self._run_list.poll(now=True))  # this turn has drawn the run
+            self._run_list.poll(now=True)
 
     def _show_empty_words(self) -> None:
         """Set what stands where there is nothing to show."""
