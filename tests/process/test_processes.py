@@ -23,6 +23,7 @@ OWN_RUN = f"run-{os.getpid()}"
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
+        wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to run its own program")
         yield process
         process.kill()
 

@@ -21,6 +21,7 @@ from core.series.run_series import RunSeries
 from core.supervisor.claim import clear
 from core.system import processes
 from tests.support.running import CAME_UP, Followed, make_spec
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,11 +191,13 @@ def test_copy_of_a_run_is_not_resumed_while_the_original_runs(log: Log, tmp_path
     original = tmp_path / "elsewhere" / copy.name
     original.mkdir(parents=True)
     variables = {processes.TAG: copy.name, processes.RUN_DIR: str(original)}
-    with subprocess.Popen(["sleep", "600"], env={**os.environ, **variables}) as process:
+    running = subprocess.Popen(["sleep", "600"], env={**os.environ, **variables})
+    with running, contextlib.ExitStack() as stack:
+        stack.callback(running.kill)
+        wait_until(lambda: processes.tagged(copy.name), what="its own image")
         with pytest.raises(RunError, match=f"cannot be resumed while {original} is running: both have the same name"):
             clear(copy)
-        assert process.poll() is None
-        process.kill()
+        assert running.poll() is None
 
 
 def test_process_terminated_before_a_resume_is_reported_in_the_new_leg(log: Log) -> None:
@@ -204,6 +207,7 @@ def test_process_terminated_before_a_resume_is_reported_in_the_new_leg(log: Log)
     left = subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: name})
     with left, contextlib.ExitStack() as stack:
         stack.callback(left.kill)
+        wait_until(lambda: processes.tagged(name), what="its own image")
         clear(log.dir)
         assert left.poll() is not None
     assert not list(log.dir.glob("pymp-*"))
