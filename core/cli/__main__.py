@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warn(text: str) -> None:
-    from core.cli.output import warn
+    from core.cli.output import warn  # with it much that the window does not need
 
     warn(text)
 
@@ -64,7 +64,7 @@ def _warn(text: str) -> None:
 def _window_options(words: list[str]) -> Namespace | None:
     """Return the options if these words only open the window; None if they may be anything else.
 
-    The window is there earlier without all commands and what they need.
+    The window opens sooner when the commands, and what they need, are not imported.
     """
     if words and (len(words) != 2 or words[0] != "--runs" or words[1].startswith("-")):
         return None

@@ -42,6 +42,8 @@ class Parser(argparse.ArgumentParser):
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Exit with the sentences for arguments that this parser does not have."""
+        from difflib import get_close_matches  # the window, which is never refused, starts without it
+
         unknown = tr_plural(
             "{words} is not an argument of {prog}.",
             "{words} are not arguments of {prog}.",
@@ -49,12 +51,10 @@ class Parser(argparse.ArgumentParser):
             words=" ".join(words),
             prog=self.prog,
         )
-        from difflib import get_close_matches
-
-        alike = get_close_matches(words[0], self._option_string_actions, n=1, cutoff=0.8)
-        hint = tr(" Arguments for your own script come after --.") if self.prog.split()[1:] == ["run"] else ""
-        if alike:
+        if alike := get_close_matches(words[0], self._option_string_actions, n=1, cutoff=0.8):
             hint = tr(" Did you mean {option}?", option=alike[0])
+        else:
+            hint = tr(" Arguments for your own script come after --.") if self.prog.split()[1:] == ["run"] else ""
         self.exit(
             WRONG_USE, tr("trainyard: {unknown}{hint} See {prog} --help.\n", unknown=unknown, hint=hint, prog=self.prog)
         )

@@ -41,8 +41,8 @@ class FileOwners:
         A file that only another run has open does not. A file that no run has open does, unless another run works in
         the same folder.
         """
-        # Whoever has changed the file was alive then, and must be in the listing: a file that is ours is not asked
-        # about again.
+        # The caller does not ask again about a file that is ours. So the processes must have been listed after the last
+        # change of the file: its writer may belong to a run that has just started.
         answer = self._judge(path, state)
         if answer and self._listed_at <= state.st_mtime + TIME_STEP_S:
             self._listed = None

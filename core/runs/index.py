@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
 from core.language import tr
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from core.runs.run import Mark
     from core.runs.run_loss import RunLoss
+    from core.schema.events import Event
 
 log = logging.getLogger(__name__)
 
@@ -308,8 +309,11 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     return last, found
 
 
-def _last_events(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the events near the end of the file that say what was measured, the last one first."""
+def _last_events(path: Path) -> Iterator[Event]:
+    """Yield the events near the end of the file that say what was measured, the last one first.
+
+    Of the measurements without a loss only the last are yielded: parsing all of them would take milliseconds.
+    """
     try:
         with open_to_read(_measurements_file(path)) as file:
             size = file.seek(0, 2)
@@ -317,7 +321,10 @@ def _last_events(path: Path) -> Iterator[dict[str, Any]]:
             lines = file.read(TAIL_BYTES).split(b"\n")
     except OSError:
         return
+    marks: tuple[bytes, ...] = (b'"metrics"', b'"loss":[', b'"rewind"', b'"anew"')
     for line in reversed(lines):
-        event = parse(line) if any(part in line for part in (b'"metrics"', b'"rewind"', b'"anew"')) else None
+        event = parse(line) if any(mark in line for mark in marks) else None
         if event is not None and event["kind"] in {"metrics", "rewind", "anew"}:
             yield event
+            if event["kind"] == "metrics":
+                marks = marks[-3:]

@@ -22,8 +22,11 @@ class GrowableArray:
     """A float64 array that grows by doubling, so that appending costs O(1) per number on average."""
 
     def __init__(self, capacity: int = 256) -> None:
-        """`capacity`: numbers before it grows first. Arrays that are filled together grow at different times with
-        different ones: to copy all of a million numbers at once would take 15 ms."""
+        """`capacity`: the numbers that it holds before it first grows.
+
+        Arrays of different capacities that are filled together grow at different moments. Growing copies all numbers,
+        which for three arrays of half a million takes 13 ms.
+        """
         self._data: Floats = np.empty(capacity)
         self._size = 0
 

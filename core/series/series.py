@@ -68,6 +68,7 @@ class Series:
     """
 
     def __init__(self) -> None:
+        # Of different capacities, so that not all of them are copied at the same moment (`GrowableArray`).
         self._steps = GrowableArray(256)
         self._times = GrowableArray(320)
         self._values = GrowableArray(400)

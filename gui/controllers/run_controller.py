@@ -96,7 +96,8 @@ class RunController(QObject):
             self._reading = ReadingBar(self._panels.plots)
         self._reading.show_share(share)
         if share in {0.0, 1.0}:
-            QTimer.singleShot(5, self._panels.plots, self._panels.plots.redraw)  # in a turn of its own
+            # Later than this turn of the event loop, which has read a part of the run: drawing takes as long again.
+            QTimer.singleShot(5, self._panels.plots, self._panels.plots.redraw)
 
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""

@@ -52,7 +52,7 @@ class TeachController(QObject):
         if script is None or run_series is None:
             self._log.view.highlights.show_numbers(None)
             return
-        from gui.viewmodels.run.log_numbers import LogNumbers  # with it all dialects: later than the first frame
+        from gui.viewmodels.run.log_numbers import LogNumbers  # with all dialects: the first frame needs none
 
         self._log.view.highlights.show_numbers(LogNumbers(run_series, script.rules, self._log.rank))
 

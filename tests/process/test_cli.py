@@ -257,6 +257,24 @@ def test_run_is_found_by_the_name_it_was_given(call: Call, runs_root: Path) -> N
     assert "There is no run 'first try'" in err
 
 
+def test_window_is_opened_without_importing_the_commands(tmp_path: Path) -> None:
+    code = (
+        "import sys; from core.cli import __main__\n"
+        "__main__.window = lambda options: print(options.runs, 'core.cli.parser' in sys.modules)\n"
+        "__main__.main(sys.argv[1:])"
+    )
+
+    def opened(*words: str) -> str:
+        command = [sys.executable, "-c", code, *words]
+        return subprocess.run(
+            command, cwd=Path(trainyard.__file__).parent, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert opened("--runs", str(tmp_path)) == f"{tmp_path} False\n"
+    assert opened().endswith(" False\n")
+    assert opened(f"--runs={tmp_path}") == f"{tmp_path} True\n", "the parser of all commands understands it, too"
+
+
 def test_step_of_a_script_without_a_loss_is_listed(call: Call, tmp_path: Path) -> None:
     script = tmp_path / "accuracy.py"
     script.write_text("for step in range(1, 8):\n    print(f'step {step} accuracy {step / 10}', flush=True)\n")
