@@ -138,9 +138,17 @@ def make_reserve(folder: Path) -> None:
 
 
 def metrics_line(
-    *, since: float, until: float, first_step: int, values: Mapping[str, Sequence[float]], unit: str = ""
+    *,
+    since: float,
+    until: float,
+    first_step: int,
+    values: Mapping[str, Sequence[float]],
+    unit: str = "",
+    every: int = 1,
 ) -> str:
-    """Return the line of a batch of measurements: per metric the values of steps `first_step`, `first_step + 1`, ...
+    """Return the line of a batch of measurements: per metric the values of the steps from `first_step` on.
+
+    `every`: the number of steps from one value to the next.
 
     `since`, `until`: unix seconds at which the first and the last of these steps ended; the steps between count as
     evenly spaced. `unit`: `EPOCH` if the numbers of epochs stand for steps that are not known; else the empty string.
@@ -148,7 +156,13 @@ def metrics_line(
     """
     arrays = ",".join(f"{json.dumps(name)}:[{_numbers(array)}]" for name, array in values.items())
     counted = f',"unit":{json.dumps(unit)}' if unit else ""
+    counted += f',"every":{every}' if every > 1 else ""
     return f'{{"t":{until!r},"kind":"metrics","since":{since!r},"first":{first_step}{counted},"values":{{{arrays}}}}}'
+
+
+def last_step(event: Event) -> int:
+    """Return the last step of an event of the kind `metrics`."""
+    return int(event["first"]) + (max(map(len, event["values"].values()), default=0) - 1) * int(event.get("every", 1))
 
 
 def _numbers(array: Sequence[float]) -> str:
@@ -219,6 +233,8 @@ def _is_metrics(event: Event) -> bool:
     return (
         type(event.get("first")) is int
         and abs(event["first"]) < MAX_NUMBER
+        and type(event.get("every", 1)) is int
+        and 0 < event.get("every", 1) < MAX_EVERY
         and _is_time(event.get("since", 0))
         and isinstance(values, dict)
         and all(isinstance(array, list) and array and _are_readings(array) for array in values.values())
@@ -270,6 +286,8 @@ def _are_readings(values: list[object]) -> bool:
 
 MAX_NUMBER = 2**63
 """Times, steps and whole readings must be smaller."""
+MAX_EVERY = 2**31
+"""The number of steps from one measurement to the next must be smaller."""
 _SHAPES: dict[str, Callable[[Event], bool]] = {
     "anew": _is_restart,
     "metrics": _is_metrics,
