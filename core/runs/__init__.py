@@ -18,6 +18,7 @@
 - `lock`: the lock that keeps a run from being started or resumed twice
 - `stopped`: name the processes of a run that are stopped (state T), and continue them
 - `checkpoints`: list and choose checkpoints
+- `outputs`: list the files that functions of a recipe have written
 - `run_loss`: the one loss by which runs are compared
 - `index`: list the runs below a folder, and find one by name
 - `device_use`: find the runs and other programs that use each device

@@ -15,6 +15,7 @@
     metrics.jsonl, metrics.N.jsonl   measurements that a script itself appends
     control/                    requests: one file each
     checkpoints/                one folder each
+    outputs/                    files that functions of a recipe have written; exists only then
     rendezvous                  where ranks meet; exists only while they run
     pymp-*                      sockets of data-loader workers; exist only while they run
 
@@ -49,6 +50,8 @@ LOCK = "lock"
 CONTROL = "control"
 """The folder of requests to the run."""
 CHECKPOINTS = "checkpoints"
+OUTPUTS = "outputs"
+"""The folder of files that functions of a recipe have written: pictures, samples, logs of Keras' callbacks."""
 RENDEZVOUS = "rendezvous"
 SOCKETS = "pymp-*"
 """A pattern: folders that Python's multiprocessing makes for sockets."""

@@ -23,7 +23,8 @@ CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
 
 RECIPE_FUNCTIONS = (
     "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model",
-    "training_step", "validation_step", "collate", "schedule",
+    "training_step", "validation_step", "collate", "schedule", "on_epoch_end",
+    "callbacks",
 )  # fmt: skip
 """The functions a recipe may have; the first two it must have."""
 REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]

@@ -45,6 +45,8 @@ class Context:
         """Whether training ends here to be resumed later."""
         self.record_last: Callable[[], None] = lambda: None
         """Records what was measured since the last report, when an error has ended the training."""
+        self.on_epoch_end: Callable[[Mapping[str, float]], object] | None = None
+        """Calls the recipe's function of this name on rank 0; None on all ranks if the recipe has none."""
         log = self.run_dir / EVENTS / worker_events(assignment.rank)
         self.resumed = log.exists() and log.stat().st_size > 0
         """Whether this worker continues the work of an earlier worker of the run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -12,8 +13,10 @@ import tensorflow as tf
 
 from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
+from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
 from ._data import Batches
+from ._saver import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,6 +81,7 @@ def build(
         optimizer.build(model.trainable_variables)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
     context.notice_large_batch(train.items)
+    set_epoch_end(recipe, context, model, partial(undisturbed, model))
     loss = _mean_of(_loss(recipe))
     return Task(
         model=model,
