@@ -80,7 +80,7 @@ def check_folder(folder: Path) -> str:
 
 def default_learning_rate(recipe: recipes.RecipeFile) -> float | None:
     """Return the recipe's own learning rate; None if its optimizer does not take one."""
-    return recipe.learning_rate if "optimizer" in recipe.functions else DEFAULT_LEARNING_RATE
+    return recipe.learning_rate if {"optimizer", "optimizers"} & set(recipe.functions) else DEFAULT_LEARNING_RATE
 
 
 def resolve(names: Iterable[str], devices: Sequence[Device]) -> list[str]:

@@ -39,9 +39,7 @@ def stepper(
     ranks; for strategies whose ranks have parts of the gradients.
     """
     if task.turns:
-        return _Turns(
-            task, [(each, _updater(each, context, controller, clip, agree)) for each in task.turns], accumulate
-        )
+        return _Turns([(each, _updater(each, context, controller, clip, agree)) for each in task.turns], accumulate)
     zero_grad, update = task.optimizer.zero_grad, _updater(task, context, controller, clip, agree)
 
     def step(batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
@@ -120,14 +118,17 @@ class _Update:
 class _Turns:
     """One step of several optimizers: each in turn gets the gradients of its own pass, and moves its parameters."""
 
-    def __init__(self, task: Task, turns: list[tuple[Task, Callable[[], object]]], accumulate: Accumulate) -> None:
-        self._task, self._turns, self._accumulate = task, turns, accumulate
+    def __init__(self, turns: list[tuple[Task, Callable[[], object]]], accumulate: Accumulate) -> None:
+        self._turns, self._accumulate = turns, accumulate
         self._checked = False
 
     def __call__(self, batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
         found = []
         for turn, update in self._turns:
-            self._task.model.zero_grad()  # also the gradients that another optimizer's pass has left here
+            # Another optimizer's pass has left gradients here. Not `model.zero_grad`: after a validation, the model of
+            # FSDP has its gathered parameters in the place of the shards.
+            for other, _ in self._turns:
+                other.optimizer.zero_grad()
             found.append(self._accumulate(turn, batch))
             if not self._checked:
                 check_used(turn)
