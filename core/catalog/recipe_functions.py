@@ -21,11 +21,14 @@ _MUST_RETURN = {"loss": tr_noop("the loss function"), "metrics": tr_noop("a dict
 """What a function must return that is often written as the thing itself."""
 
 
-def check_signature(path: Path, node: ast.FunctionDef) -> None:
-    """Raise `ValueError` if a function needs arguments that it is not called with."""
+def check_signature(path: Path, node: ast.FunctionDef, *, several: bool = False) -> None:
+    """Raise `ValueError` if a function needs arguments that it is not called with.
+
+    `several`: the recipe has several optimizers.
+    """
     needs = required_parameters(node)
     if node.name in _CALLED_WITH and not node.decorator_list:
-        _check_parameters(path, node, needs)
+        _check_parameters(path, node, needs, several=several)
         return
     if node.name == "callbacks" and needs[:1] == ["folder"]:
         needs = needs[1:]
@@ -57,14 +60,20 @@ def check_signature(path: Path, node: ast.FunctionDef) -> None:
 
 _CALLED_WITH = {
     "training_step": ("model", "batch"), "validation_step": ("model", "batch"), "collate": ("items",),
-    "schedule": ("optimizer", "steps"), "on_epoch_end": ("model", "metrics", "folder"),
+    "schedule": ("optimizer", "steps"), "optimizers": ("model",), "on_epoch_end": ("model", "metrics", "folder"),
 }  # fmt: skip
 """What functions are called with that need arguments, other than `optimizer`."""
+_CALLED_WITH_NAME = {
+    "training_step": ("model", "batch", "optimizer"), "schedule": ("optimizer", "steps", "name"),
+}  # fmt: skip
+"""The same in a recipe of several optimizers: its last argument is the name of one."""
 
 
-def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str]) -> None:
+def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str], *, several: bool) -> None:
     gets = _CALLED_WITH[node.name]
     takes = len(node.args.posonlyargs) + len(node.args.args)
+    if several and (node.name == "training_step" or len(needs) > len(gets)):  # schedule() may leave the name out
+        gets = _CALLED_WITH_NAME.get(node.name, gets)
     if len(needs) <= len(gets) <= takes or (len(needs) <= len(gets) and node.args.vararg is not None):
         return
     raise ValueError(

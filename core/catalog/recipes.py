@@ -179,6 +179,24 @@ class RecipeFile:
             )
         )
 
+    def check_optimizers(self, framework: str) -> None:
+        """Raise `ValueError` if the recipe has several optimizers that cannot be trained."""
+        if "optimizers" not in self.functions:
+            return
+        problem = ""
+        if framework != "pytorch":
+            problem = tr("it works with PyTorch only. Choose framework pytorch, or give the recipe optimizer() instead")
+        elif "training_step" not in self.functions:
+            problem = tr("each optimizer needs a loss. Add training_step(model, batch, optimizer)")
+        elif "optimizer" in self.functions:
+            problem = tr("the recipe has optimizer(), too. Remove one of them")
+        elif "val_data" in self.functions and not {"validation_step", "loss", "metrics"} & set(self.functions):
+            problem = tr("nothing says how to validate. Add validation_step(model, batch), or remove val_data()")
+        if problem:
+            raise ValueError(
+                tr("optimizers() of recipe {name} cannot be used: {problem}.", name=self.name, problem=problem)
+            )
+
     def _check_optimizer(self, row: Framework) -> None:
         """Raise `ValueError` if the optimizer needs something else than the framework gives it."""
         needs = None if self.optimizer_needs is None else [n for n in self.optimizer_needs if n not in RUN_KEYWORDS]
@@ -310,11 +328,11 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
             )
         )
     for node in functions.values():
-        check_signature(path, node)
+        check_signature(path, node, several="optimizers" in functions)
     check_loss(path, tree)
     keywords = merged_defaults(path, functions)
-    optimizer = plain_defaults(functions["optimizer"]) if "optimizer" in functions else {}
-    rate = optimizer.get("learning_rate")
+    optimizer = functions.get("optimizer") or functions.get("optimizers")
+    rate = plain_defaults(optimizer).get("learning_rate") if optimizer is not None else None
     return RecipeFile(
         name=path.stem,
         path=path.resolve(),

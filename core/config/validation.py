@@ -242,6 +242,13 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 title=framework(strategy.framework).title,
             )
         )
+    if spec.training.precision == "float16" and strategy.framework != "pytorch":
+        found.append(
+            tr(
+                "float16 works with PyTorch only, and {title} is chosen. Choose bfloat16 or float32.",
+                title=framework(strategy.framework).title,
+            )
+        )
     if strategy.name == "pipeline" and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(
             tr_plural(

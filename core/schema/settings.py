@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "float16")
 SCHEDULES = ("constant", "cosine")
 CUDA_IDS = ("uuid", "integer")
 CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
 
 RECIPE_FUNCTIONS = (
     "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model",
-    "training_step", "validation_step", "collate", "schedule", "on_epoch_end",
-    "callbacks",
+    "training_step", "validation_step", "collate", "schedule", "optimizers", "on_epoch_end", "callbacks",
 )  # fmt: skip
 """The functions a recipe may have; the first two it must have."""
 REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]
@@ -52,7 +51,7 @@ class Training:
     accumulation: int = 1
     """Gradient accumulation: micro-batches per device and optimizer step."""
     precision: str = "float32"
-    """`float32`, or `bfloat16` for autocast."""
+    """`float32`, or `bfloat16` or `float16` for autocast; `float16` with a scaled loss, and for PyTorch only."""
     loader_workers: int = 0
     """Data-loader worker processes per rank; 0 loads in the training process."""
     schedule: str = "constant"

@@ -19,10 +19,11 @@ from torch.distributed.tensor import debug
 from ...language import tr
 from ..controller import TrainingController
 from ._build import complete, prepare
-from ._distributed import RankedReporter, ShardedValidation, clip_over_ranks, join, leave, merge_over_ranks
+from ._distributed import ShardedValidation, agree, clip_over_ranks, join, leave, merge_over_ranks, reporter
 from ._fsdp_saver import ShardedSaver
-from ._loop import backward, learning_rate, step_backward, updater
+from ._loop import backward, learning_rate, step_backward
 from ._steps import step_module
+from ._update import stepper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,18 +57,19 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 def _train(task: Task, context: Context) -> None:
     model, optimizer = task.module, task.optimizer
-    reporter = RankedReporter(context, task)
-    controller = TrainingController(context, reporter, ShardedSaver(task.model, optimizer, context), **task.size)
-    update = updater(task, context, controller, clip=clip_over_ranks)
-    validation = ShardedValidation(task, context, model, controller, reporter)
+    reports = reporter(context, task)
+    controller = TrainingController(context, reports, ShardedSaver(task, context), **task.size)
+    step = stepper(
+        task, context, controller, lambda part, batches: _accumulate(part, batches, context),
+        clip=clip_over_ranks, agree=agree,
+    )  # fmt: skip
+    validation = ShardedValidation(task, context, model, controller, reports)
 
     model.train()
     controller.begin(learning_rate(optimizer))
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            optimizer.zero_grad()
-            loss, share = _accumulate(task, micro_batches, context)
-            update()
+            loss, share = step(micro_batches)
             if controller.after_step(loss, share):
                 return
 

@@ -190,7 +190,8 @@ class ComputingForm(FieldGroup):
         self._add(
             tr("Precision"),
             precision=editors.one_of(
-                "precisionBox", tr("Precision"), tr("bfloat16 uses half the memory where possible (autocast)"), changed,
+                "precisionBox", tr("Precision"),
+                tr("bfloat16 and float16 use half the memory where possible (autocast); float16 scales the loss"), changed,
                 [(name, name) for name in PRECISIONS],
             ),
         )  # fmt: skip
