@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from core.schema.settings import SettingValue
 
 
-_CALLED_WITHOUT_ARGUMENTS = frozenset({"model", "train_data", "val_data", "loss", "metrics"})
+_CALLED_WITHOUT_ARGUMENTS = frozenset({"model", "train_data", "val_data", "loss", "metrics", "callbacks"})
 _MUST_RETURN = {"loss": tr_noop("the loss function"), "metrics": tr_noop("a dict of functions")}
 """What a function must return that is often written as the thing itself."""
 
@@ -27,6 +27,8 @@ def check_signature(path: Path, node: ast.FunctionDef) -> None:
     if node.name in _CALLED_WITH and not node.decorator_list:
         _check_parameters(path, node, needs)
         return
+    if node.name == "callbacks" and needs[:1] == ["folder"]:
+        needs = needs[1:]
     if node.name not in _CALLED_WITHOUT_ARGUMENTS or set(needs) <= set(RUN_KEYWORDS):
         return
     if node.name in _MUST_RETURN:
@@ -55,7 +57,7 @@ def check_signature(path: Path, node: ast.FunctionDef) -> None:
 
 _CALLED_WITH = {
     "training_step": ("model", "batch"), "validation_step": ("model", "batch"), "collate": ("items",),
-    "schedule": ("optimizer", "steps"),
+    "schedule": ("optimizer", "steps"), "on_epoch_end": ("model", "metrics", "folder"),
 }  # fmt: skip
 """What functions are called with that need arguments, other than `optimizer`."""
 

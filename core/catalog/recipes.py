@@ -18,7 +18,7 @@ from core.catalog.recipe_functions import (
     required_parameters,
     unknown_functions,
 )
-from core.language import join_sentences, tr, tr_plural
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
 from core.text import join_names
 from resources import ROOT
@@ -38,6 +38,17 @@ STRATEGIES_WITH_STEPS: Mapping[str, tuple[str, ...]] = {
     "keras": (),
 }  # fmt: skip
 """The strategies of each framework that know them."""
+
+
+CALLBACKS = "callbacks"
+"""A function that only Keras' own `fit` has a use for."""
+WITHOUT_EPOCH_END = {
+    ("pytorch", "fsdp"): tr_noop("each rank has only a part of each parameter"),
+    ("pytorch", "pipeline"): tr_noop("no device has the whole model"),
+    ("tensorflow", "multi_worker_mirrored"): tr_noop("a call of the model by one worker would wait for the others"),
+    ("tensorflow", "parameter_server"): tr_noop("the model is in another process"),
+}
+"""Why `on_epoch_end(model, metrics, folder)` cannot be called, by framework and strategy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +78,25 @@ class RecipeFile:
     unknown_functions: tuple[str, ...] = ()
     """Its functions that no run calls, such as a misspelt one."""
 
-    @property
-    def doubt(self) -> str:
-        """What should be known before a start, as the end of a sentence; the empty string if nothing."""
-        if not self.unknown_functions:
+    def doubt(self, framework: str) -> str:
+        """Return what should be known before a start, as the end of a sentence; the empty string if nothing."""
+        only_keras = [CALLBACKS] if CALLBACKS in self.functions and framework != "keras" else []
+        unknown = [*self.unknown_functions, *only_keras]
+        if not unknown:
             return ""
-        return tr_plural(
+        sentence = tr_plural(
             "the function {names} of the recipe is not one that a run calls",
             "the functions {names} of the recipe are not ones that a run calls",
-            len(self.unknown_functions),
-            names=join_names(f"{name}()" for name in self.unknown_functions),
+            len(unknown),
+            names=join_names(f"{name}()" for name in unknown),
+        )
+        if not only_keras:
+            return sentence
+        return tr(
+            "{sentence} ({callbacks}() is for framework keras; on_epoch_end(model, metrics, folder) is called after "
+            "each epoch)",
+            sentence=sentence,
+            callbacks=CALLBACKS,
         )
 
     def check_framework(self, row: Framework) -> None:
@@ -149,6 +169,21 @@ class RecipeFile:
                 function=own[0],
                 reason=reason,
                 others=join_names(known, "or"),
+            )
+        )
+
+    def check_epoch_end(self, framework: str, strategy: str) -> None:
+        """Raise `ValueError` if the recipe has an `on_epoch_end` that this strategy cannot give a model."""
+        reason = WITHOUT_EPOCH_END.get((framework, strategy))
+        if reason is None or "on_epoch_end" not in self.functions:
+            return
+        raise ValueError(
+            tr(
+                "Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
+                "strategy, or remove the function.",
+                strategy=strategy,
+                name=self.name,
+                reason=tr(reason),
             )
         )
 

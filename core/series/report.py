@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from core.arrays import np
 from core.errors import RunError
 from core.language import tr
+from core.runs import outputs
 from core.runs.checkpoints import listed
 from core.runs.verdicts import release_fields, worst
 from core.schema.files import not_written
@@ -65,6 +66,7 @@ def document(run: Run) -> Json:
         "metrics": {name: _metric(series) for name, series in sorted(run_series.metrics.items())},
         "devices": {name: _device(name, fields, run_series) for name, fields in facts.devices.items()},
         "checkpoints": _checkpoints(run, reasons),
+        "outputs": [{"path": each.name, "bytes": each.size_bytes} for each in outputs.listed(run.dir).files],
         "release": _release(facts),
         "started": facts.started,
         "ended": facts.ended,

@@ -45,6 +45,8 @@ class Context:
         """Whether training ends here to be resumed later."""
         self.record_last: Callable[[], None] = lambda: None
         """Records what was measured since the last report, when an error has ended the training."""
+        self.on_epoch_end: Callable[[Mapping[str, float]], object] | None = None
+        """Calls the recipe's function of this name on rank 0; None on all ranks if the recipe has none."""
         log = self.run_dir / EVENTS / worker_events(assignment.rank)
         self.resumed = log.exists() and log.stat().st_size > 0
         """Whether this worker continues the work of an earlier worker of the run."""
@@ -100,8 +102,9 @@ class Context:
         *,
         since: float | None = None,
         until: float | None = None,
+        every: int = 1,
     ) -> None:
-        """Record for each metric its values at the steps `first_step`, `first_step + 1`, ...
+        """Record for each metric its values at the steps `first_step`, `first_step + every`, ...
 
         `since`, `until`: unix times at which the first and the last of these steps ended; None for now. Raises
         `RecordError`.
@@ -109,8 +112,10 @@ class Context:
         if not values:
             return
         until = time.time() if until is None else until
-        line = metrics_line(since=until if since is None else since, until=until, first_step=first_step, values=values)
-        self._writer.write_json(line)
+        since = until if since is None else since
+        self._writer.write_json(
+            metrics_line(since=since, until=until, first_step=first_step, values=values, every=every)
+        )
 
     def record_done(self) -> None:
         """Record that training ended as planned or on request. A worker that exits without this event has failed."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TRAINING_STEP, VALIDATION_STEP = "training_step", "validation_step"
 LOSS, WEIGHT, RATE, VALIDATION_PREFIX = "loss", "weight", "learning_rate", "val_"
+_ONLY_LOSS = (LOSS,)
 
 
 class StepReader:
@@ -49,14 +50,14 @@ class StepReader:
         return type(value).__name__
 
     def checked(self, returned: Any) -> Mapping[str, Any]:  # noqa: ANN401 (whatever the recipe returns)
-        """Return what the step returned by name, in the order of `names`, with the weight if it has one.
+        """Return what the step returned by name.
 
         Raises `TypeError` or `ValueError` with a sentence.
         """
         values: Mapping[str, Any] = returned if isinstance(returned, dict) else {LOSS: returned}
         if not self.is_loss(values.get(LOSS)):
             raise TypeError(self._what_is_wrong(returned, values.get(LOSS)))
-        names = (LOSS, *(name for name in values if name not in {LOSS, WEIGHT}))
+        names = (LOSS, *(name for name in values if name not in {LOSS, WEIGHT})) if len(values) > 1 else _ONLY_LOSS
         if self.names is None:
             self._check_names(names)
             self.names, self.weighs = names, WEIGHT in values
@@ -70,9 +71,10 @@ class StepReader:
                     **self._where,
                 )
             )
-        for name in self.signature[1:]:
-            self._check_number(name, values[name])
-        return {name: values[name] for name in self.signature}
+        if len(values) > 1:
+            for name in self.signature[1:]:
+                self._check_number(name, values[name])
+        return values
 
     def _check_names(self, names: tuple[str, ...]) -> None:
         reserved = [name for name in names if name == RATE or str(name).startswith(VALIDATION_PREFIX)]

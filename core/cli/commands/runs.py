@@ -23,13 +23,13 @@ from core.cli.output import (
     warn,
 )
 from core.language import tr, tr_noop, tr_plural, tr_stored
-from core.runs import index, rename
+from core.runs import index, outputs, rename
 from core.runs.model_parts import part_sentences
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.schema.spec import given_name
 from core.series import report
-from core.units import BYTES_PER_MB
+from core.units import BYTES_PER_MB, disk
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -119,7 +119,7 @@ def show(options: Namespace) -> int:
     for each in document["checkpoints"]:
         written = tr("{size:.1f} MB ({reason})", size=each["bytes"] / BYTES_PER_MB, reason=_reason(each["reason"]))
         say(tr("  checkpoint {name}: step {step}, {written}", name=each["name"], step=each["step"], written=written))
-    for line in (*_part_lines(run.facts), *release_lines(run.facts)):
+    for line in (*_output_lines(run.dir), *_part_lines(run.facts), *release_lines(run.facts)):
         say(f"  {line}")
     for sentence in _sentences(run):
         say(f"  {tr_stored(sentence)}".replace("\n", "\n    "), lines=True)
@@ -133,6 +133,7 @@ def _reason(reason: object) -> str:
 
 REASONS = {
     "asked": tr_noop("asked"), "auto": tr_noop("auto"), "end": tr_noop("end"), "epoch": tr_noop("epoch"),
+    "error": tr_noop("error"),
     "minutes": tr_noop("minutes"), "pause": tr_noop("pause"), "steps": tr_noop("steps"),
 }  # fmt: skip
 
@@ -177,6 +178,20 @@ def _show_events(options: Namespace, run: Run) -> int:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.time))
         say(f"{when}  {SIGNS.get(each.tone, ' ')} {' '.join(each.text.splitlines())}")
     return 0
+
+
+def _output_lines(run_dir: Path) -> Iterator[str]:
+    """Yield a line about the files that functions of the recipe have written, if there are any."""
+    found = outputs.listed(run_dir)
+    if not found.files:
+        return
+    count = tr_plural("{count} file", "{count} files", len(found.files))
+    yield tr(
+        "outputs: {count}, {size}, newest {newest}",
+        count=count if found.is_complete else tr("more than {count}", count=count),
+        size=disk(found.size_bytes),
+        newest=found.files[0].name,
+    )
 
 
 def _part_lines(facts: RunFacts) -> list[str]:

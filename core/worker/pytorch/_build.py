@@ -14,11 +14,13 @@ from torch import nn
 
 from ...language import tr, tr_plural
 from ...schema.settings import DEFAULT_LEARNING_RATE
+from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
 from ..steps import has_steps, validates_itself
 from ..streams import stream_steps
 from ._data import Batches, as_dataset, is_stream, share_socket_folder
 from ._loop import Task
+from ._saver import undisturbed
 from ._schedule import recipe_schedule
 from ._steps import readers, step_module
 from ._stream import Shares, StreamBatches
@@ -50,7 +52,9 @@ def build(recipe: LoadedRecipe, context: Context) -> Task:
     trains. Ranks above 0 continue with another seed: else all would drop the same units.
     """
     raw = prepare(recipe, context)
-    return complete(recipe, context, raw, raw.model.to(raw.device))
+    task = complete(recipe, context, raw, raw.model.to(raw.device))
+    set_epoch_end(recipe, context, task.model, partial(undisturbed, task.model))
+    return task
 
 
 def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = False) -> Unplaced:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import torch
 from ...language import tr
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from torch import nn
@@ -87,6 +89,20 @@ def set_random_states(states: dict[str, Any]) -> None:
         name, keys, *rest = states["numpy"]
         numpy = sys.modules["numpy"]
         numpy.random.set_state((name, numpy.array(keys, dtype="uint32"), *rest))
+
+
+@contextlib.contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Let a function of the recipe use the model for evaluation, and then restore its modes and the random states."""
+    states, modes = random_states(), [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        set_random_states(states)
 
 
 def does_not_fit(folder: Path, error: Exception) -> ValueError:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from ..controller import TrainingController
+from ..epoch_end import set_epoch_end
 from ._build import build_model, complete, prepare
 from ._loop import Reporter, Validation, learning_rate, passes, updater
 from ._placing import DeviceRecorder, across, place_in_order, record_parts
-from ._saver import WholeSaver
+from ._saver import WholeSaver, undisturbed
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,6 +55,7 @@ def _build(recipe: LoadedRecipe, context: Context) -> Task:
         model = _placed(recipe, context, raw.model, devices)
     record_parts(context, model, recorder)
     task = complete(recipe, context, raw, model)
+    set_epoch_end(recipe, context, model, partial(undisturbed, model))
     task.loss = across(task.loss, raw.device)
     task.metrics = {name: across(metric, raw.device) for name, metric in task.metrics.items()}
     return task

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -12,9 +13,11 @@ import tensorflow as tf
 
 from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
+from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
 from ..steps import has_steps, validates_itself
 from ._data import Batches
+from ._saver import undisturbed
 from ._steps import recipe_steps
 from ._stream import batches_of
 
@@ -114,6 +117,7 @@ def build(
         optimizer.build(model.trainable_variables)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
     context.notice_large_batch(train.items)
+    set_epoch_end(recipe, context, model, partial(undisturbed, model))
     loss = _mean_of(_loss(recipe))
     if replicas > 1 and output is not None:
         assert measured is not None, "there is an output of it"
