@@ -24,6 +24,7 @@ WRONG_USE = 2
 TRAINING = (
     "epochs", "batch_size", "steps_per_epoch", "learning_rate", "seed", "accumulation", "precision", "loader_workers",
     "schedule", "warmup_steps", "weight_decay", "gradient_clip", "patience", "stop_on_nan", "compile", "micro_batches",
+    "training_metrics",
 )  # fmt: skip
 """The options that are fields of `Training`; None for those that were not given."""
 
@@ -206,6 +207,10 @@ def _add_learning(group: argparse._ArgumentGroup) -> None:
     whole("--patience", help=tr("stop early after N epochs without a better loss; default: never"))
     whole("--seed", help=tr("random seed; default: {seed}", seed=usual.seed))
     add("--stop-on-nan", action="store_true", default=None, help=tr("fail if the loss is NaN or infinite"))
+    add(
+        "--training-metrics", action=argparse.BooleanOptionalAction, default=None,
+        help=tr("measure the recipe's metrics on training batches, too; default: yes, in at most 1 % of the time"),
+    )  # fmt: skip
 
 
 def _add_computation(group: argparse._ArgumentGroup) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.cli.commands import (
     catalog,
+    compare,
     control,
     curves,
     desktop,
@@ -55,6 +56,7 @@ COMMANDS = (
     _Row("run", start.run, (add_run_options, add_yes)),
     _Row("runs", runs.list_runs),
     _Row("show", runs.show, (runs.add_events,), of_run=True),
+    _Row("compare", compare.compare_runs, (compare.add_options,)),
     _Row("rename", runs.rename_run, (runs.add_name,), of_run=True),
     _Row("attach", start.attach, of_run=True),
     _Row("stop", control.stop, (control.add_force,), of_run=True),

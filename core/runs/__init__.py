@@ -9,6 +9,7 @@
 - `start_phases`: what a run does before its first step, in words: at the moment, and afterwards
 - `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch
 - `model_parts`: which part of the model is on which device
+- `workload_text`: the text of the recipe or script that a run trains
 - `software`: the Python, the packages and the commit that a run was trained with
 - `ownership`: whether a run or a preset belongs to another user
 - `states`: the states of a run and their transitions

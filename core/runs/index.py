@@ -18,7 +18,7 @@ from core.runs.ownership import owner_of_run
 from core.runs.run import Run, folders_mark, mark
 from core.runs.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
 from core.runs.states import RunState, state_info
-from core.schema.events import parse
+from core.schema.events import last_step, parse
 from core.schema.files import is_regular, open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
@@ -295,8 +295,7 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
         elif event["first"] <= most:
             losses = event["values"].get(LOSS)
             if losses is None:  # of a script that prints other metrics
-                length = max(map(len, event["values"].values()), default=0)
-                last_other = last_other or min(most, event["first"] + length - 1)
+                last_other = last_other or min(most, last_step(event))
                 continue
             losses = losses[: most - event["first"] + 1]
             found[:0] = losses

@@ -71,6 +71,8 @@ class Training:
     """`torch.compile`, or XLA (`jit_compile`) under TensorFlow and Keras."""
     micro_batches: int = 4
     """Pipelines only: micro-batches per pass, which the stages compute at the same time."""
+    training_metrics: bool = True
+    """Measure the recipe's `metrics()` on training batches, too, as far as that takes at most 1 % of the time."""
 
     def __post_init__(self) -> None:
         check_whole(tr("number of epochs"), self.epochs, 1)
@@ -94,7 +96,7 @@ class Training:
             check_whole(tr("patience of early stopping"), self.patience, 1)
         check_one_of(tr("Precision"), self.precision, PRECISIONS)
         check_one_of(tr("Schedule"), self.schedule, SCHEDULES)
-        for name in ("stop_on_nan", "compile"):
+        for name in ("stop_on_nan", "compile", "training_metrics"):
             check_flag(name.replace("_", " "), getattr(self, name))
 
 

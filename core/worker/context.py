@@ -102,8 +102,9 @@ class Context:
         *,
         since: float | None = None,
         until: float | None = None,
+        every: int = 1,
     ) -> None:
-        """Record for each metric its values at the steps `first_step`, `first_step + 1`, ...
+        """Record for each metric its values at the steps `first_step`, `first_step + every`, ...
 
         `since`, `until`: unix times at which the first and the last of these steps ended; None for now. Raises
         `RecordError`.
@@ -111,8 +112,10 @@ class Context:
         if not values:
             return
         until = time.time() if until is None else until
-        line = metrics_line(since=until if since is None else since, until=until, first_step=first_step, values=values)
-        self._writer.write_json(line)
+        since = until if since is None else since
+        self._writer.write_json(
+            metrics_line(since=since, until=until, first_step=first_step, values=values, every=every)
+        )
 
     def record_done(self) -> None:
         """Record that training ended as planned or on request. A worker that exits without this event has failed."""

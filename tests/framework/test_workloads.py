@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 KERAS = Path(__file__).resolve().parents[1] / "support" / "keras_workloads.py"
-BOTH = ["char_transformer", "digits_cnn", "digits_mlp", "fashion_cnn", "mnist_cnn", "mnist_mlp", "two_branch_lstm"]
+BOTH = ["char_transformer", "digits_cnn", "digits_mlp", "fashion_cnn", "mnist_cnn", "mnist_mlp", "shared_layer_lstm",
+        "two_branch_lstm"]  # fmt: skip
+PYTORCH_ONLY = ["char_lora", "digits_vae", "forecast_stream", "hugging_face_gpt", "shapes_detector"]
+BRANCHES = {
+    "two_branch_lstm": [0, 0, 0, 1, 1, 1, 0, 0, 0, 0],
+    "shared_layer_lstm": [0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0],
+}
+"""The device of each variable of a placed Keras model whose parts are not on the devices in order."""
 IDX = {"x_train": "train-images-idx3-ubyte", "y_train": "train-labels-idx1-ubyte",
        "x_test": "t10k-images-idx3-ubyte", "y_test": "t10k-labels-idx1-ubyte"}  # fmt: skip
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -86,8 +93,8 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_built_in_recipes_are_listed_by_framework() -> None:
-    assert [each.name for each in recipes.built_in("pytorch")] == sorted([*BOTH, "digits_vae"])
-    keras = [*BOTH[:5], "mnist_mlp", "mobilenet_cats_dogs", "two_branch_lstm"]
+    assert [each.name for each in recipes.built_in("pytorch")] == sorted([*BOTH, *PYTORCH_ONLY])
+    keras = sorted([*BOTH, "mobilenet_cats_dogs"])
     assert [each.name for each in recipes.built_in("keras")] == keras
     assert [each.name for each in recipes.built_in("tensorflow")] == keras
     assert all(each.summary for framework in ("pytorch", "keras") for each in recipes.built_in(framework))
@@ -149,8 +156,9 @@ def test_transformer_does_not_attend_to_later_positions(load: Callable[[str], An
     assert not torch.equal(model(codes)[:, 5:], model(changed)[:, 5:])
 
 
-def test_two_branch_placed_model_equals_the_plain_model(load: Callable[[str], Any]) -> None:
-    recipe = load("two_branch_lstm")
+@pytest.mark.parametrize("name", BRANCHES)
+def test_placed_branches_equal_the_plain_model(load: Callable[[str], Any], name: str) -> None:
+    recipe = load(name)
     models = []
     for make in (recipe.model, lambda: recipe.placed_model([torch.device("cpu")] * 2)):
         torch.manual_seed(1)
@@ -277,14 +285,14 @@ def test_keras_digits_cnn_reaches_95_percent_after_five_epochs(in_keras: dict[st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["digits_cnn", "digits_mlp", "char_transformer", "two_branch_lstm"])
+@pytest.mark.parametrize("name", ["digits_cnn", "digits_mlp", "char_transformer", *BRANCHES])
 def test_placed_model_uses_both_devices_and_has_the_same_losses(in_keras: dict[str, Any], name: str) -> None:
     single, placed = in_keras[name], in_keras[name]["placed"]
     assert placed["same_start"]
     assert placed["losses"] == pytest.approx(single["losses"], rel=1e-6)
     assert placed["fitted"] == (pytest.approx(single["fitted"], rel=1e-6) if "fitted" in single else None)
     devices = placed["devices"]
-    assert devices == sorted(devices) if name != "two_branch_lstm" else devices == [0, 0, 0, 1, 1, 1, 0, 0, 0, 0]
+    assert devices == BRANCHES.get(name, sorted(devices))
     assert set(devices) == {0, 1}
     assert placed["slots"] == [0, 1]
     assert placed["products"] == [0, 1]  # in the backward pass, too: no product uses the default device

@@ -123,7 +123,7 @@ def facts_of(name):
 
 
 def recipes():
-    names = "char_transformer digits_cnn digits_mlp fashion_cnn mnist_cnn mnist_mlp two_branch_lstm"
+    names = "char_transformer digits_cnn digits_mlp fashion_cnn mnist_cnn mnist_mlp shared_layer_lstm two_branch_lstm"
     return {name: facts_of(name) for name in names.split()}
 
 

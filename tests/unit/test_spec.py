@@ -93,6 +93,7 @@ WHOLE = {
         "precision": "float32", "loader_workers": 0, "schedule": "cosine", "warmup_steps": 0, "weight_decay": 0.5,
         "gradient_clip": 0.5,
         "patience": 3, "stop_on_nan": False, "compile": False, "micro_batches": 4,
+        "training_metrics": True,
     },
     "checkpoints": {"unit": "epochs", "every": 1, "keep": 2, "best": True},
     "ladder": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},

@@ -107,11 +107,11 @@ NUMBERS = {
 }  # fmt: skip
 TEXTS = {"rateEdit": "0,25", "decayEdit": "1e-4", "clipEdit": "1", "patienceEdit": "6", "stepsPerEpochEdit": "9"}
 CHOICES = {"scheduleBox": "cosine", "precisionBox": "bfloat16", "checkpointUnitBox": "minutes"}
-TICKS = {"nanBox": True, "compileBox": True, "checkpointBestBox": False}
+TICKS = {"nanBox": True, "compileBox": True, "checkpointBestBox": False, "trainingMetricsBox": False}
 EVERYTHING = Training(
     epochs=7, batch_size=32, learning_rate=0.25, seed=5, accumulation=2, precision="bfloat16", loader_workers=1,
     schedule="cosine", warmup_steps=20, weight_decay=1e-4, gradient_clip=1, patience=6, stop_on_nan=True, compile=True,
-    micro_batches=8, steps_per_epoch=9,
+    micro_batches=8, steps_per_epoch=9, training_metrics=False,
 )  # fmt: skip
 
 

@@ -88,12 +88,16 @@ def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> T
 def step_backward(task: Task, module: nn.Module, batch: MicroBatch, scale: float) -> Measured:
     """Make the pass of a recipe's own step on `scale` times its loss, or, if it has a weight, on weight times loss."""
     assert task.training_step is not None
-    with task.autocast or contextlib.nullcontext():
+    if task.autocast is None:
         measured = task.training_step.read(module(batch.data))
+    else:
+        with task.autocast:
+            measured = task.training_step.read(module(batch.data))
     if not measured.loss.requires_grad:
         raise task.training_step.no_graph()
     if measured.weight is None:
-        (measured.loss * scale).backward()  # type: ignore[no-untyped-call]
+        loss = measured.loss if scale == 1.0 else measured.loss * scale  # saves a small model two multiplications
+        loss.backward()  # type: ignore[no-untyped-call]
         return measured
     weight = measured.weight if batch.share else torch.zeros_like(measured.weight)
     (measured.loss.float() * weight.float()).backward()  # type: ignore[no-untyped-call]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TRAINING_STEP, VALIDATION_STEP = "training_step", "validation_step"
 LOSS, WEIGHT, RATE, VALIDATION_PREFIX = "loss", "weight", "learning_rate", "val_"
+_ONLY_LOSS = (LOSS,)
 
 
 class StepModule(nn.Module):
@@ -77,7 +78,7 @@ class StepReader:
         loss = values.get(LOSS)
         if not isinstance(loss, Tensor) or loss.ndim or not loss.is_floating_point():
             raise TypeError(self._what_is_wrong(returned, loss))
-        names = (LOSS, *(name for name in values if name not in {LOSS, WEIGHT}))
+        names = (LOSS, *(name for name in values if name not in {LOSS, WEIGHT})) if len(values) > 1 else _ONLY_LOSS
         if self.names is None:
             self._check_names(names)
             self.names, self._weighs = names, WEIGHT in values

@@ -208,6 +208,14 @@ class ComputingForm(FieldGroup):
                 "at the same time"), changed, minimum=1,
             ),
         )  # fmt: skip
+        self._add(
+            tr("Training metrics"),
+            training_metrics=editors.check(
+                "trainingMetricsBox", tr("Training metrics"),
+                tr("Measure the recipe's metrics on training batches, too, in at most 1 % of the time"), changed,
+                text=" ",
+            ),
+        )  # fmt: skip
         self._compile_box = self._add_program_fields()
         self.set_defaults(asdict(Training()))
 

@@ -37,6 +37,7 @@ TRAINING = {
     "stop_on_nan": tr_noop("Stop on NaN"), "precision": tr_noop("Precision"),
     "accumulation": tr_noop("Accumulation"), "micro_batches": tr_noop("Micro-batches"),
     "loader_workers": tr_noop("Data-loader workers"), "seed": tr_noop("Seed"), "compile": tr_noop("Compile"),
+    "training_metrics": tr_noop("Training metrics"),
 }  # fmt: skip
 CHECKPOINTS = {
     "unit": tr_noop("Save"),

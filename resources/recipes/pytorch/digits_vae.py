@@ -7,19 +7,23 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 
 class Autoencoder(nn.Module):
-    def __init__(self, hidden, latent):
+    """`noise`: of the latent variables in training; 1 for a variational autoencoder, 0 for a plain one."""
+
+    def __init__(self, hidden, latent, noise):
         super().__init__()
+        self.noise = noise
         self.encoder = nn.Sequential(nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 2 * latent))
         self.decoder = nn.Sequential(nn.Linear(latent, hidden), nn.ReLU(), nn.Linear(hidden, 64))
 
     def forward(self, pixels):
         mean, log_variance = self.encoder(pixels).chunk(2, dim=1)
-        noise = torch.randn_like(mean) if self.training else torch.zeros_like(mean)
-        return self.decoder(mean + noise * (log_variance / 2).exp()), mean, log_variance
+        # Each rank draws noise of its own, so the curves of one device and of several agree on average only.
+        drawn = self.noise * torch.randn_like(mean) if self.training else torch.zeros_like(mean)
+        return self.decoder(mean + drawn * (log_variance / 2).exp()), mean, log_variance
 
 
-def model(hidden=128, latent=8):
-    return Autoencoder(hidden, latent)
+def model(hidden=128, latent=8, noise=1.0):
+    return Autoencoder(hidden, latent, noise)
 
 
 def train_data(seed=0):

@@ -1,0 +1,182 @@
+"""Every included recipe has one curve over all strategies that train it, and resumes bit for bit.
+
+A new recipe is tested by itself: it gets a row in `SMALL` if it needs other settings to be trained in a few short
+steps. `make soak` tests all of them. `make test` leaves out those that are `ALIKE`, and those for TensorFlow and Keras,
+each of whose runs takes seconds: `test_matrix.py` has `digits_cnn` with all frameworks and strategies.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from core.catalog import recipes, strategies
+from core.config import validation
+from core.devices.cpu import cpu_devices
+from core.runs.states import RunState
+from tests.support.resuming import EVERY_STEP, broken_off, resumed
+from tests.support.running import Followed, Trained, make_spec, train
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+TWO = cpu_devices()[:2]
+
+
+@dataclass(frozen=True)
+class Small:
+    """How a recipe is trained here: 2 epochs of 3 steps, the last of which has a smaller, odd number of items."""
+
+    batch_size: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    noisy: dict[str, Any] = field(default_factory=dict)
+    """Settings with which a step draws random numbers, each rank others: for the test of resuming."""
+
+
+DIGITS = Small(480, noisy={"dropout": 0.3})
+"""1437 digits: the last batch has 477."""
+MADE = Small(16, {"items": 37, "val_items": 11}, {"dropout": 0.3})
+"""Data that are made or downloaded: the last batch has 5 items."""
+TEXT = Small(16, {"width": 16, "heads": 2, "layers": 2, "context": 16}, {"dropout": 0.3})
+"""45 windows of `TEXT_FILE`: the last batch has 13."""
+SMALL = {
+    "digits_cnn": DIGITS,
+    "digits_mlp": DIGITS,
+    "digits_vae": Small(480, {"noise": 0.0}, {"noise": 1.0}),
+    "char_transformer": TEXT,
+    "char_lora": Small(10, {**TEXT.settings, "base_steps": 3}),  # has half of the windows
+    "hugging_face_gpt": TEXT,
+}
+"""Recipes that are not `MADE`, by name."""
+TEXT_CHARACTERS = 800
+NEEDS = {"hugging_face_gpt": "transformers"}
+ELSEWHERE = {"mobilenet_cats_dogs", "parameter_server"}
+"""What is tested elsewhere: on generated pictures in `test_workloads.py`, and without one curve in `test_matrix.py`."""
+NOT_IN_ORDER = "not nn.Sequential. Tick fewer devices, or give the recipe a function placed_model(devices)"
+UNABLE = {
+    ("digits_vae", "placement"): NOT_IN_ORDER,
+    ("shapes_detector", "placement"): NOT_IN_ORDER,
+    ("hugging_face_gpt", "placement"): NOT_IN_ORDER,
+    ("forecast_stream", "placement"): NOT_IN_ORDER,
+    ("forecast_stream", "pipeline"): "returned a stream, which a pipeline cannot read",
+}
+"""Strategies that cannot train a recipe, and what the run says then. Others are refused before the start."""
+ALIKE = {
+    "digits_cnn", "digits_mlp", "mnist_cnn", "mnist_mlp", "fashion_cnn", "char_transformer", "two_branch_lstm",
+}  # fmt: skip
+"""Recipes with inputs, a target and a loss of the two, as the tests of all strategies have them."""
+TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
+ACCUMULATED = {"ddp", "placement", "towers", "mirrored"}
+"""Strategies with two micro-batches here; the others have one."""
+
+Key = tuple[str, str, str]
+"""Framework, recipe and strategy; "noisy" in place of a strategy is one device with the noisy settings."""
+
+
+def allowed(framework: str) -> Iterator[Any]:
+    """Yield every recipe with every strategy for two devices that is not refused before the start."""
+    for recipe in recipes.built_in(framework):
+        for strategy in strategies.strategies_of(framework):
+            if {recipe.name, strategy.name} & ELSEWHERE or validation.obstacle(strategy, TWO):
+                continue
+            try:
+                recipe.check_steps(framework, strategy.name)
+            except ValueError:
+                continue
+            is_short = (
+                framework == "pytorch" and recipe.name not in ALIKE and (recipe.name, strategy.name) not in UNABLE
+            )
+            marks = [] if is_short else [pytest.mark.soak]
+            yield pytest.param(framework, recipe.name, strategy.name, marks=marks)
+
+
+ALLOWED = [*allowed("pytorch"), *allowed("tensorflow"), *allowed("keras")]
+PYTORCH = [
+    pytest.param(recipe.name, marks=[pytest.mark.soak] if recipe.name in ALIKE else [])
+    for recipe in recipes.built_in("pytorch")
+]
+
+
+def small_spec(key: Key, data: Path) -> RunSpec:
+    """Return the spec of a run; `data` has a text."""
+    framework, name, strategy = key
+    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{NEEDS[name]} is not installed")
+    small = SMALL.get(name, MADE)
+    known = {each.name for each in recipes.find(name, framework).settings}
+    wanted = {"text": str(data / "text.txt"), **small.settings, **(small.noisy if strategy == "noisy" else {})}
+    alone = strategy in {"single", "noisy"}
+    return make_spec(
+        name, framework=framework, strategy="single" if alone else strategy,
+        devices=TWO[0].id if alone else ",".join(each.id for each in TWO), checkpoints=EVERY_STEP if alone else None,
+        settings={each: value for each, value in wanted.items() if each in known},
+        accumulation=1 + (strategy in ACCUMULATED), batch_size=small.batch_size, epochs=2, seed=3,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text, and with small files in the place of what recipes download."""
+    folder = tmp_path_factory.mktemp("data")
+    random = np.random.default_rng(0)
+    letters = random.choice(list("abcdefgh "), TEXT_CHARACTERS)
+    (folder / "text.txt").write_text("".join(letters), encoding="ascii")
+    for name in ("mnist", "fashion-mnist"):
+        (folder / name).mkdir()
+        for part in ("train", "t10k"):
+            for kind, array in (
+                ("images-idx3", random.integers(0, 256, (48, 28, 28), dtype=np.uint8)),
+                ("labels-idx1", random.integers(0, 10, 48, dtype=np.uint8)),
+            ):
+                content = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+                (folder / name / f"{part}-{kind}-ubyte").write_bytes(content)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _data_folder(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINYARD_DATA", str(data))
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Trained[Key]:
+    """Runs on one device."""
+    return Trained(lambda key, runs_root: train(small_spec(key, data), runs_root), tmp_path_factory.mktemp("alone"))
+
+
+def curves(followed: Followed) -> dict[str, list[float]]:
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
+
+
+@pytest.mark.parametrize(("framework", "recipe", "strategy"), ALLOWED)
+def test_recipe_has_one_curve_on_one_and_on_two_devices(
+    framework: str, recipe: str, strategy: str, alone: Trained[Key], runs_root: Path, data: Path
+) -> None:
+    followed = train(small_spec((framework, recipe, strategy), data), runs_root)
+    if words := UNABLE.get((recipe, strategy)):
+        assert followed.state is RunState.FAILED
+        assert words in str(followed.run.facts.error)
+        return
+    found, wanted = curves(followed), curves(alone[framework, recipe, "single"])
+    assert len(wanted["loss"]) == 6
+    assert found.keys() == wanted.keys()
+    for name, values in wanted.items():
+        assert found[name] == pytest.approx(values, rel=TOLERANCE[framework]), name
+
+
+@pytest.mark.parametrize("recipe", PYTORCH)
+def test_killed_run_of_a_recipe_resumes_bit_for_bit(recipe: str, alone: Trained[Key], runs_root: Path) -> None:
+    known = {each.name for each in recipes.find(recipe, "pytorch").settings}
+    noisy = known & SMALL.get(recipe, MADE).noisy.keys()
+    whole = alone["pytorch", recipe, "noisy" if noisy else "single"]
+    again = resumed(broken_off(whole, 4, runs_root))  # in the middle of the second epoch
+    found, wanted = curves(again), curves(whole)
+    assert all(found[name] == values for name, values in wanted.items() if name != "learning_rate")

@@ -1,0 +1,101 @@
+"""The command `compare` on runs that really trained, and its refusals."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__
+from tests.support.running import make_spec, train, write_recipe
+from tests.support.written_runs import values, write_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECIPE = """\
+def model():
+    return "weights"
+
+def train_data(items=8):
+    return [index / items for index in range(items)]
+
+def val_data():
+    return [0.5, 0.25, 0.75]
+"""
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    try:
+        code = __main__.main([str(each) for each in arguments])
+    except SystemExit as left:
+        code = int(left.code or 0)
+    return code, *capsys.readouterr()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Two runs that differ in the seed, and one of a changed recipe with another learning rate."""
+    root = tmp_path_factory.mktemp("compare")
+    recipe = write_recipe(root, RECIPE)
+    names = []
+    for seed, rate in ((0, 0.1), (1, 0.1), (0, 0.5)):
+        if rate == 0.5:
+            write_recipe(root, RECIPE.replace("0.25", "0.125"))
+        spec = make_spec(recipe, epochs=3, batch_size=4, seed=seed, learning_rate=rate)
+        names.append(train(spec, root / "runs").run.id)
+    return root / "runs", names
+
+
+def test_the_json_document_has_what_programs_read(runs: tuple[Path, list[str]], capsys) -> None:
+    root, names = runs
+    code, out, _ = call(capsys, "compare", "--runs", root, *names, "--baseline", names[2], "--why", "--json")
+    document = json.loads(out)
+    group, alone = document["rows"]
+    assert code == 0
+    assert (document["metric"], document["lower_is_better"], document["baseline"]) == ("val_loss", True, 1)
+    assert (group["runs"], group["n"], group["seeds"]) == (names[:2], 2, [0, 1])
+    assert (alone["best"], alone["best_step"], alone["last"]) == (0.125, 4, 0.75)
+    assert (group["best"], group["spread"]["best"]) == (0.25, 0.0)
+    assert (group["differs"], alone["differs"]) == ({"learning_rate": 0.1}, {"learning_rate": 0.5})
+    assert group["difference"]["best"] == {"value": 0.125, "percent": 100.0, "better": False}
+    assert document["same"]["batch_size"] == 4
+    (why,) = document["why"]
+    assert why["runs"] == [names[2], names[0]]
+    changed = [line for line in why["text"] if line.startswith(("-  ", "+  "))]
+    assert changed == ["-    return [0.5, 0.125, 0.75]", "+    return [0.5, 0.25, 0.75]"], "as each run was started"
+
+
+def test_people_get_a_table(runs: tuple[Path, list[str]], capsys) -> None:
+    root, names = runs
+    code, out, err = call(capsys, "compare", "--runs", root, *names, "--target", "0.3")
+    headings, group, alone, *sentences = out.splitlines()
+    assert (code, err) == (0, "")
+    assert headings.split()[:4] == ["RUN", "RUNS", "LEARNING_RATE", "LAST"]
+    assert "TO TARGET" in headings
+    assert group.split()[:3] == [names[0], "2", "0.1"]
+    assert "0.25 ± 0" in group
+    assert "0.125 (-50.0 %)" in alone
+    assert f"{names[0]} stands for {names[0]}, {names[1]}" in "\n".join(sentences)
+    assert "lower is better" in sentences[0]
+    code, out, _ = call(capsys, "compare", "--runs", root, names[0], names[2], "--why")
+    assert f"What differs between {names[0]} and {names[2]}:" in out
+    assert "setting learning_rate  0.1  0.5" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("a",), "A comparison needs at least two runs. `trainyard runs` lists them."),
+        (("a", "a"), "Run a is named twice. Name each run once."),
+        (("a", "b", "--metric", "bleu"), "None of these runs measured bleu. They measured loss."),
+        (("a", "b", "--baseline", "c"), "The baseline c is not one of the compared runs. Name it among them, too."),
+        (("a", "b", "--target", "nan"), "--target nan is not a finite number. Give a value of the metric."),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(tmp_path: Path, capsys, arguments, sentence: str) -> None:
+    for name in "abc":
+        write_run(tmp_path, name, [values(1, 1, 2, loss=[2.0, 1.0])])
+    code, out, err = call(capsys, "compare", "--runs", tmp_path, *arguments)
+    assert (code, out, err) == (2, "", f"trainyard: {sentence}\n")
