@@ -29,8 +29,15 @@ if TYPE_CHECKING:
 BUILT_IN = ROOT / "recipes"
 STEP_FUNCTIONS = ("training_step", "validation_step", "collate")
 """Functions of a recipe that a training loop must know."""
-STRATEGIES_WITH_STEPS = ("single", "ddp", "fsdp", "placement")
-"""The strategies of PyTorch that know them."""
+STRATEGIES_WITH_STEPS: Mapping[str, tuple[str, ...]] = {
+    "pytorch": ("single", "ddp", "fsdp", "placement"),
+    "tensorflow": (
+        "single", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server", "towers", "tpu",
+        "placement",
+    ),
+    "keras": (),
+}  # fmt: skip
+"""The strategies of each framework that know them."""
 
 
 CALLBACKS = "callbacks"
@@ -138,13 +145,14 @@ class RecipeFile:
     def check_steps(self, framework: str, strategy: str) -> None:
         """Raise `ValueError` if the recipe has steps of its own that this strategy cannot train."""
         own = [name for name in STEP_FUNCTIONS if name in self.functions]
-        if not own or (framework == "pytorch" and strategy in STRATEGIES_WITH_STEPS):
+        known = STRATEGIES_WITH_STEPS[framework]
+        if not own or strategy in known:
             return
-        if framework != "pytorch":
+        if not known:
             raise ValueError(
                 tr(
-                    "Recipe {name} has {function}(), which works with PyTorch only. Choose framework pytorch, or give "
-                    "the recipe loss() and batches of (inputs, target) instead.",
+                    "Recipe {name} has {function}(), which Keras' fit does not call. Choose framework tensorflow, "
+                    "whose own loop calls it, or give the recipe loss() and batches of (inputs, target) instead.",
                     name=self.name,
                     function=own[0],
                 )
@@ -160,7 +168,7 @@ class RecipeFile:
                 name=self.name,
                 function=own[0],
                 reason=reason,
-                others=join_names(STRATEGIES_WITH_STEPS, "or"),
+                others=join_names(known, "or"),
             )
         )
 

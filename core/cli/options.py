@@ -195,7 +195,7 @@ def _add_learning(group: argparse._ArgumentGroup) -> None:
     schedules = _one_of(SCHEDULES)
     whole("--epochs", help=tr("number of epochs; default: {epochs}", epochs=usual.epochs))
     whole("--batch-size", help=tr("global batch size, over all devices; default: {size}", size=usual.batch_size))
-    whole("--steps-per-epoch", help=tr("optimizer steps that make an epoch, PyTorch only; default: all of the data"))
+    whole("--steps-per-epoch", help=tr("optimizer steps that make an epoch, not for Keras; default: all of the data"))
     number("--learning-rate", help=tr("default: the recipe's"))
     add(
         "--schedule",

@@ -235,10 +235,10 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 title=framework(strategy.framework).title,
             )
         )
-    if spec.training.steps_per_epoch is not None and strategy.framework != "pytorch":
+    if spec.training.steps_per_epoch is not None and strategy.framework == "keras":
         found.append(
             tr(
-                "The steps per epoch can be set for PyTorch only, and {title} is chosen. Leave them unset.",
+                "The steps per epoch can be set for PyTorch and TensorFlow, and {title} is chosen. Leave them unset.",
                 title=framework(strategy.framework).title,
             )
         )

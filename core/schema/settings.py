@@ -45,7 +45,7 @@ class Training:
     batch_size: int = 64
     """The global batch: items per optimizer step, over all devices and accumulation steps."""
     steps_per_epoch: int | None = None
-    """Optimizer steps that make an epoch, PyTorch only; None for all of the data. Streams of unknown length need it."""
+    """Optimizer steps that make an epoch, not for Keras; None: all of the data. Streams of unknown length need it."""
     learning_rate: float | None = None
     """None keeps the learning rate of the recipe's optimizer."""
     seed: int = 0

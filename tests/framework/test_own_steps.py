@@ -226,7 +226,7 @@ def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path
             "keras",
             "single",
             OWN.replace("import torch\n", "import torch, keras\n", 1).replace("def optimizer", "def _other"),
-            "with PyTorch only",
+            "training_step(), which Keras' fit does not call. Choose framework tensorflow",
         ),
         ("pytorch", "single", OWN.replace("step(model, batch)", "step(batch)"), "is called with model, batch, but it"),
     ],

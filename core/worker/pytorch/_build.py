@@ -16,17 +16,18 @@ from ...language import tr, tr_plural
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
+from ..steps import has_steps, validates_itself
+from ..streams import stream_steps
 from ._data import Batches, as_dataset, is_stream, share_socket_folder
 from ._loop import Task
 from ._saver import undisturbed
 from ._schedule import recipe_schedule
-from ._steps import has_steps, readers, step_module, validates_itself
+from ._steps import readers, step_module
 from ._stream import Shares, StreamBatches
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ...schema.settings import Training
     from ..context import Context
     from ..recipe import LoadedRecipe
     from ._loop import Loss
@@ -156,7 +157,7 @@ def _batches(
     return StreamBatches(
         _source(recipe, function, data, training.loader_workers), function,
         shares=Shares(training.batch_size, rank, world_size, accumulation), device=device,
-        steps=_stream_steps(data, training) if trains else None,
+        steps=stream_steps(data, training) if trains else None,
         loader_workers=training.loader_workers, seed=training.seed, any_shape=any_shape, collate=collate,
     )  # fmt: skip
 
@@ -174,20 +175,6 @@ def _source(recipe: LoadedRecipe, function: str, stream: Any, workers: int) -> S
             )
         )
     return lambda: recipe.call(function)
-
-
-def _stream_steps(stream: Any, training: Training) -> int:  # noqa: ANN401 (whatever iterates)
-    """Return the steps of an epoch. Raises `ValueError` if nobody has given them."""
-    if training.steps_per_epoch is not None:
-        return training.steps_per_epoch
-    if not hasattr(stream, "__len__"):
-        raise ValueError(
-            tr(
-                "train_data() returned a stream of unknown length. Give the number of steps per epoch "
-                "(--steps-per-epoch N), or the stream a method __len__()."
-            )
-        )
-    return -(-len(stream) // training.batch_size)
 
 
 def seed_everything(seed: int) -> None:

@@ -11,9 +11,9 @@ import torch.distributed.nn.functional  # before `join`, see `leave`
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # documented, but not declared as exported
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from ...language import tr
 from ...schema.paths import RENDEZVOUS
 from ..metrics_reporter import RankedMetricsReporter
+from ..steps import other_names
 from ._loop import Tally, Validation, merge, own_part, scale_gradients
 
 if TYPE_CHECKING:
@@ -115,15 +115,8 @@ def _agree_on_names(step: StepReader) -> None:
     dist.all_gather_object(names, step.signature)
     step.agreed = True
     if len(set(names)) > 1:
-        raise ValueError(
-            tr(
-                "training_step() returned other names on rank {rank} ({names}) than on rank 0 ({first}). "
-                "It must return the same names, in the same order, on all ranks.",
-                rank=next(rank for rank, each in enumerate(names) if each != names[0]),
-                names=", ".join(next(each for each in names if each != names[0])),
-                first=", ".join(names[0]),
-            )
-        )
+        rank = next(rank for rank, each in enumerate(names) if each != names[0])
+        raise other_names(rank, names[rank], names[0])
 
 
 def _reducing_device() -> str:

@@ -10,18 +10,18 @@ import tensorflow as tf
 
 from ...language import tr, tr_plural
 from ..recipe import cannot_place
-from ._build import call, checked_model, seed_everything
+from ._build import checked_model, seed_everything
 from ._devices import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..context import Context
     from ..recipe import LoadedRecipe
 
 
 def placed_model(
-    recipe: LoadedRecipe, context: Context, devices: Sequence[str], inputs: Sequence[keras.KerasTensor]
+    recipe: LoadedRecipe, context: Context, devices: Sequence[str], create_variables: Callable[[keras.Model], object]
 ) -> keras.Model:
     """Return the recipe's placed model, or its layers in order on these devices. Raises `ValueError` if impossible."""
     if recipe.has("placed_model"):
@@ -31,7 +31,7 @@ def placed_model(
         if not isinstance(model, keras.Sequential):
             reason = tr("its class is {kind}, not keras.Sequential", kind=type(model).__name__)
             raise cannot_place(recipe.name, len(devices), reason)
-        call(model, inputs, training=False)
+        create_variables(model)
     seed_everything(context.training.seed)
     return PlacedSequential(_cut(model, devices, recipe.name), name=model.name)
 

@@ -26,6 +26,8 @@ PIPELINES = ("pipeline",)
 """Strategies with micro-batches."""
 WITH_LOADERS = ("pytorch",)
 """Frameworks that load data in worker processes."""
+WITH_STEPS_PER_EPOCH = ("pytorch", "tensorflow")
+"""Frameworks whose epochs may have a number of steps of their own."""
 
 
 class TrainingForm(QWidget):
@@ -257,5 +259,5 @@ class ComputingForm(FieldGroup):
         self._compile_box.setText(compiler)
         self._compile_box.setAccessibleName(tr("Compile ({compiler})", compiler=compiler))
         self._show_row("micro_batches", shown=strategy in PIPELINES)
-        for name in ("loader_workers", "steps_per_epoch"):
-            self._show_row(name, shown=framework in WITH_LOADERS)
+        self._show_row("loader_workers", shown=framework in WITH_LOADERS)
+        self._show_row("steps_per_epoch", shown=framework in WITH_STEPS_PER_EPOCH)

@@ -156,7 +156,8 @@ def _text(name: str, value: object) -> str:
 def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     left_out = {
         *(() if spec.strategy == "pipeline" else ("micro_batches",)),
-        *(() if spec.framework == "pytorch" else ("loader_workers", "steps_per_epoch")),
+        *(() if spec.framework == "pytorch" else ("loader_workers",)),
+        *(() if spec.framework != "keras" else ("steps_per_epoch",)),
     }
     shown = {name: label for name, label in TRAINING.items() if name not in left_out}
     recipe = _recipe_now(spec)
