@@ -19,6 +19,7 @@ from gui.controllers.first_steps_controller import FirstStepsController
 from gui.controllers.help_controller import HelpController
 from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
+from gui.controllers.output_controller import OutputController
 from gui.controllers.preferences_controller import PreferencesController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
@@ -70,10 +71,12 @@ class Controllers:
         self.help = HelpController(panels, services)
         self.preferences = PreferencesController(panels, self.devices, preferences)
         self.export = ExportController(panels, services, self.help)
+        self.outputs = OutputController(panels, services, self.help)
         self.navigation = CardNavigation(window, panels, self.layout)
         self.objects = (
             self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
             self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
+            self.outputs,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -166,6 +169,7 @@ class MainWindow(QMainWindow):
         controllers.removal.poll()
         controllers.export.poll()
         controllers.teach.poll()
+        controllers.outputs.poll()
         services.python_finder.poll()
         run = services.session.run
         services.expression_tester.poll(self.panels.setup.script.expression, run.dir if run else None)
