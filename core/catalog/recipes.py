@@ -110,7 +110,7 @@ class RecipeFile:
             raise ValueError(
                 tr(
                     "Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
-                    "without warm-up steps.",
+                    "without warm-up steps and without scaling of the rate.",
                     name=self.name,
                 )
             )
