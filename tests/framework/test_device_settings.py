@@ -125,6 +125,26 @@ def test_each_shard_has_its_size(runs_root: Path, recipe: str, alone: Followed) 
     assert not followed.run.facts.notices
 
 
+def test_device_without_a_shard_is_named(runs_root: Path, tmp_path: Path) -> None:
+    """Rows are divided over the devices, and these parameters have one row each."""
+    source = """
+        import torch
+
+        def model():
+            return torch.nn.Linear(4, 1)
+
+        def train_data():
+            return torch.ones(8, 4), torch.ones(8, 1)
+
+        def loss():
+            return torch.nn.MSELoss()
+    """
+    followed = on_two(write_recipe(tmp_path, source, "row"), runs_root, "fsdp", epochs=1, batch_size=4)
+    assert followed.state is RunState.FINISHED, followed.run.facts.error
+    (notice,) = followed.run.facts.notices
+    assert notice.startswith("No parameter of the model is on cpu:1, although it was ticked: it only holds memory. No ")
+
+
 def test_float16_gradients_are_weighted_like_plain_ones(runs_root: Path, recipe: str, alone: Followed) -> None:
     followed = on_two(recipe, runs_root, "ddp", gradient_compression="float16")
     assert values(followed) == pytest.approx(values(alone), rel=1e-3)
@@ -365,6 +385,7 @@ def test_learning_rate_follows_the_batch_size(runs_root: Path, recipe: str) -> N
     assert "--warmup-steps 3, for example" in notice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("framework", "operation"), [("tensorflow", "hierarchical_copy"), ("keras", "one_device")])
 def test_reductions_over_devices_follow_the_curve_of_one_device(
     runs_root: Path, strategy_runs: StrategyRuns, framework: str, operation: str
@@ -372,3 +393,26 @@ def test_reductions_over_devices_follow_the_curve_of_one_device(
     followed = train(spec_of(framework, "mirrored", cross_device_ops=operation, epochs=1), runs_root)
     assert followed.state is RunState.FINISHED, followed.run.facts.error
     assert followed.losses() == pytest.approx(strategy_runs[framework, "single", 1].losses()[:23], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("framework", "strategy", "training", "words"),
+    [
+        ("tensorflow", "mirrored", {"cross_device_ops": "nccl"}, "NcclAllReduce"),
+        ("pytorch", "ddp", {"gradient_compression": "bfloat16"}, "BF16 all reduce communication hook required"),
+    ],
+)
+def test_settings_for_gpus_reach_the_framework(
+    runs_root: Path, framework: str, strategy: str, training: dict[str, object], words: str
+) -> None:
+    """Without the check before the start, the framework itself refuses them on CPU devices."""
+    choices = {"framework": framework, "strategy": strategy, "devices": TWO, "epochs": 1, **training}
+    followed = train(make_spec("digits_mlp", **choices), runs_root)
+    assert followed.state is RunState.FAILED
+    assert words in str(followed.run.facts.error)
+
+
+def test_output_on_another_device_follows_the_curve(runs_root: Path, recipe: str, alone: Followed) -> None:
+    """Without a GPU, nn.DataParallel calls the model itself: this runs our loop, and moves nothing."""
+    followed = on_two(recipe, runs_root, "data_parallel", output_device=1)
+    assert values(followed) == pytest.approx(values(alone), rel=1e-6)
