@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from core.schema.settings import SettingValue
 
 
+DEVICE = re.compile(r"(/device:|/)?(gpu|cpu|cuda|xpu):\d+", re.IGNORECASE)
+"""A device by its number, as PyTorch and TensorFlow write it."""
 _CALLED_WITHOUT_ARGUMENTS = frozenset({"model", "train_data", "val_data", "loss", "metrics", "callbacks"})
 _MUST_RETURN = {"loss": tr_noop("the loss function"), "metrics": tr_noop("a dict of functions")}
 """What a function must return that is often written as the thing itself."""
@@ -164,6 +167,13 @@ def unknown_functions(tree: ast.Module) -> tuple[str, ...]:
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
     used |= {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
     return tuple(name for name in candidates if name not in used)
+
+
+def named_device(model: ast.FunctionDef) -> tuple[str, int] | None:
+    """Return the first device that `model` names by number, such as `/gpu:1`, and its line; None if it names none."""
+    texts = (node for node in ast.walk(model) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    found = sorted((node.lineno, node.value) for node in texts if DEVICE.fullmatch(str(node.value)))
+    return (str(found[0][1]), found[0][0]) if found else None
 
 
 class _NotPlain:

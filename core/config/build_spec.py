@@ -33,7 +33,9 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
     recipe.check_steps(choices.framework, strategy)
     recipe.check_epoch_end(choices.framework, strategy)
     recipe.check_optimizers(choices.framework)
-    varies = choices.training.get("schedule", "constant") != "constant" or bool(choices.training.get("warmup_steps"))
+    given = choices.training.get
+    varies = given("schedule", "constant") != "constant" or bool(given("warmup_steps"))
+    varies = varies or given("rate_scaling", "none") != "none"
     recipe.check_schedule(choices.framework, varies=varies)
     training = dict(choices.training)
     if training.get("learning_rate") is None:

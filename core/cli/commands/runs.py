@@ -22,6 +22,7 @@ from core.cli.output import (
     short,
     warn,
 )
+from core.config.strategy_settings import rate_arithmetic
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs import index, outputs, rename
 from core.runs.model_parts import part_sentences
@@ -114,6 +115,8 @@ def show(options: Namespace) -> int:
     if run.owner:
         say(tr("  It belongs to {owner}.", owner=run.owner))
     say(f"  {_training(run.spec())}")
+    if scaled := rate_arithmetic(run.spec().training):
+        say(tr("  learning rate: {product}", product=scaled))
     for line in _measurement_lines(run, document):
         say(f"  {line}")
     for each in document["checkpoints"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import random
 import sys
@@ -17,6 +18,7 @@ from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
 from ..steps import RATE, VALIDATION_PREFIX, has_steps, validates_itself
 from ..streams import stream_steps
+from ._blocks import checkpoint_blocks, compile_module
 from ._data import Batches, as_dataset, is_stream, share_socket_folder
 from ._loop import Task
 from ._optimizers import build_optimizers, turns_of
@@ -59,17 +61,24 @@ def build(recipe: LoadedRecipe, context: Context) -> Task:
     return task
 
 
-def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = False) -> Unplaced:
+def prepare(
+    recipe: LoadedRecipe,
+    context: Context,
+    *,
+    whole_batches: bool = False,
+    making: AbstractContextManager[Any] | None = None,
+) -> Unplaced:
     """Build data and model, the model still on the CPU.
 
-    `whole_batches`: each rank gets whole global batches instead of slices.
+    `whole_batches`: each rank gets whole global batches instead of slices. `making`: entered while the model is made.
     """
     seed = context.training.seed
     if context.training.loader_workers:
         share_socket_folder(context.run_dir)
     device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
     data = {name: _data(recipe, name, seed) for name in ("train_data", "val_data")}
-    model = build_model(recipe, "model", seed)
+    with making or contextlib.nullcontext():
+        model = build_model(recipe, "model", seed)
     make = partial(_batches, recipe, context, device, whole=whole_batches)
     train = make("train_data", data["train_data"])
     val = None if data["val_data"] is None else make("val_data", data["val_data"])
@@ -87,15 +96,23 @@ def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: obje
 
 
 def complete(
-    recipe: LoadedRecipe, context: Context, raw: Unplaced, model: nn.Module, module: nn.Module | None = None
+    recipe: LoadedRecipe,
+    context: Context,
+    raw: Unplaced,
+    model: nn.Module,
+    module: nn.Module | None = None,
+    *,
+    is_compiled: bool = False,
 ) -> Task:
     """Build the task for the model as the strategy has prepared it: the optimizer gets its parameters.
 
-    `module`: what the strategy has wrapped already; see `step_module`.
+    `module`: what the strategy has wrapped already; see `step_module`. `is_compiled`: its blocks are compiled already.
     """
     training_step, validation_step = readers(recipe)
-    if context.training.compile:
-        model.compile()  # in place, so that the names in its state_dict stay
+    if context.training.activation_checkpointing:
+        checkpoint_blocks(model, compiled=context.training.compile)
+    elif context.training.compile and not is_compiled:
+        compile_module(model)
     if context.rank:
         seed_everything(context.training.seed + context.rank)  # else all ranks would drop the same units
     if raw.device.type == "cuda" and context.world_size == 1:  # likewise for several devices in one process

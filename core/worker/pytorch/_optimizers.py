@@ -11,9 +11,10 @@ import torch
 from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..recipe import wrong_return
+from ..steps import LOSS, TRAINING_STEP
 from ._scaling import LossScaler
 from ._schedule import recipe_schedule
-from ._steps import LOSS, TRAINING_STEP, StepReader
+from ._steps import StepReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -36,8 +36,9 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     shape = batch_shape(context, raw.train.items)
     stage = build_stage(recipe, context, raw, shape.size)
     task = complete(recipe, context, raw, stage.module)
-    names = [stage.names[name] for name, _ in stage.module.named_parameters()]
-    context.record_parts(context.assignment.own[0], names, str(raw.device))
+    held = {stage.names[name]: each for name, each in stage.module.named_parameters()}
+    own, size_bytes = context.assignment.own[0], sum(each.nbytes for each in held.values())
+    context.record_parts(own, list(held), str(raw.device), size_bytes=size_bytes)
     try:
         _train(task, context, stage, StageRunner(stage, shape, raw.device, task))
     except RuntimeError as error:
