@@ -125,6 +125,8 @@ class Search:
     order: str = ""
     """The key by which the runs are sorted; the empty string for the newest first."""
     descending: bool = False
+    text: str = ""
+    """What it was made of."""
 
     def find(self, runs: Iterable[RunSummary]) -> list[RunSummary]:
         """Return the runs that fit, sorted. Runs that lack the key of the order are last, in the order given."""
@@ -173,7 +175,7 @@ def parse_search(text: str) -> Search:
             order, descending = _key(value.removeprefix("-")), value.startswith("-")
             continue
         conditions.append(_condition(_key(key), found["sign"].replace(":", "="), value, part))
-    return Search(tuple(filter(None, words)), tuple(conditions), order, descending)
+    return Search(tuple(filter(None, words)), tuple(conditions), order, descending, text.strip())
 
 
 def unknown_sentence(keys: Sequence[str]) -> str:
