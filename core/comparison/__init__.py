@@ -1,7 +1,7 @@
 """Several runs, compared.
 
 - `measured_run`: a run with all that it measured, read to its end
-- `named_settings`: what was asked of a run, as named values; the key by which runs form a group
+- `named_settings`: the settings of a run; the key by which runs form a group
 - `metric`: the metric by which runs are compared, and whether lower is better
 - `results`: the numbers of one run that a table shows
 - `table`: runs and groups of runs as rows, with their differences from one of them

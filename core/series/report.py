@@ -14,6 +14,7 @@ from core.errors import RunError
 from core.language import tr
 from core.runs import outputs
 from core.runs.checkpoints import listed
+from core.runs.marks import marks_fields, read_marks
 from core.runs.verdicts import release_fields, worst
 from core.schema.files import not_written
 from core.schema.spec import read_spec
@@ -79,6 +80,7 @@ def document(run: Run) -> Json:
         "software": asdict(facts.software) if facts.software else None,
         "source": asdict(facts.source) if facts.source else None,
         "parts": [asdict(part) for part in facts.parts.values()],
+        "marks": marks_fields(read_marks(run.dir)),
     }
 
 

@@ -99,3 +99,30 @@ def test_what_cannot_be_compared_is_one_sentence(tmp_path: Path, capsys, argumen
         write_run(tmp_path, name, [values(1, 1, 2, loss=[2.0, 1.0])])
     code, out, err = call(capsys, "compare", "--runs", tmp_path, *arguments)
     assert (code, out, err) == (2, "", f"trainyard: {sentence}\n")
+
+
+def test_runs_are_marked_searched_and_sorted(runs: tuple[Path, list[str]], capsys) -> None:
+    root, names = runs
+    try:
+        code, out, _ = call(capsys, "mark", "--runs", root, names[0], "--star", "--tag", "baseline", "--note", "good")
+        assert (code, out.splitlines()[0]) == (0, "It has a star and the tag baseline.")
+        assert "good" in call(capsys, "show", "--runs", root, names[0])[1]
+        assert call(capsys, "mark", "--runs", root, names[2], "--archive", "--json")[0] == 0
+
+        def listed(*search: str) -> list[str]:
+            return [row["run"] for row in json.loads(call(capsys, "runs", "--runs", root, "--json", *search)[1])]
+
+        assert listed() == [names[1], names[0]]
+        assert listed("tag:baseline", "framework:pytorch") == [names[0]]
+        assert listed("lr>0.2") == []
+        assert listed("lr>0.2 archived:any") == [names[2]]
+        assert listed("archived:any", "sort:-lr", "seed:0") == [names[2], names[0]]
+        assert "* baseline" in call(capsys, "runs", "--runs", root)[1]
+        assert "1 archived run is not listed" in call(capsys, "runs", "--runs", root)[2]
+        code, out, err = call(capsys, "runs", "--runs", root, "state:failed")
+        assert (code, out, err) == (0, "", "trainyard: The search fits none of the 3 runs.\n")
+        code, out, err = call(capsys, "runs", "--runs", root, "widht:3")
+        assert (code, out) == (2, "")
+        assert err.startswith("trainyard: No run has widht. Search for words, for a setting such as lr")
+    finally:
+        call(capsys, "mark", "--runs", root, names[2], "--no-archive")
