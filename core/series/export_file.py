@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,7 @@ def export_file(path: Path) -> Iterator[BinaryIO]:
                 yield stream
             return
         target = path.resolve()  # a link stays a link to the new file
-        temporary = target.with_name(f".export-{secrets.token_hex(8)}{TEMPORARY}")
+        temporary = target.with_name(f".export-{os.urandom(8).hex()}{TEMPORARY}")
         try:
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
                 if target.exists():

@@ -177,7 +177,7 @@ def export_runs(summaries: Sequence[RunSummary], path: Path) -> None:
     writer = csv.DictWriter(file, RUN_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for each in summaries:
-        writer.writerow({name: _cell(value) for name, value in _run_row(each).items()})
+        writer.writerow({name: spreadsheet_cell(value) for name, value in _run_row(each).items()})
     export_bytes(file.getvalue().encode(), path)
 
 
@@ -204,7 +204,7 @@ def _run_row(summary: RunSummary) -> Json:
     }  # fmt: skip
 
 
-def _cell(value: object) -> object:
+def spreadsheet_cell(value: object) -> object:
     """Return what a spreadsheet takes for text, and not for a formula."""
     if not isinstance(value, str):
         return "" if value is None else value

@@ -19,7 +19,6 @@ from core.cli.output import (
     say,
     say_json,
     say_rows,
-    short,
     warn,
 )
 from core.language import tr, tr_noop, tr_plural, tr_stored
@@ -29,6 +28,7 @@ from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.schema.spec import given_name
 from core.series import report
+from core.text import short
 from core.units import BYTES_PER_MB, disk
 
 if TYPE_CHECKING:
