@@ -20,6 +20,7 @@ from core.cli.commands import (
     start,
     sweep,
 )
+from core.cli.commands.common import RUN
 from core.cli.options import Parser, add_detach, add_open_ports, add_run_options, add_yes, common
 from core.language import tr, tr_noop
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     AddOptions = Callable[[argparse.ArgumentParser], None]
 
 DESCRIPTION = tr_noop("Train on the devices you choose. Without a command, the window opens.")
-RUN = tr_noop(
-    "name of the run or of its folder, the beginning of the folder's name, or a path; `trainyard runs` lists them"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ COMMANDS = (
     _Row("command", presets.command, of_run=True),
     _Row("keep", presets.keep, (presets.add_options, add_yes), of_run=True),
     _Row("setups", presets.list_presets),
-    _Row("export", export.export, (export.add_options, add_yes), of_run=True),
+    _Row("export", export.export, (export.add_options, add_yes)),
     _Row("sweep", sweep.sweep, (sweep.add_options,)),
     _Row("remove", remove.remove, (remove.add_options,)),
     _Row("desktop", desktop.desktop, (desktop.add_options,)),

@@ -19,7 +19,6 @@ from core.cli.output import (
     say,
     say_json,
     say_rows,
-    short,
     warn,
 )
 from core.config.strategy_settings import rate_arithmetic
@@ -30,12 +29,13 @@ from core.runs.search import parse_search, unknown_sentence
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.series import report
-from core.text import join_names
+from core.text import join_names, short
 from core.units import BYTES_PER_MB, disk
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from core.runs.facts import RunFacts
     from core.runs.index import RunSummary
