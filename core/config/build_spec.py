@@ -31,7 +31,7 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
     recipe.check_framework(row)
     strategy = choices.strategy or strategies.default_strategy(choices.framework, len(choices.devices))
     recipe.check_steps(choices.framework, strategy)
-    recipe.check_optimizers(choices.framework)
+    recipe.check_optimizers(choices.framework, strategy)
     varies = choices.training.get("schedule", "constant") != "constant" or bool(choices.training.get("warmup_steps"))
     recipe.check_schedule(choices.framework, varies=varies)
     training = dict(choices.training)
