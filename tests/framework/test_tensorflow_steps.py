@@ -32,7 +32,7 @@ MODEL = """
             self.body = keras.Sequential([layers.Dense(16, activation="tanh"), layers.Dropout(dropout)])
             self.head = layers.Dense(3)
 
-        def call(self, inputs):
+        def call(self, inputs, training=None):
             return self.head(self.encode(inputs))
 
         def encode(self, inputs):
@@ -145,6 +145,9 @@ STREAM = f"""{MODEL}
 size."""
 
 
+DROPPED: dict[str, Any] = {"settings": {"dropout": 0.3}}
+
+
 def spec(recipe: str, strategy: str = "single", **training: Any) -> RunSpec:
     devices = "cpu:0" if strategy == "single" else TWO
     chosen = {"epochs": 2, "batch_size": 16, "devices": devices, **training}
@@ -170,13 +173,15 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> str:
 def baselines(own: str, tokens: str, pools: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
     """The curves of one device, by recipe."""
     root = tmp_path_factory.mktemp("baselines")
-    return {path: curves(train(spec(path), root / "runs")) for path in (own, tokens)}
+    runs = train_both(spec(own, **DROPPED), spec(tokens, devices="cpu:1"), root / "runs")
+    return {path: curves(followed) for path, followed in zip((own, tokens), runs, strict=True)}
 
 
 def test_own_step_has_the_curve_of_the_same_loss(own: str, baselines: dict, runs_root: Path, tmp_path: Path) -> None:
+    """Also with dropout, which a step's `model(x)` has in training and not in validations."""
     supervised = write_recipe(tmp_path, SUPERVISED, "supervised")
     measured, off = train_both(
-        spec(supervised, accumulation=2), spec(supervised, training_metrics=False, devices="cpu:1"), runs_root
+        spec(supervised, **DROPPED), spec(supervised, training_metrics=False, devices="cpu:1", **DROPPED), runs_root
     )
     wanted, found = curves(off), baselines[own]
     assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-6)
