@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from ..context import REPORT_EVERY_S
 from ..controller import TrainingController
+from ..metric_schedule import Cost
 from ..metrics_reporter import MetricsReporter, RankedMetricsReporter
 from ..steps import other_names
 from ._build import build
 from ._data import slice_of
 from ._saver import Saver
 from ._step import Update, passes_of
-from ._training_metrics import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
