@@ -20,6 +20,7 @@ from gui.controllers.help_controller import HelpController
 from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
 from gui.controllers.preferences_controller import PreferencesController
+from gui.controllers.recipe_copy_controller import RecipeCopyController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
 from gui.controllers.run_controller import RunController
@@ -68,12 +69,14 @@ class Controllers:
         self.devices = DeviceController(panels, services, self.memory)
         self.menu = MenuController(window, panels, services, self.layout)
         self.help = HelpController(panels, services)
+        self.recipe_copy = RecipeCopyController(panels, self.help)
         self.preferences = PreferencesController(panels, self.devices, preferences)
         self.export = ExportController(panels, services, self.help)
         self.navigation = CardNavigation(window, panels, self.layout)
         self.objects = (
             self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
             self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
+            self.recipe_copy,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`

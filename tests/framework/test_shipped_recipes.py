@@ -8,13 +8,14 @@ each of whose runs takes seconds: `test_matrix.py` has `digits_cnn` with all fra
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from core.catalog import recipes, strategies
+from core.catalog.recipe_copy import copy_recipe
 from core.config import validation
 from core.devices.cpu import cpu_devices
 from core.runs.states import RunState
@@ -102,6 +103,13 @@ PYTORCH = [
     pytest.param(recipe.name, marks=[pytest.mark.soak] if recipe.name in ALIKE else [])
     for recipe in recipes.built_in("pytorch")
 ]
+COPIED = [
+    pytest.param(framework, recipe.name, marks=[] if recipe.name in {"char_lora", "digits_vae"} else [pytest.mark.soak])
+    for framework in ("pytorch", "keras")
+    for recipe in recipes.built_in(framework)
+    if recipe.name not in ELSEWHERE
+]
+"""One recipe with all kinds of shared code, one with included data; `test_recipe_copy.py` reads the others."""
 
 
 def small_spec(key: Key, data: Path) -> RunSpec:
@@ -170,6 +178,17 @@ def test_recipe_has_one_curve_on_one_and_on_two_devices(
     assert found.keys() == wanted.keys()
     for name, values in wanted.items():
         assert found[name] == pytest.approx(values, rel=TOLERANCE[framework]), name
+
+
+@pytest.mark.parametrize(("framework", "recipe"), COPIED)
+def test_copy_of_a_recipe_trains_alone(
+    framework: str, recipe: str, alone: Trained[Key], runs_root: Path, data: Path, tmp_path: Path
+) -> None:
+    original = small_spec((framework, recipe, "single"), data)
+    copy = tmp_path / "mine.py"
+    copy_recipe(recipes.find(recipe, framework), copy)
+    followed = train(replace(original, recipe=replace(original.own_recipe, name="mine", path=str(copy))), runs_root)
+    assert curves(followed) == curves(alone[framework, recipe, "single"])
 
 
 @pytest.mark.parametrize("recipe", PYTORCH)

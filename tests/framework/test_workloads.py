@@ -190,7 +190,7 @@ def test_either_mnist_format_is_read_from_the_cache_folder(
 ) -> None:
     mnist = load("_shared.mnist")
     monkeypatch.setenv("TRAINYARD_DATA", str(cache))
-    packed = mnist.load("mnist", "train", 64), mnist.load("mnist", "val", 5)
+    packed = mnist.load_images("mnist", "train", 64), mnist.load_images("mnist", "val", 5)
     assert (packed[0][0].shape, packed[1][1].shape) == ((64, 28, 28), (5,))
     monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
     (tmp_path / "mnist").mkdir()
@@ -198,7 +198,7 @@ def test_either_mnist_format_is_read_from_the_cache_folder(
         content = idx(small_mnist()[name])
         (tmp_path / "mnist" / (file + ending)).write_bytes(gzip.compress(content) if ending else content)
     for part, (images, labels) in zip(("train", "val"), packed, strict=True):
-        again = mnist.load("mnist", part, len(labels))
+        again = mnist.load_images("mnist", part, len(labels))
         assert np.array_equal(images, again[0])
         assert np.array_equal(labels, again[1])
 
@@ -209,7 +209,7 @@ def test_damaged_data_file_is_named(load: Callable[[str], Any], offline: Path) -
         (offline / name).mkdir(parents=True)
         (offline / name / file).write_bytes(b"no such thing")
         with pytest.raises(ValueError, match=rf"{file} cannot be read \(.*\)\. Delete it to download it again\."):
-            mnist.load(name, "train", 9)
+            mnist.load_images(name, "train", 9)
 
 
 @pytest.mark.parametrize(
