@@ -80,8 +80,8 @@ def _recipe_words(spec: RunSpec) -> list[str]:
     for item in fields(Training):
         value = getattr(spec.training, item.name)
         if value != getattr(usual, item.name):
-            option = f"--{item.name.replace('_', '-')}"
-            words += [option] if value is True else [option, str(value)]
+            option = item.name.replace("_", "-")
+            words += [f"--{'' if value else 'no-'}{option}"] if isinstance(value, bool) else [f"--{option}", str(value)]
     words += [ALLOW] if spec.allow_open_ports else []
     words += [*_checkpoint_words(spec.checkpoints), *_stop_words(spec)]
     return [*words, *_release_words(spec.release), *_cuda_words(spec)]

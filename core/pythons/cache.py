@@ -8,14 +8,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import platformdirs
-
-from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, parse_json, read_whole, write_whole
+from core.schema.files import parse_json, read_whole, write_whole
+from core.system.folders import cache_folder, make_cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FOLDER_VARIABLE = "TRAINYARD_CACHE_DIR"
 FORMAT = 1
 MAX_ENTRIES = 300
 MAX_BYTES = 4 * 1024 * 1024
@@ -25,9 +23,8 @@ Answer = dict[str, Any]
 
 
 def default_file() -> Path:
-    """Return the cache's file, in the user's cache folder unless TRAINYARD_CACHE_DIR names another."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    return (Path(folder) if folder else platformdirs.user_cache_path("trainyard")) / "pythons.json"
+    """Return the cache's file."""
+    return cache_folder() / "pythons.json"
 
 
 class ProbeCache:
@@ -70,10 +67,7 @@ class ProbeCache:
             return
         self._changed = False
         with contextlib.suppress(OSError):
-            if FOLDER_VARIABLE in os.environ:
-                make_folder(self._file.parent, PRIVATE_FOLDER)
-            else:
-                make_private_folder(self._file.parent)
+            make_cache_folder(self._file.parent)
             write_whole(self._file, json.dumps({"format": FORMAT, "pythons": self._entries}))
 
 

@@ -9,6 +9,7 @@
 - `start_phases`: what a run does before its first step, in words: at the moment, and afterwards
 - `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch
 - `model_parts`: which part of the model is on which device
+- `workload_text`: the text of the recipe or script that a run trains
 - `software`: the Python, the packages and the commit that a run was trained with
 - `ownership`: whether a run or a preset belongs to another user
 - `states`: the states of a run and their transitions
@@ -17,7 +18,11 @@
 - `lock`: the lock that keeps a run from being started or resumed twice
 - `stopped`: name the processes of a run that are stopped (state T), and continue them
 - `checkpoints`: list and choose checkpoints
+- `outputs`: list the files that functions of a recipe have written
 - `run_loss`: the one loss by which runs are compared
+- `setting_values`: what was asked of a run, as named values
+- `marks`: star, tags, notes and archiving, which users give to runs
+- `search`: find runs by words and conditions, and sort them
 - `index`: list the runs below a folder, and find one by name
 - `device_use`: find the runs and other programs that use each device
 - `removal`, `rename`: delete a run, give it another name

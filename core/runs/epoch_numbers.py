@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.language import tr
+from core.schema.events import last_step
 from core.text import join_phrases
 
 if TYPE_CHECKING:
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
     Values = Mapping[str, Sequence[float | None]]
 
-OF_STEPS = frozenset({"loss", "learning_rate"})
-"""Metrics of each step; all others are of an epoch or of a validation."""
-VALIDATION = "val_"
+LOSS, RATE, VALIDATION = "loss", "learning_rate", "val_"
 
 
 class EpochLine(NamedTuple):
@@ -31,6 +30,8 @@ class EpochLine(NamedTuple):
     """The last step before it was measured."""
     loss: float | None = None
     """The mean over its steps; None if some of them are not known."""
+    metrics: Mapping[str, float] | None = None
+    """The means of the other metrics over its measured steps, by name; None where the loss is None."""
     values: Mapping[str, float | None] | None = None
     """The means of its validation by name."""
     of: float | None = None
@@ -40,7 +41,7 @@ class EpochLine(NamedTuple):
     def text(self) -> str:
         """The line in words."""
         loss = [] if self.loss is None else [tr("loss {value}", value=_number(self.loss))]
-        numbers = join_phrases([*loss, *_numbers(self.values or {})])
+        numbers = join_phrases([*loss, *_numbers(self.metrics or {}), *_numbers(self.values or {})])
         if self.of is not None:
             done = tr("Epoch {epoch} of {epochs:g} is done", epoch=self.epoch, epochs=self.of)
             return tr("{what}: {numbers}", what=done, numbers=numbers) if numbers else done
@@ -55,6 +56,8 @@ class EpochNumbers:
         self.steps_per_epoch: int | None = None
         """None until it is known, and for scripts."""
         self._sum, self._count = 0.0, 0
+        self._metrics: dict[int, dict[str, tuple[float, int]]] = {}
+        """The other metrics' sums over the steps of epochs that are not done, and their counts, by epoch and name."""
         self._at = 0
         """The last step whose loss was added."""
         self._open: EpochLine | None = None
@@ -65,13 +68,13 @@ class EpochNumbers:
     def fold(self, event: Event) -> list[EpochLine]:
         """Add an event of the kind `metrics`, and return the lines that it completes."""
         values: Values = event["values"]
-        lines = self._add_losses(event, values["loss"]) if "loss" in values else []
-        if len(values) == 1 and "loss" in values:  # as nearly all events are
-            return lines
-        others = {name: series for name, series in values.items() if name not in OF_STEPS}
-        if not self.steps_per_epoch:
-            others = {name: series for name, series in others.items() if name.startswith(VALIDATION)}
-        return lines + self._add_validation(event, others) if others else lines
+        if len(values) == 1 and LOSS in values:  # as nearly all events are
+            return self._add_losses(event, values[LOSS])
+        if self.steps_per_epoch:
+            self._add_metrics(event, self.steps_per_epoch)
+        lines = self._add_losses(event, values[LOSS]) if LOSS in values else []
+        validated = {name: series for name, series in values.items() if name.startswith(VALIDATION)}
+        return lines + self._add_validation(event, validated) if validated else lines
 
     def fold_progress(self, event: Event) -> list[EpochLine]:
         """Add a script's report of its progress, and return a line if it counts epochs and one more is done."""
@@ -90,6 +93,7 @@ class EpochNumbers:
         """Continue after an earlier step, or after the last one."""
         if step != self._at:  # the sum has losses that are void now
             self._sum, self._count, self._at = 0.0, 0, step
+            self._metrics.clear()
 
     def restart(self) -> None:
         """Forget a script's reports: it starts over."""
@@ -110,14 +114,33 @@ class EpochNumbers:
             if at > end:
                 whole = self._count == per_epoch  # else some are missing, or were measured before a resume
                 mean = self._sum / per_epoch if whole else None
-                self._open = EpochLine(_time_of(event, used, len(losses)), end // per_epoch, end, mean)
+                means = self._take_means(end // per_epoch)
+                means = means if whole else None
+                self._open = EpochLine(_time_of(event, used, len(losses)), end // per_epoch, end, mean, means)
                 self._sum, self._count = 0.0, 0
         self._at = event["first"] + len(losses) - 1
         return lines
 
+    def _add_metrics(self, event: Event, per_epoch: int) -> None:
+        """Add what was measured on training batches, other than the loss. It may come before the losses."""
+        first, every = event["first"], event.get("every", 1)
+        for name, series in event["values"].items():
+            if name in {LOSS, RATE} or name.startswith(VALIDATION):
+                continue
+            for at, value in enumerate(series):
+                if value is not None:
+                    sums = self._metrics.setdefault(-(-(first + at * every) // per_epoch), {})
+                    total, count = sums.get(name, (0.0, 0))
+                    sums[name] = total + value, count + 1
+
+    def _take_means(self, epoch: int) -> Mapping[str, float] | None:
+        """Return the means of the other metrics over the epoch's measured steps."""
+        found = self._metrics.pop(epoch, {})
+        return {name: total / count for name, (total, count) in found.items()}
+
     def _add_validation(self, event: Event, values: Values) -> list[EpochLine]:
         """Return the line of the epoch that ended at this step, or one of its own if there is none."""
-        step = int(event["first"]) + max(map(len, values.values())) - 1
+        step = last_step(event)
         last = {name: series[-1] for name, series in values.items() if series}
         opened = self._open
         if opened is not None and opened.step == step:
@@ -150,7 +173,7 @@ def _numbers(values: Mapping[str, float | None]) -> list[str]:
 
 def _title(name: str) -> str:
     if not name.startswith(VALIDATION):
-        return name
+        return name.replace("_", " ")
     metric = name.removeprefix(VALIDATION).replace("_", " ")
     return tr("val. loss") if metric == "loss" else tr("val. {metric}", metric=metric)
 

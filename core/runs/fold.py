@@ -22,6 +22,7 @@ from core.runs.model_parts import read_part
 from core.runs.software import read_software, read_source
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.runs.verdicts import read_release
+from core.schema.events import last_step
 from core.system.process_info import read_ended, whole_or_none
 from core.system.processes import HostId, ProcessId
 from core.text import MAX_NAMES, first_names, join_names
@@ -75,7 +76,7 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
                 continue
         try:
             if reader is _metrics and facts.phase is None:  # only the step changes
-                step = max(step, _last_step(event))
+                step = max(step, last_step(event))
             else:
                 facts = reader(facts, event)
                 step = facts.step
@@ -157,11 +158,7 @@ def _phase(facts: RunFacts, event: Event) -> RunFacts:
 
 
 def _metrics(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, step=max(facts.step, _last_step(event)), phase=None)
-
-
-def _last_step(event: Event) -> int:
-    return int(event["first"]) + max(map(len, event["values"].values())) - 1
+    return replace(facts, step=max(facts.step, last_step(event)), phase=None)
 
 
 def _progress(facts: RunFacts, event: Event) -> RunFacts:

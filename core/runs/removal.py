@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.files import read_json
 from core.schema.paths import EVENTS, LOCK, SPEC_FILE, SUPERVISOR_EVENTS
+from core.system.folders import cache_of_run
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ def remove(run_dir: Path) -> Removed:
                 return Removed(freed_bytes=0, problem=problem)
             removal = _Removal(release_files)
             removal.clear(run_dir)
+            shutil.rmtree(cache_of_run(run_dir), ignore_errors=True)
     except RunError as error:
         return Removed(freed_bytes=0, problem=str(error))
     return Removed(freed_bytes=removal.freed_bytes, problem=_not_whole(run_dir, list(removal.problems.values())))

@@ -24,6 +24,7 @@ from core.runs.fold import fold
 from core.runs.ownership import owner_of_run
 from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
+from core.runs.workload_text import keep_workload
 from core.schema import paths
 from core.schema.event_log import Log
 from core.schema.events import Event, make_reserve
@@ -94,6 +95,7 @@ class Run:
             run_dir = directory.new_directory(runs_root, spec.name)
             lock.prepare(run_dir)
             make_reserve(run_dir / EVENTS)
+            keep_workload(run_dir, spec)
             write_spec(run_dir, spec)  # last: a folder with this file is a run
             return cls(run_dir, coming_up=directory.launch_supervisor(run_dir))
         except (OSError, subprocess.CalledProcessError, RunError) as error:
@@ -356,8 +358,8 @@ def mark(run_dir: Path) -> Mark:
 
 
 def folders_mark(run_dir: Path) -> Mark:
-    """Return the sizes and times of the run's folders: they change when a file in them is replaced."""
-    return _stat(str(run_dir)), _stat(f"{run_dir}/{EVENTS}")
+    """Return sizes and times of the run's folders and marks: they change when a file there is replaced, or marked."""
+    return _stat(str(run_dir)), _stat(f"{run_dir}/{EVENTS}"), _stat(f"{run_dir}/{paths.MARKS_FILE}")
 
 
 def _stat(path: str) -> tuple[int, int] | None:

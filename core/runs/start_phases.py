@@ -94,7 +94,8 @@ class StartAccount:
 
     def __init__(self, spec: RunSpec | None, framework: str) -> None:
         """`spec`: None if it cannot be read. `framework`: its title, or the empty string for a script."""
-        self._spec, self._framework = spec, framework
+        self._environment = environment(spec.python) if spec is not None else ""
+        self._framework = framework
         self.number = 0
         """How often the run was started so far."""
         self.labels: dict[str, str] = {}
@@ -167,12 +168,11 @@ class StartAccount:
 
     def _interpreter(self) -> list[str]:
         """Return `Python 3.12.3 (cats-env)`, without the version where that is not known."""
-        if self._spec is None:
+        if not self._environment:
             return []
-        folder = environment(self._spec.python)
         if not self._python:
-            return [tr("Python ({environment})", environment=folder)]
-        return [tr("Python {version} ({environment})", version=self._python, environment=folder)]
+            return [tr("Python ({environment})", environment=self._environment)]
+        return [tr("Python {version} ({environment})", version=self._python, environment=self._environment)]
 
     def _parts(self, phases: list[tuple[str, float]], until: float | None) -> list[str]:
         took: dict[str, float] = {}

@@ -13,6 +13,7 @@ from core.runs.epoch_numbers import EpochLine, EpochNumbers
 from core.runs.start_phases import StartAccount
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict, read_release
+from core.schema.events import last_step
 from core.text import first_names, join_names, join_phrases, list_labels
 from core.units import disk, duration
 
@@ -145,8 +146,7 @@ class Timeline:
         if self._start.is_open:
             self._add_start(event["t"])
             self._end_start(event.get("since", event["t"]))
-        last = event["first"] + max(map(len, event["values"].values())) - 1
-        self._step = max(self._step, last)
+        self._step = max(self._step, last_step(event))
         if lines := self._epochs.fold(event):
             self._add_lines(lines)
 

@@ -20,7 +20,7 @@ from .files import FULL, MAX_DEPTH, not_written, open_to_append, open_to_read, p
 from .paths import RESERVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -34,6 +34,8 @@ ROOM_BYTES = 1024 * 1024
 """Free space with which a disk does not count as full for events that a run can do without."""
 BLOCK_BYTES = 64 * 1024
 """Bytes to read at once while searching the last newline; most lines are shorter."""
+TOGETHER = 32
+"""Lines to parse at once."""
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """A file is not read beyond a longer line. A batch of measurements has some ten kilobytes."""
 
@@ -136,9 +138,17 @@ def make_reserve(folder: Path) -> None:
 
 
 def metrics_line(
-    *, since: float, until: float, first_step: int, values: Mapping[str, Sequence[float]], unit: str = ""
+    *,
+    since: float,
+    until: float,
+    first_step: int,
+    values: Mapping[str, Sequence[float]],
+    unit: str = "",
+    every: int = 1,
 ) -> str:
-    """Return the line of a batch of measurements: per metric the values of steps `first_step`, `first_step + 1`, ...
+    """Return the line of a batch of measurements: per metric the values of the steps from `first_step` on.
+
+    `every`: the number of steps from one value to the next.
 
     `since`, `until`: unix seconds at which the first and the last of these steps ended; the steps between count as
     evenly spaced. `unit`: `EPOCH` if the numbers of epochs stand for steps that are not known; else the empty string.
@@ -146,7 +156,13 @@ def metrics_line(
     """
     arrays = ",".join(f"{json.dumps(name)}:[{_numbers(array)}]" for name, array in values.items())
     counted = f',"unit":{json.dumps(unit)}' if unit else ""
+    counted += f',"every":{every}' if every > 1 else ""
     return f'{{"t":{until!r},"kind":"metrics","since":{since!r},"first":{first_step}{counted},"values":{{{arrays}}}}}'
+
+
+def last_step(event: Event) -> int:
+    """Return the last step of an event of the kind `metrics`."""
+    return int(event["first"]) + (max(map(len, event["values"].values()), default=0) - 1) * int(event.get("every", 1))
 
 
 def _numbers(array: Sequence[float]) -> str:
@@ -172,30 +188,33 @@ def parse_lines(lines: bytes) -> list[Event | None]:
     except UnicodeDecodeError:
         text = "\\"
     if "\\" in text or "\r" in text:  # characters to check; and other ends of lines than newlines
-        return [parse(line) for line in lines.splitlines() if line.strip()]
+        return _parse_each(lines.splitlines())
+    every = text.removesuffix("\n").split("\n")
     found: list[Event | None] = []
-    at, size = 0, len(text)
-    while at < size:
-        end = text.find("\n", at)
-        end = size if end < 0 else end
-        event, after = _scanned(text, at)
-        if after == end and text.count("[", at, end) + text.count("{", at, end) <= MAX_DEPTH:
-            found.append(event if _is_event(event) else None)
-        elif line := text[at:end].strip(" \t\v\f"):
-            found.append(parse(line.encode()))
-        at = end + 1
+    for at in range(0, len(every), TOGETHER):
+        found += _parse_together(every[at : at + TOGETHER])
     return found
 
 
-def _scanned(text: str, at: int) -> tuple[Any, int]:
-    """Return the JSON value that begins at a position, and the position behind it; -1 if there is none."""
-    try:
-        return _SCAN(text, at)
-    except (StopIteration, ValueError, RecursionError):
-        return None, -1
+def _parse_together(lines: list[str]) -> list[Event | None]:
+    """Parse some lines as one JSON array: its parser makes the names of the fields once, not once a line.
+
+    If their number is not that of the values, or one could be nested too deeply, they are parsed one by one. So are
+    torn lines; but not a line with two values beside two lines with one, which no writer makes.
+    """
+    text = ",".join(lines)
+    if text.count("[") + text.count("{") < MAX_DEPTH + len(lines):  # each has one at least
+        try:
+            events = json.loads(f"[{text}]")
+        except (ValueError, RecursionError):
+            events = []
+        if len(events) == len(lines):
+            return [event if _is_event(event) else None for event in events]
+    return _parse_each(line.encode() for line in lines)
 
 
-_SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+def _parse_each(lines: Iterable[bytes]) -> list[Event | None]:
+    return [parse(line) for line in lines if line.strip()]
 
 
 def _is_event(event: object) -> bool:
@@ -206,7 +225,7 @@ def _is_event(event: object) -> bool:
 
 
 def _is_time(value: object) -> bool:
-    return type(value) in {int, float} and abs(value) < MAX_NUMBER  # type: ignore[arg-type]  # a number, as just checked
+    return (type(value) is float or type(value) is int) and abs(value) < MAX_NUMBER
 
 
 def _is_metrics(event: Event) -> bool:
@@ -214,6 +233,8 @@ def _is_metrics(event: Event) -> bool:
     return (
         type(event.get("first")) is int
         and abs(event["first"]) < MAX_NUMBER
+        and type(event.get("every", 1)) is int
+        and 0 < event.get("every", 1) < MAX_EVERY
         and _is_time(event.get("since", 0))
         and isinstance(values, dict)
         and all(isinstance(array, list) and array and _are_readings(array) for array in values.values())
@@ -265,6 +286,8 @@ def _are_readings(values: list[object]) -> bool:
 
 MAX_NUMBER = 2**63
 """Times, steps and whole readings must be smaller."""
+MAX_EVERY = 2**31
+"""The number of steps from one measurement to the next must be smaller."""
 _SHAPES: dict[str, Callable[[Event], bool]] = {
     "anew": _is_restart,
     "metrics": _is_metrics,

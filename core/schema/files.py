@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any
 from ..language import tr
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
     from typing import BinaryIO
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The error numbers of a write to a full disk, or beyond a quota."""
+TEMPORARY = ".tmp"
+"""How the names of temporary files end; one that a killed process has left can be deleted."""
 PRIVATE = 0o600
 PRIVATE_FOLDER = 0o700
 MAX_JSON_BYTES = 4 * 1024 * 1024
@@ -162,12 +165,17 @@ def write_whole(path: Path, text: str) -> None:
 
     The file is private, whatever the umask and the permissions of the old one are.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_parts(path, [text.encode()])
+
+
+def write_parts(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Replace a file by these parts, put together, as `write_whole` does. Raises `OSError`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     temporary.unlink(missing_ok=True)  # left by an earlier process with this pid
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY | _NO_LINK, PRIVATE)
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
+            file.writelines(parts)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

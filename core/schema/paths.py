@@ -2,6 +2,8 @@
 
     spec.json                   what was asked for, written once
     name.json                   the name that the user gave the run later; only then
+    marks.jsonl                 star, tags, notes and archiving: a line each, append-only; only if there are any
+    workload.py                 the text of the recipe or script as it was at the start
     rules.json                  the rules for its output that the user gave a script's run later; only then
     events/supervisor.jsonl     life-cycle, written by the supervisor
     events/worker-N.jsonl       measurements of rank N of a recipe
@@ -14,6 +16,7 @@
     metrics.jsonl, metrics.N.jsonl   measurements that a script itself appends
     control/                    requests: one file each
     checkpoints/                one folder each
+    outputs/                    files that functions of a recipe have written; exists only then
     rendezvous                  where ranks meet; exists only while they run
     pymp-*                      sockets of data-loader workers; exist only while they run
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 SPEC_FILE = "spec.json"
 NAME_FILE = "name.json"
 RULES_FILE = "rules.json"
+MARKS_FILE = "marks.jsonl"
+WORKLOAD_FILE = "workload.py"
 
 EVENTS = "events"
 """The folder of the event files."""
@@ -47,6 +52,8 @@ LOCK = "lock"
 CONTROL = "control"
 """The folder of requests to the run."""
 CHECKPOINTS = "checkpoints"
+OUTPUTS = "outputs"
+"""The folder of files that functions of a recipe have written: pictures, samples, logs of Keras' callbacks."""
 RENDEZVOUS = "rendezvous"
 SOCKETS = "pymp-*"
 """A pattern: folders that Python's multiprocessing makes for sockets."""

@@ -41,7 +41,7 @@ class GrowableArray:
     def extend(self, values: NDArray[Any]) -> None:
         """Append `values`, shape (k,)."""
         end = self._size + len(values)
-        if end > len(self._data):
+        if end > len(self._data) or not self._data.flags.writeable:
             # Not `resize`: existing views must not point into freed memory.
             grown = np.empty(max(end, 2 * len(self._data)))
             grown[: self._size] = self.array
@@ -52,6 +52,10 @@ class GrowableArray:
     def truncate(self, size: int) -> None:
         """Keep only the first `size` numbers."""
         self._size = min(self._size, size)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: the numbers without the room for more. Loaded ones may be read-only."""
+        return {"_data": self.array, "_size": self._size}
 
 
 class RangeTree:

@@ -303,6 +303,8 @@ class _Batches:
     since: list[float] = field(default_factory=list)
     until: list[float] = field(default_factory=list)
     count: list[int] = field(default_factory=list)
+    every: list[int] = field(default_factory=list)
+    """Steps from one value to the next."""
     values: list[float | None] = field(default_factory=list)
     next_step: int = 0
 
@@ -314,7 +316,8 @@ class _Batches:
         self.since.append(event.get("since", event["t"]) if len(values) > 1 else event["t"])
         self.count.append(len(values))
         self.values += values
-        self.next_step = event["first"] + len(values)
+        self.every.append(event.get("every", 1))
+        self.next_step = event["first"] + (len(values) - 1) * self.every[-1] + 1
 
     def move_to(self, series: Series) -> None:
         """Append all to `series`, with evenly spaced times within each batch."""
@@ -324,7 +327,8 @@ class _Batches:
         index = np.arange(len(self.values)) - np.repeat(np.cumsum(count) - count, count)  # within its batch
         interval = (np.array(self.until) - np.array(self.since)) / np.maximum(count - 1, 1)
         times = np.repeat(self.since, count) + index * np.repeat(interval, count)
-        series.append(_floats(np.repeat(self.first, count) + index), times, _floats(self.values))
+        steps = np.repeat(self.first, count) + index * np.repeat(self.every, count)
+        series.append(_floats(steps), times, _floats(self.values))
 
 
 def _up_to(step: int, series: Series) -> Series:

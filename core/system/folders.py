@@ -1,11 +1,13 @@
-"""The folders that the user has chosen for runs and presets, for window and command line alike.
+"""The user's folders, for window and command line alike: settings, runs, presets, and the cache.
 
-They are in `folders.json` beside the settings of the window. Whatever is in it, the default folders can be used.
+Those that the user has chosen for runs and presets are in `folders.json` beside the settings of the window. Whatever is
+in it, the default folders can be used.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -17,6 +19,7 @@ from core.language import tr
 from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, not_written, read_json, write_whole
 
 CONFIG_VARIABLE = "TRAINYARD_CONFIG_DIR"
+CACHE_VARIABLE = "TRAINYARD_CACHE_DIR"
 FOLDERS = ("runs", "presets")
 MAX_BYTES = 64 * 1024
 
@@ -25,6 +28,25 @@ def config_folder() -> Path:
     """Return the folder of the user's settings, unless TRAINYARD_CONFIG_DIR names another."""
     named = os.environ.get(CONFIG_VARIABLE)
     return Path(named) if named else platformdirs.user_config_path("trainyard")
+
+
+def cache_folder() -> Path:
+    """Return the folder of what can be made again, unless TRAINYARD_CACHE_DIR names another."""
+    named = os.environ.get(CACHE_VARIABLE)
+    return Path(named) if named else platformdirs.user_cache_path("trainyard")
+
+
+def cache_of_run(run_dir: Path) -> Path:
+    """Return the folder of what was made of a run and can be made again. It is removed with the run."""
+    return cache_folder() / "runs" / hashlib.sha256(os.fsencode(run_dir)).hexdigest()[:32]
+
+
+def make_cache_folder(folder: Path) -> None:
+    """Make the cache's folder, or one in it, for this user alone. Raises `OSError`."""
+    if CACHE_VARIABLE in os.environ:  # its permissions are the user's
+        make_folder(folder, PRIVATE_FOLDER)
+    else:
+        make_private_folder(folder)
 
 
 def runs_folder() -> Path:

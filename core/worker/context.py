@@ -45,6 +45,8 @@ class Context:
         """Whether training ends here to be resumed later."""
         self.record_last: Callable[[], None] = lambda: None
         """Records what was measured since the last report, when an error has ended the training."""
+        self.on_epoch_end: Callable[[Mapping[str, float]], object] | None = None
+        """Calls the recipe's function of this name on rank 0; None on all ranks if the recipe has none."""
         log = self.run_dir / EVENTS / worker_events(assignment.rank)
         self.resumed = log.exists() and log.stat().st_size > 0
         """Whether this worker continues the work of an earlier worker of the run."""
@@ -100,8 +102,9 @@ class Context:
         *,
         since: float | None = None,
         until: float | None = None,
+        every: int = 1,
     ) -> None:
-        """Record for each metric its values at the steps `first_step`, `first_step + 1`, ...
+        """Record for each metric its values at the steps `first_step`, `first_step + every`, ...
 
         `since`, `until`: unix times at which the first and the last of these steps ended; None for now. Raises
         `RecordError`.
@@ -109,24 +112,36 @@ class Context:
         if not values:
             return
         until = time.time() if until is None else until
-        line = metrics_line(since=until if since is None else since, until=until, first_step=first_step, values=values)
-        self._writer.write_json(line)
+        since = until if since is None else since
+        self._writer.write_json(
+            metrics_line(since=since, until=until, first_step=first_step, values=values, every=every)
+        )
 
     def record_done(self) -> None:
         """Record that training ended as planned or on request. A worker that exits without this event has failed."""
         self._writer.write("done", rank=self.rank, paused=self.paused)
 
-    def record_parts(self, device: str, names: Sequence[str], where: str) -> None:
-        """Record which parameters are on a ticked device, and where the framework says that they are."""
-        self._writer.write("parts", rank=self.rank, device=device, parameters=list(names), where=where)
+    def record_parts(
+        self, device: str, names: Sequence[str], where: str, *, size_bytes: int, reads_from: str | None = None
+    ) -> None:
+        """Record which parameters are on a ticked device, and where the framework says that they are.
 
-    def notice_empty_device(self, device: str) -> None:
-        """Tell that a ticked device holds nothing of a placed model."""
+        `size_bytes`: of what the device holds of them. `reads_from`: the device whose parameters it reads at each step,
+        where it has none by intention.
+        """
+        self._writer.write(
+            "parts", rank=self.rank, device=device, parameters=list(names), where=where, bytes=size_bytes,
+            reads_from=reads_from,
+        )  # fmt: skip
+
+    def notice_empty_device(self, device: str, remedy: str | None = None) -> None:
+        """Tell that a ticked device holds nothing of a divided model. `remedy`: what to do; default: for placement."""
+        remedy = remedy or tr("Check the devices in placed_model(), or tick fewer devices.")
         self.notice(
             tr(
-                "No parameter of the model is on {device}, although it was ticked: it only holds memory. Check the "
-                "devices in placed_model(), or tick fewer devices.",
+                "No parameter of the model is on {device}, although it was ticked: it only holds memory. {remedy}",
                 device=device,
+                remedy=remedy,
             )
         )
 

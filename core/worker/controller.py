@@ -11,6 +11,7 @@ from ..language import tr, tr_plural
 from ..schema.checkpoint import TrainingPosition
 from .checkpoint_store import CheckpointStore
 from .context import REPORT_EVERY_S, Request
+from .epoch_end import RecipeFunctionError
 from .schedule import LearningRateSchedule
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ SYNC = 16
 """A bit beside those of `Request`: ranks synchronise at the end of this epoch, where rank 0 may have to decide."""
 CHECKPOINT_SHARE = 1 / 100
 """Largest share of the training time for checkpoints, where the run leaves their frequency to us."""
+WARMUP_EPOCHS = 5
+"""Epochs of the warm-up that is suggested for a scaled learning rate; fewer for a short training."""
 FIRST_GUESS_S = 0.05
 """Seconds that the first checkpoint is assumed to take."""
 
@@ -74,6 +77,10 @@ class TrainingController:
         self._best, self._since_best = math.inf, 0
         self._value: float | None = None
         """The monitored loss of the last recorded epoch."""
+        self._mean: float | None = None
+        """The mean training loss of the last recorded epoch."""
+        self._rate = math.nan
+        """The learning rate at the end of the last epoch."""
         self._late = False
         """Whether a checkpoint by steps waits for the end of its epoch, to include the validation's value."""
         self._restored = (0, 0)
@@ -129,11 +136,29 @@ class TrainingController:
             self._context.record_rewind(self._reporter.steps)
         if self._context.rank == 0 and position is None and self._context.resumed:
             self._context.notice(tr("The run has no checkpoint to resume from. Training starts from the beginning."))
+        if self._context.rank == 0 and position is None:
+            self._suggest_warmup()
         # Everything loaded so far stays to the end. Frozen, it is skipped by garbage collection: a framework has
         # hundreds of thousands of objects, and the process exits in a tenth of a second instead of one second.
         gc.freeze()
         self._context.record_ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
         self._began = self._saved = time.monotonic()
+
+    def _suggest_warmup(self) -> None:
+        """Advise a warm-up to a scaled learning rate: Goyal et al. 2017 needed one of five epochs."""
+        training = self._context.training
+        if training.rate_factor <= 1 or training.warmup_steps:
+            return
+        steps = self._per_epoch * min(WARMUP_EPOCHS, max(1, training.epochs // 10))
+        self._context.notice(
+            tr(
+                "The learning rate is {factor:g} times as high as for a batch of {reference}, and there is no warm-up. "
+                "If the loss rises at the beginning, let the rate rise slowly: --warmup-steps {steps}, for example.",
+                factor=training.rate_factor,
+                reference=training.reference_batch,
+                steps=steps,
+            )
+        )
 
     def epochs(self) -> Iterator[int]:
         """Yield the remaining epochs, from the current one."""
@@ -155,6 +180,7 @@ class TrainingController:
     def after_epoch_steps(self, rate: float) -> None:
         """Note that the steps of an epoch are done; `rate` is the learning rate."""
         self._finished = False
+        self._rate = rate
         self.synchronises = self._must_synchronise()
         if self._validates:
             self._reporter.before_validation(synchronises=self.synchronises)
@@ -203,6 +229,10 @@ class TrainingController:
             if self._pause():
                 return True  # the resumed training ends this epoch, validation included
         self.epoch += 1
+        return not self._call_epoch_end(values) or self._after_whole_epoch(values, requests)
+
+    def _after_whole_epoch(self, values: Values, requests: int) -> bool:
+        """Decide what follows an epoch. Return True if the loop must return."""
         # A reduction of its own: what rank 0 decides from the means cannot travel with them.
         self._enough = self._context.training.patience is not None and bool(
             self._reporter.broadcast(self._has_stagnated())
@@ -216,6 +246,28 @@ class TrainingController:
         late, self._late = self._late, False
         if requests & (Request.SAVE | DUE) or late:
             self._save("asked" if requests & Request.SAVE else self._reason)
+        return False
+
+    def _call_epoch_end(self, values: Values) -> bool:
+        """Call the recipe's function on rank 0. If it fails, save the epoch and raise; return False on other ranks."""
+        call = self._context.on_epoch_end
+        if call is None:
+            return True
+        failure: RecipeFunctionError | None = None
+        if self._context.rank == 0:
+            numbers = {"epoch": self.epoch, "step": self.step, "learning_rate": self._rate}
+            if self._mean is not None:
+                numbers["loss"] = self._mean
+            try:
+                call({**numbers, **{name: value[0] for name, value in values.items()}})
+            except RecipeFunctionError as error:
+                failure = error
+        if self._reporter.all_ok(ok=failure is None):
+            return True
+        if self._when.unit != "never":
+            self._save("error")
+        if failure is not None:
+            raise failure
         return False
 
     def finish(self) -> None:
@@ -236,6 +288,8 @@ class TrainingController:
         last = self.epoch + 1 == training.epochs
         by_epochs = self._when.unit == "epochs" and self._is_due()
         if last or by_epochs or self._late or training.patience is not None:
+            return True
+        if self._context.on_epoch_end is not None:
             return True
         if self._sync_requested or self._reporter.requests:
             return True
@@ -283,7 +337,7 @@ class TrainingController:
 
     def _compare(self, values: Values) -> None:
         """Compare the epoch just recorded with the best so far."""
-        mean = self._reporter.epoch_mean.take()
+        self._mean = mean = self._reporter.epoch_mean.take()
         self._value = values["val_loss"][0] if "val_loss" in values else mean
         if self._validates and not values:
             self._value = None  # cut short: there is nothing to compare

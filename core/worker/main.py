@@ -15,6 +15,7 @@ from ..schema.events import RecordError
 from ..schema.rank import RankAssignment
 from . import deadman, fetch
 from .context import Context
+from .epoch_end import RecipeFunctionError
 from .recipe import LoadedRecipe
 
 LAST_LOSSES_S = 5.0
@@ -134,8 +135,11 @@ def _explanation(context: Context, error: BaseException) -> str | None:
 
 
 def _record(context: Context, error: BaseException, code: int) -> int:
+    explanation = str(error) if isinstance(error, RecipeFunctionError) else _explanation(context, error)
+    if isinstance(error, RecipeFunctionError) and error.__cause__ is not None:
+        error = error.__cause__  # its traceback ends in the recipe
     try:
-        context.record_error(error, _explanation(context, error))
+        context.record_error(error, explanation)
     except RecordError:
         return EXIT_RECORD
     return code

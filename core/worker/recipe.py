@@ -25,6 +25,9 @@ PHASES = {
 """What a worker does while it calls these functions; see `Context.enter_phase`."""
 
 
+ON_EPOCH_END = "on_epoch_end"
+
+
 class LoadedRecipe:
     """A recipe's functions, called with the run's settings."""
 
@@ -32,8 +35,8 @@ class LoadedRecipe:
         """`enter_phase`: called with `data` or `model` before a function that may take long."""
         self._enter_phase = enter_phase
         self.name = spec.own_recipe.name
-        self._path = spec.own_recipe.path
-        self._module = _load(Path(self._path))
+        self.path = spec.own_recipe.path
+        self._module = _load(Path(self.path))
         training = spec.training
         self._values: dict[str, Any] = {
             **spec.own_recipe.settings,
@@ -52,10 +55,14 @@ class LoadedRecipe:
         """Return whether the recipe's function has a parameter of this name."""
         return self.has(function) and keyword in _parameters(getattr(self._module, function))
 
+    def first_parameter(self, function: str) -> str:
+        """Return the name of the first parameter of the recipe's function; the empty string if it has none."""
+        return next(iter(_parameters(getattr(self._module, function))), "")
+
     def call(self, function: str, *arguments: object) -> Any:  # noqa: ANN401 (the framework's own types)
         """Call the recipe's function. Its other parameters are filled by name from the run's settings."""
         target: Callable[..., Any] = getattr(self._module, function)
-        _check_call(function, target, arguments, path=self._path)
+        _check_call(function, target, arguments, path=self.path)
         names = list(_parameters(target))[len(arguments) :]
         if self._enter_phase is not None and function in PHASES:
             self._enter_phase(PHASES[function])
@@ -67,7 +74,7 @@ class LoadedRecipe:
         Raises `TypeError` if it needs more. Without settings it is the function itself, which other processes can load.
         """
         target: Callable[..., Any] = getattr(self._module, function)
-        _check_call(function, target, ("",) * arguments, path=self._path)
+        _check_call(function, target, ("",) * arguments, path=self.path)
         names = list(_parameters(target))[arguments:]
         settings = {name: self._values[name] for name in names if name in self._values}
         return functools.partial(target, **settings) if settings else target

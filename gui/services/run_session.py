@@ -17,12 +17,14 @@ from core.runs.run import Run
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.schema.paths import SPEC_FILE
+from core.series import run_cache
 from core.series.result import loss_of
 from core.series.run_series import RunSeries
 from core.series.sketch import events_size, sketch
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
 
+from .background_task import BackgroundTask
 from .run_memory import ReadRun, RunMemory
 
 if TYPE_CHECKING:
@@ -79,6 +81,9 @@ class RunSession(QObject):
         self._identity: Identity | None = None
         """Identifies the folder of the run, also after it was renamed; None if it does not exist."""
         self._memory = RunMemory()
+        self._to_keep = False
+        """Whether the run is to be kept on disk, once it is over and read completely: it is long, and new there."""
+        self._keeping: BackgroundTask[None] = BackgroundTask("run-cache")
         self.opening: _Opening | None = None
         """The reading of a long run that is under way; None once the run is read completely."""
 
@@ -134,7 +139,9 @@ class RunSession(QObject):
         self._identity = _identity(run.dir)
         self.spec, self.spec_problem = None, None
         self._forget_requests()
-        read = self._memory.take(run.dir, self._identity)
+        size = events_size(run.dir)
+        read = self._memory.take(run.dir, self._identity) or self._kept_on_disk(run.dir, size)
+        self._to_keep = size > AT_ONCE_BYTES and read is None
         self.run = read.run if read is not None else run
         self._read_spec(self.run)
         if read is not None:
@@ -142,8 +149,7 @@ class RunSession(QObject):
         else:
             self.run_series, self._strides = RunSeries(), ScriptProgress()
             self.timeline = Timeline(self.spec, framework_title(self.spec.framework) if self.spec else "")
-        size = events_size(run.dir)
-        if read is None and size > AT_ONCE_BYTES:
+        if self._to_keep:
             self._open(self.run, size)
         else:
             self._take_in(self.run.catch_up())
@@ -205,6 +211,7 @@ class RunSession(QObject):
         self._take_in(self.run.poll())
         if self._identity is None and known is not None:
             self.run.add_notice(tr(GONE, folder=self.run.dir))
+        self._keep_on_disk()
         if self.run.facts is not before:
             if self.run.facts.starts != before.starts:  # it was resumed: the requests were to the part before
                 self._forget_requests()
@@ -258,8 +265,29 @@ class RunSession(QObject):
             self.opening = None
             self.read_on.emit(1.0)
         elif self.run and self.run_series and self.timeline and self._identity is not None:
-            read = ReadRun(run=self.run, run_series=self.run_series, timeline=self.timeline, strides=self._strides)
-            self._memory.keep(self._identity, read)
+            self._memory.keep(self._identity, self._read_run())
+            self._keep_on_disk()
+
+    def _kept_on_disk(self, run_dir: Path, size: int) -> ReadRun | None:
+        """Return a long run that was read before; None if it was not, or has much more events now."""
+        read = run_cache.load(run_dir) if size > AT_ONCE_BYTES else None
+        return read if isinstance(read, ReadRun) and size - read.run.bytes_read <= AT_ONCE_BYTES else None
+
+    def _keep_on_disk(self) -> None:
+        """Write a long run that is over to disk, in the background. Without room there, it is read again next time."""
+        self._keeping.poll()
+        if not self._to_keep or self.live or self.run is None or self._keeping.busy:
+            return
+        self._to_keep = False
+        packed = run_cache.pack(self.run, self._read_run())
+        if packed is not None:
+            self._keeping.start(packed.write, lambda _: None)
+
+    def _read_run(self) -> ReadRun:
+        assert self.run is not None
+        assert self.run_series is not None
+        assert self.timeline is not None
+        return ReadRun(run=self.run, run_series=self.run_series, timeline=self.timeline, strides=self._strides)
 
     def _open(self, run: Run, size: int) -> None:
         """Show a sketch of a long run, and begin to read it."""

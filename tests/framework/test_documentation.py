@@ -1,6 +1,7 @@
 """Run every command that the README and the documents show, in the order in which they show them.
 
-Each document has a folder of runs of its own. GPUs are replaced by CPU devices, and RUN by the newest run.
+Each document has a folder of runs of its own. GPUs are replaced by CPU devices, RUN by the newest run, RUN2 by the
+one before it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def test_every_documented_command_succeeds(page: Path, folder: Path) -> None:
     runs = folder / "runs"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
     for arguments in trainyard_commands(page):
-        words = [_newest(runs) if word == "RUN" else re.sub(r"gpu:(\d)", r"cpu:\1", word) for word in arguments]
+        words = [_filled_in(word, runs) for word in arguments]
         done = subprocess.run(
             [sys.executable, "-m", "core.cli", words[0], "--runs", str(runs), *words[1:]],
             cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
@@ -92,5 +93,8 @@ def test_every_link_between_documents_works() -> None:
     assert broken == []
 
 
-def _newest(runs: Path) -> str:
-    return max(runs.iterdir(), key=lambda each: each.stat().st_ctime_ns).name
+def _filled_in(word: str, runs: Path) -> str:
+    if word not in {"RUN", "RUN2"}:
+        return re.sub(r"gpu:(\d)", r"cpu:\1", word)
+    newest = sorted(runs.iterdir(), key=lambda each: each.stat().st_ctime_ns, reverse=True)
+    return newest[0 if word == "RUN" else 1].name

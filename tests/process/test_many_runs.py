@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = {
     "spec.json", "log.txt", "events", "control", "checkpoints",
     "events/supervisor.jsonl", "events/worker-0.jsonl", "events/devices.jsonl", "events/guard.jsonl",
-    "control/stop", "lock", "events/lock",
+    "control/stop", "lock", "events/lock", "workload.py",
 }  # fmt: skip
 """All files that a run may leave in its folder."""
 RESERVE = "events/reserve"

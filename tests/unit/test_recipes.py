@@ -98,7 +98,7 @@ def test_functions_that_can_be_called_are_accepted(tmp_path: Path, source: str) 
 
 
 @pytest.mark.parametrize(("source", "unknown"), [
-    ("def callbacks():\n    return []", ("callbacks",)), ("def optimiser(params):\n    pass", ("optimiser",)),
+    ("def optimiser(params):\n    pass", ("optimiser",)),
     ("def helper():\n    pass\n\ndef metrics():\n    return {'a': helper}", ()), ("def _own():\n    pass", ()),
     ("@hook\ndef called_by_the_hook():\n    pass", ()), ("def named():\n    pass\nALL = ['named']", ()),
 ])  # fmt: skip
@@ -107,7 +107,37 @@ def test_functions_that_no_run_calls_are_named(tmp_path: Path, source: str, unkn
     recipe = recipes.read(Path(path))
     assert recipe.unknown_functions == unknown
     words = f"the function {unknown[0]}() of the recipe is not one that a run calls" if unknown else ""
-    assert recipe.doubt == words
+    assert recipe.doubt("pytorch") == words
+
+
+def test_callbacks_are_for_keras_alone(tmp_path: Path) -> None:
+    source = "def model(): ...\ndef train_data(): ...\ndef callbacks(folder, patience=3): ...\ndef helper(): ...\n"
+    recipe = recipes.read(Path(write_recipe(tmp_path, source)))
+    assert [setting.name for setting in recipe.settings] == ["patience"]
+    assert recipe.doubt("keras") == "the function helper() of the recipe is not one that a run calls"
+    for framework in ("pytorch", "tensorflow"):
+        assert recipe.doubt(framework) == (
+            "the functions helper() and callbacks() of the recipe are not ones that a run calls (callbacks() is for "
+            "framework keras; on_epoch_end(model, metrics, folder) is called after each epoch)"
+        )
+    with pytest.raises(ValueError, match=r"callbacks\(\) in .*, line 3, needs model"):
+        recipes.read(Path(write_recipe(tmp_path, source.replace("folder, ", "model, "), "other")))
+
+
+@pytest.mark.parametrize(("body", "further", "named"), [
+    ("with tf.device('/gpu:1'):\n        pass", "", ("/gpu:1", 2)), ("return net().to('cuda:0')", "", ("cuda:0", 2)),
+    ("return net().to('cuda')", "", None), ("return net(name='gpu')", "", None),
+    ("return net().to('cuda:0')", "def placed_model(devices):\n    pass", None),
+])  # fmt: skip
+def test_device_that_a_model_names_is_told(
+    tmp_path: Path, body: str, further: str, named: tuple[str, int] | None
+) -> None:
+    path = write_recipe(tmp_path, f"def model():\n    {body}\n\ndef train_data():\n    pass\n\n{further}\n")
+    recipe = recipes.read(Path(path))
+    assert recipe.named_device == named
+    words = f"model() of the recipe names the device {named[0]} (line 2), but the strategy decides" if named else ""
+    assert recipe.doubt("keras").startswith(words)
+    assert bool(recipe.doubt("keras")) == bool(named)
 
 
 @pytest.mark.parametrize(("framework", "takes", "is_refused"), [

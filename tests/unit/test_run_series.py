@@ -99,6 +99,16 @@ def test_run_resumed_from_a_checkpoint_is_one_curve() -> None:
         np.testing.assert_array_equal(run_series.metrics["loss"].values, [9.0] * 5 + [1.0] * 6)
 
 
+def test_metric_of_every_eighth_step_is_at_its_steps_and_times() -> None:
+    sparse = [{**metrics(10.0, 8, since=6.0, accuracy=[0.1, 0.2, 0.3]), "every": 8}, metrics(11.0, 25, accuracy=[0.4])]
+    run_series = RunSeries()
+    run_series.fold(sparse)
+    series = run_series.metrics["accuracy"]
+    assert (series.steps.tolist(), series.times.tolist()) == ([8, 16, 24, 25], [6, 8, 10, 11])
+    run_series.fold([{**metrics(20.0, 16, since=20.0, accuracy=[0.5, 0.6]), "every": 8}])
+    assert (series.steps.tolist(), series.values.tolist()) == ([8, 16, 24], [0.1, 0.5, 0.6]), "repeated steps"
+
+
 def test_plan_adds_an_epoch_axis() -> None:
     run_series = RunSeries()
     assert set(run_series.axes) == {"step", "time", "training"}

@@ -118,6 +118,12 @@ def test_epoch_with_a_step_whose_loss_is_not_known_has_no_mean():
     assert [each.text for each in timeline.entries if each.is_epoch] == ["Epoch 1", "Epoch 2: loss 2"]
 
 
+def test_epoch_has_the_means_of_the_measured_training_metrics():
+    sparse = {"t": BEGAN + 9, "kind": "metrics", "first": 2, "every": 4, "values": {"top_1": [0.25, 0.75, 0.5, 1.0]}}
+    found = texts([*start(), sparse, losses(1, *[1.0] * 20, at=10), validation(20, at=11, val_top_1=0.8)])
+    assert found[-2:] == ["Epoch 1: loss 1, top 1 0.5", "Epoch 2: loss 1, top 1 1, val. top 1 0.8"]
+
+
 def test_resumed_epoch_has_no_mean_of_steps_that_are_void():
     lost = [*start(), losses(1, *[1.0] * 8, at=9), *start(resumed=True), losses(6, *[0.5] * 5, at=9)]
     found = texts([*lost, validation(10, at=11, val_loss=0.4)])

@@ -9,9 +9,12 @@ import pytest
 from PySide6.QtWidgets import QProgressBar
 
 from core.runs.states import RunState
+from core.schema.spec import write_spec
+from core.series import run_cache
 from gui.services import run_memory, run_session
 from gui.services.run_session import RunSession
 from tests.benchmarks.long_run import write_long_run
+from tests.support.running import script_spec
 from tests.unit.test_event_slices import assert_same, read_whole
 
 if TYPE_CHECKING:
@@ -63,6 +66,45 @@ def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):
     session.attach_to(long_run)
     assert session.opening is None
     assert session.run_series is kept
+
+
+def test_long_run_that_another_window_has_read_is_whole_at_once(session, long_run, qtbot):
+    session.attach_to(long_run)
+    until_read(qtbot, session)
+    session.poll()  # keeps it
+    other = RunSession()
+    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [], timeout=30_000)
+    other.attach_to(long_run)
+    assert other.opening is None
+    assert_same((other.run, other.run_series), read_whole(long_run))
+    assert other.timeline.entries == session.timeline.entries
+    assert other.snapshot().loss == session.snapshot().loss
+
+
+def test_kept_run_holds_no_secret_of_the_program(session, long_run, tmp_path, qtbot):
+    (tmp_path / "train.py").write_text("print('loss 1')\n")
+    write_spec(long_run, script_spec("train.py", cwd=tmp_path, environment={"TOKEN": "hf_123"}))
+    session.attach_to(long_run)
+    until_read(qtbot, session)
+    session.poll()
+    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [], timeout=30_000)
+    (kept,) = run_cache.cache_folder().glob("runs/*/*.run")
+    assert b"hf_123" in (long_run / "spec.json").read_bytes()
+    assert b"hf_123" not in kept.read_bytes()
+
+
+def test_kept_run_that_has_grown_much_is_read_in_slices(session, long_run, qtbot):
+    session.attach_to(long_run)
+    until_read(qtbot, session)
+    session.poll()
+    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [], timeout=30_000)
+    events = long_run / "events" / "devices.jsonl"
+    with events.open("ab") as file:
+        file.write(events.read_bytes())
+    other = RunSession()
+    other.attach_to(long_run)
+    assert other.opening is not None
+    until_read(qtbot, other)
 
 
 def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtbot):

@@ -59,10 +59,10 @@ def ready(current: Survey, *devices: str, stale_age_s=None, held_by=None) -> str
 
 
 def test_function_of_a_recipe_that_no_run_calls_is_told_before_the_start(tmp_path) -> None:
-    source = "def model():\n    pass\n\ndef train_data():\n    pass\n\ndef callbacks():\n    return []\n"
+    source = "def model():\n    pass\n\ndef train_data():\n    pass\n\ndef optimiser():\n    return []\n"
     recipe = replace(choices("cpu:0"), recipe=write_recipe(tmp_path, f"import torch\n{source}"))
     result = check_start(recipe, StartConditions(survey=survey()))
-    assert result.ready == "Ready, but the function callbacks() of the recipe is not one that a run calls."
+    assert result.ready == "Ready, but the function optimiser() of the recipe is not one that a run calls."
 
 
 PORTS_CHECK = """

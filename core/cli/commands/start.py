@@ -111,7 +111,7 @@ def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckR
     chosen = [device for device in found.devices if device.id in spec.devices]
     if sentence := sharing_sentence(chosen, devices_in_use(found, options.runs)):
         warn(sentence)
-    if spec.recipe is not None and (doubt := recipes.read(Path(spec.recipe.path)).doubt):
+    if spec.recipe is not None and (doubt := recipes.read(Path(spec.recipe.path)).doubt(spec.framework)):
         warn(tr("Please note that {doubt}.", doubt=doubt))
     with _interrupts_blocked():  # Ctrl-C must not hide a run that was started
         started = Run.start(spec, options.runs)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from keras.src.backend.common import global_state  # Keras has no public name for its shared generator
 
 from ...language import tr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import keras
@@ -36,7 +38,7 @@ class Saver:
         if self._rank == 0:
             _write(folder / MODEL, self._model.weights)
             _write(folder / OPTIMIZER, self._optimizer.variables)
-        (folder / self._random_name).write_text(json.dumps(self._random_states()), encoding="utf-8")
+        (folder / self._random_name).write_text(json.dumps(random_states(self._model)), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote. Raises `ValueError` if it is of another model."""
@@ -46,31 +48,55 @@ class Saver:
         _assign(self._optimizer.variables, state)
         path = folder / self._random_name
         if path.exists():  # a run of fewer workers has none for this rank
-            self._set_random_states(json.loads(path.read_text(encoding="utf-8")))
+            set_random_states(self._model, json.loads(path.read_text(encoding="utf-8")))
 
     @property
     def _random_name(self) -> str:
         return f"random-{self._rank}.json"
 
-    def _random_states(self) -> dict[str, Any]:
-        name, keys, *rest = np.random.get_state(legacy=True)  # the global state, which recipes draw from
-        return {
-            "python": random.getstate(),
-            "numpy": [name, np.asarray(keys).tolist(), *rest],
-            "keras": [variable.numpy().tolist() for variable in self._seed_states()],
-        }
 
-    def _set_random_states(self, states: dict[str, Any]) -> None:
-        version, internal, gauss = states["python"]
-        random.setstate((version, tuple(internal), gauss))
-        np.random.set_state(tuple(states["numpy"]))
-        for variable, value in zip(self._seed_states(), states["keras"], strict=False):
-            variable.assign(np.asarray(value, dtype=variable.dtype))
+def random_states(model: keras.Model) -> dict[str, Any]:
+    """Return the random states of Python, numpy and the model's layers, as plain values."""
+    name, keys, *rest = np.random.get_state(legacy=True)  # the global state, which recipes draw from
+    return {
+        "python": random.getstate(),
+        "numpy": [name, np.asarray(keys).tolist(), *rest],
+        "keras": [variable.numpy().tolist() for variable in _seed_states(model)],
+    }
 
-    def _seed_states(self) -> list[keras.Variable]:
-        """Return the states of the model's seed generators (dropout): variables that are not weights."""
-        weights = {id(variable) for variable in self._model.weights}
-        return [each for each in self._model.non_trainable_variables if id(each) not in weights]
+
+def set_random_states(model: keras.Model, states: dict[str, Any]) -> None:
+    """Restore the random states that `random_states` returned."""
+    version, internal, gauss = states["python"]
+    random.setstate((version, tuple(internal), gauss))
+    np.random.set_state(tuple(states["numpy"]))
+    for variable, value in zip(_seed_states(model), states["keras"], strict=False):
+        variable.assign(np.asarray(value, dtype=variable.dtype))
+
+
+def _seed_states(model: keras.Model) -> list[keras.Variable]:
+    """Return the states of the model's seed generators (dropout): variables that are not weights."""
+    weights = {id(variable) for variable in model.weights}
+    return [each for each in model.non_trainable_variables if id(each) not in weights]
+
+
+@contextlib.contextmanager
+def undisturbed(model: keras.Model) -> Iterator[None]:
+    """Let a function of the recipe use the model, and then restore the random states."""
+    states, shared = random_states(model), _shared_generator()
+    before = shared.numpy() if shared is not None else None
+    try:
+        yield
+    finally:
+        set_random_states(model, states)
+        if shared is not None:
+            shared.assign(before)
+
+
+def _shared_generator() -> keras.Variable | None:
+    """Return the state of the generator that Keras' random functions share; None if nothing has drawn from it."""
+    generator = global_state.get_global_attribute("global_seed_generator")
+    return None if generator is None else generator.state
 
 
 def _keys(variables: Sequence[keras.Variable]) -> list[str]:

@@ -275,7 +275,7 @@ def _doubt(spec: RunSpec) -> str:
     if spec.recipe is None:
         return ""
     try:
-        return recipes.read(Path(spec.recipe.path)).doubt
+        return recipes.read(Path(spec.recipe.path)).doubt(spec.framework)
     except ValueError:
         return ""
 

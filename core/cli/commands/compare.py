@@ -1,0 +1,151 @@
+"""The command `compare`: several runs as a table, and why they differ."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.cli.output import say, say_json, say_table, warn
+from core.language import tr
+from core.runs import index
+from core.series.export_file import check_free, export_bytes
+from core.text import one_line, short
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from core.comparison.measured_run import MeasuredRun
+    from core.comparison.reasons import Reasons
+    from core.comparison.table import Comparison
+
+MAX_SETTINGS = 6
+"""Settings that differ and get a column in the table; `--why` and `--json` list all of them."""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of `compare`."""
+    add = parser.add_argument
+    add("compared", metavar="RUN", nargs="+", help=tr("two runs or more, named as for `trainyard show`"))
+    add("--metric", metavar="NAME", help=tr("the metric to compare; default: a loss that most of the runs have"))
+    add("--baseline", metavar="RUN", help=tr("the run from which differences are shown; default: the first"))
+    add("--target", type=float, metavar="VALUE", help=tr("show how long each run trained until it reached this value"))
+    direction = parser.add_mutually_exclusive_group()
+    direction.add_argument(
+        "--minimize", dest="lower", action="store_const", const=True,
+        help=tr("lower values are better; default: judged by the name of the metric"),
+    )  # fmt: skip
+    direction.add_argument(
+        "--maximize", dest="lower", action="store_const", const=False, help=tr("higher values are better")
+    )
+    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
+    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    add("--force", action="store_true", help=tr("replace files that exist"))
+    add("--why", action="store_true", help=tr("show what differs: settings, text, package versions, devices"))
+
+
+def compare_runs(options: Namespace) -> int:
+    """Compare runs in a table; runs that differ only in the seed form one row."""
+    from core.comparison import measured_run, reasons, table  # loads numpy
+
+    if options.target is not None and not math.isfinite(options.target):
+        raise ValueError(tr("--target {target} is not a finite number. Give a value of the metric.",
+                            target=options.target))  # fmt: skip
+    _check_files(options)
+    folders = [index.find(options.runs, text) for text in options.compared]
+    baseline = None if options.baseline is None else index.find(options.runs, options.baseline)
+    if baseline is not None and baseline not in folders:
+        raise ValueError(
+            tr("The baseline {run} is not one of the compared runs. Name it among them, too.", run=baseline.name)
+        )
+    runs = measured_run.read_runs(folders)
+    comparison = table.compare(
+        runs, metric=options.metric, baseline=baseline.name if baseline else None, target=options.target,
+        lower=options.lower,
+    )  # fmt: skip
+    first = comparison.rows[comparison.baseline].runs[0]
+    others = [row.runs[0] for row in comparison.rows if row.runs[0] is not first]
+    why = [(run, reasons.reasons(first, run)) for run in others] if options.why else []
+    _write_files(options, comparison)
+    if options.json:
+        document = table.to_json(comparison)
+        say_json({**document, "why": [_why_json(first, run, each) for run, each in why]} if options.why else document)
+        return 0
+    if options.csv is not None or options.markdown is not None:
+        for notice in comparison.notices:
+            warn(notice)
+        return 0
+    _say_table(comparison)
+    for run, each in why:
+        _say_why(first, run, each)
+    return 0
+
+
+# -- the table -----------------------------------------------------------------------------------
+
+
+def _say_table(comparison: Comparison) -> None:
+    from core.comparison import table_text
+
+    say_table(table_text.cells(comparison, MAX_SETTINGS))
+    for sentence in (*table_text.sentences(comparison), *table_text.left_out(comparison, MAX_SETTINGS)):
+        say(sentence)
+    for notice in comparison.notices:
+        warn(notice)
+
+
+def _check_files(options: Namespace) -> None:
+    """Raise `ValueError` with a sentence if a table cannot be written as it was asked for."""
+    files = [each for each in (options.csv, options.markdown) if each is not None]
+    if files and options.why and not options.json:
+        raise ValueError(tr("--csv and --markdown write the table alone. Leave out --why, or add --json."))
+    if files.count("-") + (options.json and "-" in files) > 1:
+        raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
+    for each in files:
+        check_free(Path(each), force=options.force)
+
+
+def _write_files(options: Namespace, comparison: Comparison) -> None:
+    """Write the table to the files that were asked for."""
+    from core.comparison import table_text
+
+    for path, form in ((options.csv, table_text.csv_text), (options.markdown, table_text.markdown)):
+        if path == "-":
+            say(form(comparison).removesuffix("\n"), lines=True)
+        elif path is not None:
+            export_bytes(form(comparison).encode(), Path(path))
+
+
+# -- why -----------------------------------------------------------------------------------------
+
+
+def _say_why(first: MeasuredRun, second: MeasuredRun, why: Reasons) -> None:
+    say("")
+    say(tr("What differs between {first} and {second}:", first=first.id, second=second.id))
+    groups = (
+        (tr("setting"), why.settings), (tr("version"), why.packages), (tr("device"), why.devices),
+        (tr("commit"), {"": why.commits} if why.commits else {}),
+    )  # fmt: skip
+    rows = [
+        (f"  {title} {name}".rstrip(), *(one_line(short(value), 100) for value in pair))
+        for title, found in groups
+        for name, pair in found.items()
+    ]
+    if rows:
+        say_table(rows)
+    if first.facts.software is None or second.facts.software is None:
+        say(tr("  Package versions are not known of both runs."))
+    for line in why.text:
+        say(f"  {line}")
+    if why.text_notice:
+        say(f"  {why.text_notice}")
+    if not rows and not why.text and not why.text_notice:
+        say(tr("  Nothing that was recorded differs."))
+
+
+def _why_json(first: MeasuredRun, second: MeasuredRun, why: Reasons) -> dict[str, Any]:
+    return {
+        "runs": [first.id, second.id], "settings": dict(why.settings), "packages": dict(why.packages),
+        "devices": dict(why.devices), "commits": why.commits, "text": list(why.text),
+        "text_notice": why.text_notice or None,
+    }  # fmt: skip

@@ -1,0 +1,75 @@
+"""A run with all that it measured, read to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.comparison.named_settings import NamedSettings
+from core.errors import RunError
+from core.language import tr
+from core.runs.index import is_run
+from core.runs.run import Run
+from core.series.report import read_series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from core.runs.facts import Plan, RunFacts
+    from core.schema.spec import RunSpec
+    from core.series.run_series import RunSeries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """A run as it was when it was read."""
+
+    dir: Path
+    owner: str | None
+    """The user to whom it belongs if that is another one."""
+    spec: RunSpec
+    facts: RunFacts
+    series: RunSeries
+    settings: NamedSettings
+
+    @property
+    def id(self) -> str:
+        """The name of its folder."""
+        return self.dir.name
+
+    @property
+    def plan(self) -> Plan | None:
+        """The amount of training; None for scripts, and before the data were loaded."""
+        return self.facts.plan or self.facts.earlier_plan
+
+
+def read_run(run_dir: Path) -> MeasuredRun:
+    """Read a run. Raises `RunError` or `ValueError` with a sentence, also if its folder vanishes meanwhile."""
+    try:
+        run = Run.attach(run_dir)
+        spec = run.spec()
+        series = read_series(run)
+    except ValueError as error:
+        if not is_run(run_dir):
+            raise RunError(_removed(run_dir)) from error
+        raise
+    if not is_run(run_dir):  # what was read of it may be a part
+        raise RunError(_removed(run_dir))
+    settings = NamedSettings.of(spec, run.facts.devices)
+    return MeasuredRun(dir=run_dir, owner=run.owner, spec=spec, facts=run.facts, series=series, settings=settings)
+
+
+def read_runs(run_dirs: Iterable[Path]) -> list[MeasuredRun]:
+    """Read at least two different runs, in their order. Raises like `read_run`."""
+    found = list(run_dirs)
+    twice = next((each for number, each in enumerate(found) if each in found[:number]), None)
+    if twice is not None:
+        raise ValueError(tr("Run {run} is named twice. Name each run once.", run=twice.name))
+    if len(found) < 2:
+        raise ValueError(tr("A comparison needs at least two runs. `trainyard runs` lists them."))
+    return [read_run(each) for each in found]
+
+
+def _removed(run_dir: Path) -> str:
+    return tr("Run {run} was removed while it was compared. Compare the others again without it.", run=run_dir.name)

@@ -1,0 +1,106 @@
+"""The numbers of one run that a comparison shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.arrays import np
+from core.runs.verdicts import worst
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.comparison.measured_run import MeasuredRun
+    from core.series.series import Series
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run came to. None: it has no such number."""
+
+    last: float | None
+    """The last value of the metric; NaN if that was not finite or missing."""
+    best: float | None
+    """The best finite value."""
+    best_step: int | None
+    """The step of the best value, or its epoch if `by_epoch`."""
+    by_epoch: bool
+    """Whether the steps of the metric are numbers of epochs."""
+    values: int
+    """How many values of the metric there are."""
+    last_step: int | None
+    """The step of the last value of the metric."""
+    time_to_target_s: float | None
+    """Seconds of training until the metric reached the target; None also without a target."""
+    samples_per_s: float | None
+    """Samples per second of training; None for scripts, which do not say how many samples a step has."""
+    steps_per_s: float | None
+    training_s: float | None
+    """Seconds of training, from the first measurement to the last, without pauses and other interruptions."""
+    peak_memory_bytes: Mapping[str, float]
+    """By device id; a device without a reading is left out."""
+    verdict: str | None
+    """The worst verdict of the memory watch on a device; None if there is none."""
+
+
+def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | None) -> RunResult:
+    """Return the numbers of a run. `lower`: whether lower values of the metric are better."""
+    series = run.series.metrics.get(metric)
+    place = run.series.axes["training"].place
+    best = _best(series, lower=lower)
+    reached = _reached(series, target, lower=lower)
+    ends = [float(each.times[-1]) for each in run.series.metrics.values() if len(each)]
+    steps_per_s = _steps_per_s(run)
+    plan = run.plan
+    release = worst(run.facts.releases.values())
+    return RunResult(
+        last=series.last if series is not None else None,
+        best=None if series is None or best is None else float(series.values[best]),
+        best_step=None if series is None or best is None else int(series.steps[best]),
+        by_epoch=metric in run.series.by_epoch,
+        values=len(series) if series is not None else 0,
+        last_step=int(series.steps[-1]) if series is not None and len(series) else None,
+        time_to_target_s=None if series is None or reached is None else float(place(series.times[[reached]])[0]),
+        samples_per_s=steps_per_s * plan.samples_per_epoch / plan.steps_per_epoch if steps_per_s and plan else None,
+        steps_per_s=steps_per_s,
+        training_s=float(place(np.array([max(ends)]))[0]) if ends else None,
+        peak_memory_bytes=_peaks(run.series.memory),
+        verdict=release.verdict.value if release else None,
+    )
+
+
+def _best(series: Series | None, *, lower: bool) -> int | None:
+    """Return the index of the first of the best finite values."""
+    if series is None or not np.isfinite(series.values).any():
+        return None
+    worst_value = np.inf if lower else -np.inf
+    values = np.where(np.isfinite(series.values), series.values, worst_value)
+    return int(np.argmin(values) if lower else np.argmax(values))
+
+
+def _reached(series: Series | None, target: float | None, *, lower: bool) -> int | None:
+    """Return the index of the first finite value that is as good as the target."""
+    if series is None or target is None:
+        return None
+    good = np.isfinite(series.values) & (series.values <= target if lower else series.values >= target)
+    return int(np.argmax(good)) if good.any() else None
+
+
+def _steps_per_s(run: MeasuredRun) -> float | None:
+    """Return the steps per second of training between the first and the last measurement of the densest metric."""
+    place = run.series.axes["training"].place
+    dense = [series for name, series in run.series.metrics.items() if name not in run.series.by_epoch]
+    series = max(dense, key=len, default=None)
+    if series is None or len(series) < 2:
+        return None
+    first, last = place(series.times[[0, -1]]).tolist()
+    return float(series.steps[-1] - series.steps[0]) / (last - first) if last > first else None
+
+
+def _peaks(memory: Mapping[str, Series]) -> dict[str, float]:
+    return {
+        device: float(np.nanmax(series.values))
+        for device, series in memory.items()
+        if len(series) and not np.isnan(series.values).all()
+    }

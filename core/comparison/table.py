@@ -1,0 +1,255 @@
+"""Runs as the rows of a table. Runs that differ only in the seed form one row; one row is the baseline."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.arrays import np
+from core.comparison.metric import choose_metric, lower_is_better
+from core.comparison.results import result_of
+from core.language import tr
+from core.runs.setting_values import SEED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from core.comparison.measured_run import MeasuredRun
+    from core.comparison.results import RunResult
+    from core.schema.settings import SettingValue
+
+Json = dict[str, Any]
+QUANTITIES = ("last", "best", "best_step", "time_to_target_s", "samples_per_s", "steps_per_s", "training_s")
+"""The fields of `RunResult` that are numbers."""
+LOWER_IS_BETTER = {
+    "time_to_target_s": True, "samples_per_s": False, "steps_per_s": False, "training_s": True,
+    "peak_memory_bytes": True,
+}  # fmt: skip
+"""Of the quantities that are no values of the metric."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One quantity of the runs of a row."""
+
+    mean: float
+    """NaN if one of the values is NaN."""
+    deviation: float | None
+    """The standard deviation of the sample (n - 1); None for a single run."""
+    count: int
+    """Number of runs that have the quantity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How far a row is from the baseline."""
+
+    value: float
+    percent: float | None
+    """Of the baseline's absolute value; None if that is 0."""
+    better: bool | None
+    """None if neither is better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A run, or runs that differ only in the seed."""
+
+    runs: tuple[MeasuredRun, ...]
+    results: tuple[RunResult, ...]
+    statistics: Mapping[str, Statistic]
+    """By name of the quantity: `QUANTITIES` and `peak_memory_bytes`, that of the fullest device. Missing: no run has
+    it."""
+    differs: Mapping[str, SettingValue]
+    """The settings that are not the same in all rows, and None for one that this row lacks."""
+    differences: Mapping[str, Difference] | None
+    """By name of the quantity; None for the baseline."""
+
+    @property
+    def seeds(self) -> tuple[SettingValue, ...]:
+        """The seed of each run; None for a script that was given none."""
+        return tuple(run.settings.values.get(SEED) for run in self.runs)
+
+    @property
+    def peaks(self) -> dict[str, float]:
+        """The peak memory by device id, over all runs of the row."""
+        found: dict[str, float] = {}
+        for result in self.results:
+            for device, peak in result.peak_memory_bytes.items():
+                found[device] = max(peak, found.get(device, 0.0))
+        return found
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """The different verdicts of the memory watch on its runs."""
+        return tuple(dict.fromkeys(each.verdict for each in self.results if each.verdict is not None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A table of runs."""
+
+    metric: str
+    lower_is_better: bool
+    target: float | None
+    rows: tuple[Row, ...]
+    baseline: int
+    """The number of a row."""
+    same: Mapping[str, SettingValue]
+    """The settings that all runs have in common."""
+    notices: tuple[str, ...]
+    """Sentences on what a reader of the numbers should know."""
+
+
+def compare(
+    runs: Sequence[MeasuredRun], *, metric: str | None = None, baseline: str | None = None,
+    target: float | None = None, lower: bool | None = None,
+) -> Comparison:  # fmt: skip
+    """Compare runs.
+
+    `metric`: None for one that most runs have. `baseline`: the id of one of the runs; None for the first. `lower`:
+    whether lower values are better; None to judge by the name of the metric. Raises `RunError` with a sentence when
+    there is no such metric, or none in common.
+    """
+    metric = choose_metric(runs, metric)
+    by_name = lower_is_better(metric)
+    lower_wins = next((each for each in (lower, by_name) if each is not None), True)
+    groups = _groups(runs)
+    results = [tuple(result_of(run, metric, lower=lower_wins, target=target) for run in group) for group in groups]
+    statistics = [_statistics(each) for each in results]
+    chosen = next((at for at, group in enumerate(groups) if baseline in {run.id for run in group}), 0)
+    names = _differing(groups)
+    rows = tuple(
+        Row(
+            runs=group, results=results[at], statistics=statistics[at],
+            differs={name: group[0].settings.shown(name) for name in names},
+            differences=None if at == chosen else _differences(statistics[at], statistics[chosen], lower=lower_wins),
+        )
+        for at, group in enumerate(groups)
+    )  # fmt: skip
+    first = runs[0].settings
+    return Comparison(
+        metric=metric, lower_is_better=lower_wins, target=target, rows=rows, baseline=chosen,
+        same={name: first.shown(name) for name in first.values if _is_same(runs, name)},
+        notices=tuple(_notices(rows, metric, assumed=lower is None and by_name is None)),
+    )  # fmt: skip
+
+
+def _groups(runs: Sequence[MeasuredRun]) -> list[tuple[MeasuredRun, ...]]:
+    """Return the runs in groups that differ only in the seed, each in the place of its first run."""
+    groups: dict[str, list[MeasuredRun]] = {}
+    for run in runs:
+        groups.setdefault(run.settings.group, []).append(run)
+    return [tuple(group) for group in groups.values()]
+
+
+def _differing(groups: Sequence[Sequence[MeasuredRun]]) -> list[str]:
+    """Return the names of the settings that are not the same in all groups, in the order of the settings.
+
+    The seed is one of them only if every row is a single run.
+    """
+    firsts = [group[0] for group in groups]
+    names = dict.fromkeys(name for run in firsts for name in run.settings.values)
+    single = all(len(group) == 1 for group in groups)
+    return [name for name in names if not _is_same(firsts, name) and (single or name != SEED)]
+
+
+def _is_same(runs: Sequence[MeasuredRun], name: str) -> bool:
+    return len({repr(run.settings.values.get(name)) for run in runs}) == 1
+
+
+def _statistics(results: Sequence[RunResult]) -> dict[str, Statistic]:
+    found = {name: [getattr(each, name) for each in results] for name in QUANTITIES}
+    found["peak_memory_bytes"] = [max(each.peak_memory_bytes.values(), default=None) for each in results]
+    return {
+        name: statistic
+        for name, values in found.items()
+        if (statistic := statistic_of([value for value in values if value is not None])) is not None
+    }
+
+
+def statistic_of(values: Sequence[float]) -> Statistic | None:
+    """Return mean and spread of values; None for no values."""
+    if not values:
+        return None
+    column = np.array(values, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # of infinite values neither is defined
+        mean, deviation = float(np.mean(column)), float(np.std(column, ddof=1)) if len(values) > 1 else None
+    return Statistic(mean=mean, deviation=deviation, count=len(values))
+
+
+def _differences(
+    statistics: Mapping[str, Statistic], baseline: Mapping[str, Statistic], *, lower: bool
+) -> dict[str, Difference]:
+    found = {}
+    for name in statistics.keys() & baseline.keys() - {"best_step"}:
+        value, usual = statistics[name].mean, baseline[name].mean
+        gap = value - usual
+        lower_wins = LOWER_IS_BETTER.get(name, lower)
+        found[name] = Difference(
+            value=gap,
+            percent=100 * gap / abs(usual) if usual and math.isfinite(usual) else None,
+            better=None if gap == 0 or math.isnan(gap) else (gap < 0) == lower_wins,
+        )
+    return found
+
+
+def _notices(rows: Iterable[Row], metric: str, *, assumed: bool) -> Iterable[str]:
+    if assumed:
+        yield tr(
+            "The name {metric} does not say whether lower or higher is better; lower was assumed. "
+            "Add --maximize if higher is better.",
+            metric=metric,
+        )
+    for row in rows:
+        lengths = {each.last_step for each in row.results}
+        if len(lengths) > 1:
+            yield tr(
+                "The runs of the group of {run} have different lengths; their last values are those of steps {steps}.",
+                run=row.runs[0].id,
+                steps=", ".join("-" if each.last_step is None else str(each.last_step) for each in row.results),
+            )
+    if len({each.by_epoch for row in rows for each in row.results if each.values}) > 1:
+        yield tr("Some runs count {metric} by epochs and others by steps: their steps of the best differ in unit.",
+                 metric=metric)  # fmt: skip
+
+
+# -- as JSON -------------------------------------------------------------------------------------
+
+
+def to_json(comparison: Comparison) -> Json:
+    """Return the document that `compare --json` prints. Numbers that are not finite stay as they are."""
+    return {
+        "metric": comparison.metric,
+        "lower_is_better": comparison.lower_is_better,
+        "target": comparison.target,
+        "baseline": comparison.baseline,
+        "rows": [_row_to_json(row) for row in comparison.rows],
+        "same": dict(comparison.same),
+        "notices": list(comparison.notices),
+    }
+
+
+def _row_to_json(row: Row) -> Json:
+    means = {name: row.statistics[name].mean if name in row.statistics else None for name in QUANTITIES}
+    if len(row.runs) == 1:
+        means["best_step"] = row.results[0].best_step
+    return {
+        "runs": [run.id for run in row.runs],
+        "n": len(row.runs),
+        "names": [run.spec.name for run in row.runs],
+        "states": [run.facts.state.value for run in row.runs],
+        "seeds": list(row.seeds),
+        "differs": dict(row.differs),
+        **means,
+        "step_unit": "epoch" if any(each.by_epoch for each in row.results) else "step",
+        "peak_memory_bytes": row.peaks,
+        "verdicts": list(row.verdicts),
+        "spread": {name: each.deviation for name, each in row.statistics.items()},
+        "counts": {name: each.count for name, each in row.statistics.items()},
+        "difference": None if row.differences is None else {
+            name: {"value": each.value, "percent": each.percent, "better": each.better}
+            for name, each in sorted(row.differences.items())
+        },
+    }  # fmt: skip

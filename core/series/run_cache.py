@@ -1,0 +1,206 @@
+"""Keep long runs that were read in the user's cache folder, so that another window or command need not read them again.
+
+A file has what was made of a run's events: an index, the pickled objects without their arrays, and the arrays. They are
+mapped into memory, so that loading a run of a million steps takes milliseconds. A file is used only if the program, the
+language and the event files are those of which it was made, except for what the event files have got since. Deleting
+the folder loses nothing.
+
+The folder is the user's own, as that of Python's compiled files is. Still, only objects of this program are unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import io
+import json
+import mmap
+import os
+import pickle
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core import language
+from core.schema.files import TEMPORARY, open_to_read, write_parts
+from core.schema.paths import EVENTS, EVENTS_SUFFIX, SPEC_FILE
+from core.system.folders import cache_folder, cache_of_run, make_cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.runs.run import Run
+
+FORMAT = b"trainyard run 1\n"
+MAX_BYTES = 1024 * 1024 * 1024
+"""Bytes of all files together; the ones that were used longest ago are deleted first."""
+FREE_SHARE = 20
+"""A file is written only if the free space of the disk is that many times its size."""
+WRITTEN_S = 3600.0
+"""Seconds after which the temporary file of a writer counts as left over."""
+ALIGNMENT = 64
+"""Bytes at whose multiples arrays begin."""
+MADE_OF = ("core/runs", "core/schema", "core/series", "core/system", "gui/services", "gui/viewmodels/run")
+"""Folders of the program whose code decides what is in a file."""
+PROGRAM = ("core.", "gui.")
+FOREIGN = {
+    "collections": {"deque"},
+    "numpy": {"add", "dtype", "fmax", "fmin", "ndarray"},
+    "numpy._core.numeric": {"_frombuffer"},
+    "numpy.core.numeric": {"_frombuffer"},
+    "pathlib": {"PosixPath"},
+    "pathlib._local": {"PosixPath"},
+}
+"""Objects of other packages that may be loaded, by module."""
+
+Seen = dict[str, tuple[int, int, int]]
+"""Inode, size and modification time in nanoseconds of each event file, and of the spec, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A run that is ready to be written, also by another thread."""
+
+    path: Path
+    parts: Sequence[bytes | memoryview]
+
+    def write(self) -> None:
+        """Write the file and delete old ones. Raises `OSError`."""
+        make_cache_folder(self.path.parent)
+        size = sum(len(part) for part in self.parts)
+        if size > MAX_BYTES or size * FREE_SHARE > shutil.disk_usage(self.path.parent).free:
+            return
+        write_parts(self.path, self.parts)
+        _delete_old()
+
+
+def pack(run: Run, objects: object) -> Packed | None:
+    """Return what is to be written of a run; None if it cannot be kept.
+
+    `objects`: all that was made of its events, and the run itself. Arrays are not copied: call this where no other
+    thread changes the objects. Later they may only grow.
+    """
+    seen = _seen(run.dir)
+    if run.owner is not None or not seen:
+        return None
+    arrays: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(objects, protocol=5, buffer_callback=arrays.append)
+    buffers = [array.raw() for array in arrays]
+    index = json.dumps(
+        {
+            "code": _code(), "language": language.current(), "run": str(run.dir), "seen": seen, "pickled": len(pickled),
+            "arrays": [buffer.nbytes for buffer in buffers],
+        }
+    ).encode()  # fmt: skip
+    parts: list[bytes | memoryview] = [FORMAT + len(index).to_bytes(8, "little") + index, pickled]
+    at = sum(map(len, parts))
+    for buffer in buffers:
+        gap = -at % ALIGNMENT
+        parts += [bytes(gap), buffer]
+        at += gap + buffer.nbytes
+    return Packed(_path(run.dir), parts)
+
+
+def load(run_dir: Path) -> Any | None:  # noqa: ANN401 (as they were packed)
+    """Return the objects that were packed of this run; None if there are none that can be used.
+
+    Event files may have grown since: `Run.poll` reads the rest. Arrays are read-only.
+    """
+    path = _path(run_dir)
+    # A file that is damaged in whatever way counts as none: then the run is read.
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, ImportError,
+                             IndexError, pickle.UnpicklingError):  # fmt: skip
+        with open_to_read(path) as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # others may write it
+                return None
+            data = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+        objects = _unpacked(data, run_dir)
+        if objects is not None:
+            os.utime(path)  # it was used now
+        return objects
+    return None
+
+
+def _unpacked(data: memoryview, run_dir: Path) -> Any | None:  # noqa: ANN401 (as they were packed)
+    """Return the objects in a file's bytes; None if they are not those of this run as it is now."""
+    begin = len(FORMAT) + 8
+    if bytes(data[: len(FORMAT)]) != FORMAT:
+        return None
+    at = begin + int.from_bytes(data[len(FORMAT) : begin], "little")
+    index = json.loads(bytes(data[begin:at]))
+    if (index["code"], index["run"]) != (_code(), str(run_dir)):
+        return None
+    if not _has_grown(index["seen"], _seen(run_dir)):
+        return None
+    pickled, at = data[at : at + index["pickled"]], at + index["pickled"]
+    arrays = []
+    for size in index["arrays"]:
+        at += -at % ALIGNMENT
+        arrays.append(data[at : at + size])
+        at += size
+    if at != len(data):
+        return None
+    return _Unpickler(io.BytesIO(pickled), buffers=arrays).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Loads objects of this program, and what those are made of."""
+
+    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 (a class, or a function)
+        if module.startswith(PROGRAM) or name in FOREIGN.get(module, ()):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+
+def _path(run_dir: Path) -> Path:
+    return cache_of_run(run_dir) / f"{language.current()}.run"
+
+
+def _seen(run_dir: Path) -> Seen:
+    """Return the state of the event files, and of the spec; nothing if they cannot be listed."""
+    try:
+        with os.scandir(run_dir / EVENTS) as entries:
+            found = {entry.name: entry.stat() for entry in entries if entry.name.endswith(EVENTS_SUFFIX)}
+        found[SPEC_FILE] = (run_dir / SPEC_FILE).stat()
+    except OSError:
+        return {}
+    return {name: (status.st_ino, status.st_size, status.st_mtime_ns) for name, status in found.items()}
+
+
+def _has_grown(before: dict[str, list[int]], now: Seen) -> bool:
+    """Return whether the files are those that they were, or have only become longer; the spec must be the same."""
+    for name, (inode, size, changed) in before.items():
+        new_inode, new_size, new_changed = now.get(name, (0, 0, 0))
+        is_same = (new_size, new_changed) == (size, changed)
+        if new_inode != inode or not (is_same or (new_size > size and name != SPEC_FILE)):
+            return False
+    return True
+
+
+@functools.cache
+def _code() -> str:
+    """Return what identifies the code of this program: the times and sizes of its files."""
+    root = Path(__file__).parents[2]
+    names = sorted(path for folder in MADE_OF for path in (root / folder).glob("*.py"))
+    states = [(path.name, status.st_size, status.st_mtime_ns) for path in names if (status := path.stat())]
+    return hashlib.sha256(repr(states).encode()).hexdigest()[:16]
+
+
+def _delete_old() -> None:
+    """Delete the files that were used longest ago, if all together are too large, and what a killed writer left."""
+    found = []
+    for path in cache_folder().glob("runs/*/*"):
+        with contextlib.suppress(OSError):
+            found.append((path, path.lstat()))
+    total = 0
+    for path, status in sorted(found, key=lambda each: each[1].st_mtime, reverse=True):
+        total += status.st_size
+        is_left = path.suffix == TEMPORARY and time.time() - status.st_mtime > WRITTEN_S
+        if total > MAX_BYTES or is_left:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                path.parent.rmdir()  # fails if there is another file

@@ -1,0 +1,44 @@
+"""Write directories of runs with given measurements, as workers and supervisors write them, without training."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from core.schema.events import metrics_line
+from core.schema.paths import EVENTS
+from core.schema.spec import write_spec
+from tests.support.running import make_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+BEGAN = 1_750_000_000.0
+ONE_PART = ((0.0, "starting"), (0.5, "running"), (9000.0, "releasing"), (9001.0, "finished"))
+
+
+def values(first: int, since: float, until: float, **metrics: Sequence[float | None]) -> dict[str, Any]:
+    """Return a batch of measurements; times are seconds after the beginning of the run."""
+    line = metrics_line(since=BEGAN + since, until=BEGAN + until, first_step=first, values=metrics)  # type: ignore[arg-type]
+    event: dict[str, Any] = json.loads(line)
+    return event
+
+
+def write_run(
+    root: Path, name: str, events: Iterable[dict[str, Any]] = (), *, spec: RunSpec | None = None,
+    states: Iterable[tuple[float, str]] = ONE_PART, more: Iterable[dict[str, Any]] = (), file: str = "worker-0",
+    devices: Iterable[dict[str, Any]] = (),
+) -> Path:  # fmt: skip
+    """Write a run with these events of its worker. `more`: further events of its supervisor; `devices`: readings."""
+    run_dir = root / name
+    (run_dir / EVENTS).mkdir(parents=True)
+    written = [{"t": BEGAN + at, "kind": "state", "state": state} for at, state in states]
+    supervisor = sorted([*written, *more], key=lambda event: float(event["t"]))
+    for stem, lines in (("supervisor", supervisor), (file, events), ("devices", devices)):
+        (run_dir / EVENTS / f"{stem}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run_dir / "log.txt").touch()
+    write_spec(run_dir, spec or make_spec("digits_mlp"))
+    return run_dir

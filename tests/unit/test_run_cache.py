@@ -1,0 +1,173 @@
+"""Long runs that were read are kept in the user's cache folder, and used only while they are right."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core import language
+from core.runs import removal
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.events import metrics_line
+from core.schema.paths import EVENTS, SUPERVISOR_EVENTS, worker_events
+from core.series import run_cache
+from core.series.run_series import RunSeries
+from tests.benchmarks.long_run import write_long_run
+from tests.unit.test_event_slices import assert_same, read_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def long_run(tmp_path: Path) -> Path:
+    return write_long_run(tmp_path, steps=6000, lines=120, rounds=40)
+
+
+def read(run_dir: Path) -> tuple[Run, RunSeries]:
+    run, series = Run.attach(run_dir), RunSeries()
+    series.fold(run.catch_up())
+    series.prepare()
+    return run, series
+
+
+def keep(run_dir: Path) -> tuple[Run, RunSeries]:
+    run, series = read(run_dir)
+    packed = run_cache.pack(run, (run, series))
+    assert packed is not None
+    packed.write()
+    return run, series
+
+
+def kept_files() -> list[Path]:
+    return sorted(run_cache.cache_folder().glob("runs/*/*"))
+
+
+def test_loaded_run_is_the_one_that_was_read(long_run):
+    keep(long_run)
+    loaded = run_cache.load(long_run)
+    assert loaded[0].facts.state is RunState.FINISHED
+    assert_same(loaded, read_whole(long_run))
+    (file,) = kept_files()
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_run_that_was_resumed_is_read_on(long_run):
+    supervisor, worker = (long_run / EVENTS / name for name in (SUPERVISOR_EVENTS, worker_events(0)))
+    supervisor.write_text(supervisor.read_text().replace('"finished"', '"stopped"'))
+    keep(long_run)
+    after = 1_760_100_000.0
+    states = [{"kind": "supervisor", "pid": 999_999, "created": 2.0, "host": "elsewhere"}]
+    states += [{"kind": "state", "state": state} for state in ("starting", "running", "releasing", "finished")]
+    with supervisor.open("a") as file:
+        file.writelines(json.dumps({"t": after, **event}) + "\n" for event in states)
+    with worker.open("a") as file:
+        file.write(json.dumps({"t": after, "kind": "rewind", "step": 5000}) + "\n")
+        file.write(metrics_line(since=after, until=after, first_step=5001, values={"loss": [0.25, 0.5]}) + "\n")
+    run, series = run_cache.load(long_run)
+    assert (run.facts.state, series.metrics["loss"].count) == (RunState.STOPPED, 6000)
+    series.fold(run.catch_up())
+    assert (run.facts.state, series.metrics["loss"].count) == (RunState.FINISHED, 5002)
+    assert_same((run, series), read_whole(long_run))
+
+
+def grow_shorter(run_dir: Path) -> None:
+    events = run_dir / EVENTS / worker_events(0)
+    os.truncate(events, events.stat().st_size - 100)
+
+
+def write_again(run_dir: Path) -> None:
+    events = run_dir / EVENTS / worker_events(0)
+    copy = events.with_name("new")
+    shutil.copyfile(events, copy)
+    copy.replace(events)
+
+
+def change_spec(run_dir: Path) -> None:
+    spec = run_dir / "spec.json"
+    spec.write_text(spec.read_text() + "\n")
+
+
+def remove_events(run_dir: Path) -> None:
+    (run_dir / EVENTS / "devices.jsonl").unlink()
+
+
+def damage(_: Path) -> None:
+    (file,) = kept_files()
+    data = bytearray(file.read_bytes())
+    data[40:80] = bytes(40)
+    file.write_bytes(data)
+
+
+def cut(_: Path) -> None:
+    (file,) = kept_files()
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def empty(_: Path) -> None:
+    os.truncate(kept_files()[0], 0)
+
+
+def let_others_write(_: Path) -> None:
+    kept_files()[0].chmod(0o622)
+
+
+@pytest.mark.parametrize(
+    "change", [grow_shorter, write_again, change_spec, remove_events, damage, cut, empty, let_others_write]
+)
+def test_kept_run_that_may_be_wrong_is_not_used(long_run, change):
+    keep(long_run)
+    assert run_cache.load(long_run) is not None
+    change(long_run)
+    assert run_cache.load(long_run) is None
+
+
+def test_kept_run_of_another_program_is_not_used(long_run, monkeypatch):
+    keep(long_run)
+    monkeypatch.setattr(run_cache, "_code", lambda: "another")
+    assert run_cache.load(long_run) is None
+
+
+def test_kept_run_of_another_language_is_not_used(long_run):
+    keep(long_run)
+    language.use("zh_CN")
+    try:
+        assert run_cache.load(long_run) is None
+    finally:
+        language.use("en")
+    assert run_cache.load(long_run) is not None
+
+
+def test_only_objects_of_this_program_are_unpickled(long_run):
+    run, _ = read(long_run)
+    for objects in (run, os.system, [run, subprocess.Popen]):
+        run_cache.pack(run, objects).write()
+        assert (run_cache.load(long_run) is None) == (objects is not run)
+
+
+def test_kept_run_is_removed_with_the_run(long_run):
+    keep(long_run)
+    assert removal.remove(long_run).problem == ""
+    assert list(run_cache.cache_folder().glob("runs/*")) == []
+
+
+def test_oldest_files_are_deleted(tmp_path, long_run, monkeypatch):
+    keep(long_run)
+    (first,) = kept_files()
+    os.utime(first, (1, 1))
+    monkeypatch.setattr(run_cache, "MAX_BYTES", int(1.5 * first.stat().st_size))
+    keep(write_long_run(tmp_path, steps=6000, lines=120, rounds=40, name="20260102-000000-long-0000"))
+    assert first not in kept_files()
+    assert len(kept_files()) == 1
+
+
+def test_full_disk_is_left_alone(long_run, monkeypatch):
+    monkeypatch.setattr(run_cache, "FREE_SHARE", 1 << 60)
+    keep(long_run)
+    assert kept_files() == []
