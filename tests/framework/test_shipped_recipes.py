@@ -49,6 +49,7 @@ TEXT = Small(16, {"width": 16, "heads": 2, "layers": 2, "context": 16}, {"dropou
 """45 windows of `TEXT_FILE`: the last batch has 13."""
 SMALL = {
     "digits_cnn": DIGITS,
+    "digits_gan": Small(480),
     "digits_mlp": DIGITS,
     "digits_vae": Small(480, {"noise": 0.0}, {"noise": 1.0}),
     "char_transformer": TEXT,
@@ -62,6 +63,7 @@ ELSEWHERE = {"mobilenet_cats_dogs", "parameter_server"}
 """What is tested elsewhere: on generated pictures in `test_workloads.py`, and without one curve in `test_matrix.py`."""
 NOT_IN_ORDER = "not nn.Sequential. Tick fewer devices, or give the recipe a function placed_model(devices)"
 UNABLE = {
+    ("digits_gan", "placement"): NOT_IN_ORDER,
     ("digits_vae", "placement"): NOT_IN_ORDER,
     ("shapes_detector", "placement"): NOT_IN_ORDER,
     ("hugging_face_gpt", "placement"): NOT_IN_ORDER,
@@ -89,6 +91,7 @@ def allowed(framework: str) -> Iterator[Any]:
                 continue
             try:
                 recipe.check_steps(framework, strategy.name)
+                recipe.check_epoch_end(framework, strategy.name)
             except ValueError:
                 continue
             is_short = (

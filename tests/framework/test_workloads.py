@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KERAS = Path(__file__).resolve().parents[1] / "support" / "keras_workloads.py"
 BOTH = ["char_transformer", "digits_cnn", "digits_mlp", "fashion_cnn", "mnist_cnn", "mnist_mlp", "shared_layer_lstm",
         "two_branch_lstm"]  # fmt: skip
-PYTORCH_ONLY = ["char_lora", "digits_vae", "forecast_stream", "hugging_face_gpt", "shapes_detector"]
+PYTORCH_ONLY = ["char_lora", "digits_gan", "digits_vae", "forecast_stream", "hugging_face_gpt", "shapes_detector"]
 BRANCHES = {
     "two_branch_lstm": [0, 0, 0, 1, 1, 1, 0, 0, 0, 0],
     "shared_layer_lstm": [0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0],
