@@ -62,7 +62,7 @@ def test_copy_has_all_it_uses_and_imports_no_file_of_trainyard(included: recipes
     copied = recipes.read(target)
     assert (copied.functions, copied.settings) == (included.functions, included.settings)
     assert (copied.summary, copied.learning_rate) == (included.summary, included.learning_rate)
-    assert copied.doubt == ""
+    assert (copied.unknown_functions, copied.named_device) == ((), None)
     names = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     assert len(names) == len(set(names)), "no function takes the place of another"
 
