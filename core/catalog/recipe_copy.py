@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from core.catalog.recipes import BUILT_IN
-from core.errors import RunError
 from core.language import tr
-from core.schema.files import not_written
 from core.schema.settings import RECIPE_FUNCTIONS
 from resources import ROOT
 
@@ -32,13 +29,8 @@ INSTALLED = "Path(__file__).resolve().parents[2]"
 """How the shared code names the folder `resources`."""
 
 
-def is_built_in(recipe: RecipeFile) -> bool:
-    """Return whether a recipe comes with Trainyard."""
-    return recipe.path.is_relative_to(BUILT_IN)
-
-
 def check_copy(recipe: RecipeFile, target: Path) -> None:
-    """Raise `ValueError` with a sentence if the recipe cannot be copied to this file."""
+    """Raise `ValueError` with a sentence if the recipe cannot be copied, or not to this file because of its name."""
     check_source(recipe)
     if target.suffix != ".py":
         raise ValueError(tr("{path} is not the name of a Python file. Name a file that ends with .py.", path=target))
@@ -46,41 +38,13 @@ def check_copy(recipe: RecipeFile, target: Path) -> None:
 
 def check_source(recipe: RecipeFile) -> None:
     """Raise `ValueError` with a sentence if the recipe is not one that comes with Trainyard."""
-    if not is_built_in(recipe):
+    if not recipe.path.is_relative_to(BUILT_IN):
         raise ValueError(
             tr(
                 "{path} is a file of your own, which you can change as it is. Choose a built-in workload to copy.",
                 path=recipe.path,
             )
         )
-
-
-def copy_recipe(recipe: RecipeFile, target: Path, *, replace: bool = False) -> None:
-    """Write an included recipe to a file. `replace`: also if it exists.
-
-    Raises `ValueError` for a file that exists or is no Python file, and `RunError` if it cannot be written: then what
-    was there before is still there.
-    """
-    check_copy(recipe, target)
-    text = standalone(recipe)
-    written = target.with_name(f".{target.name}.{os.getpid()}.tmp") if replace else target
-    try:
-        file = written.open("x", encoding="utf-8")
-    except FileExistsError:
-        raise ValueError(tr("{path} exists already. Name another file.", path=written)) from None
-    except OSError as error:
-        raise _cannot_write(target, error) from error
-    try:
-        with file:
-            file.write(text)
-        written.replace(target)
-    except OSError as error:
-        written.unlink(missing_ok=True)
-        raise _cannot_write(target, error) from error
-
-
-def _cannot_write(path: Path, error: OSError) -> RunError:
-    return RunError(not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Name another file.")))
 
 
 def standalone(recipe: RecipeFile) -> str:

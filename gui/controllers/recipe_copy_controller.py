@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFileDialog
 from core.catalog import recipe_copy
 from core.errors import RunError
 from core.language import tr
+from core.series.export_file import export_bytes
 from gui.widgets.file_dialog import FileDialog, python_files
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class RecipeCopyController(QObject):
 
     def _copy(self, recipe: RecipeFile, target: Path) -> None:
         try:
-            recipe_copy.copy_recipe(recipe, target, replace=True)
+            recipe_copy.check_copy(recipe, target)
+            export_bytes(recipe_copy.standalone(recipe).encode(), target)
         except (RunError, ValueError) as error:
             self._panels.message.show_message(str(error), "bad")
             return

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from core.catalog import recipes, strategies
-from core.catalog.recipe_copy import copy_recipe
+from core.catalog.recipe_copy import standalone
 from core.config import validation
 from core.devices.cpu import cpu_devices
 from core.runs.states import RunState
@@ -189,7 +189,7 @@ def test_copy_of_a_recipe_trains_alone(
 ) -> None:
     original = small_spec((framework, recipe, "single"), data)
     copy = tmp_path / "mine.py"
-    copy_recipe(recipes.find(recipe, framework), copy)
+    copy.write_text(standalone(recipes.find(recipe, framework)), encoding="utf-8")
     followed = train(replace(original, recipe=replace(original.own_recipe, name="mine", path=str(copy))), runs_root)
     assert curves(followed) == curves(alone[framework, recipe, "single"])
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.catalog import recipes
-from core.catalog.recipe_copy import copy_recipe, standalone
+from core.catalog.recipe_copy import standalone
 from core.cli import __main__
-from core.errors import RunError
 from core.schema.settings import RECIPE_FUNCTIONS
 from resources import ROOT
 
@@ -52,7 +51,7 @@ def recipe() -> recipes.RecipeFile:
 @pytest.mark.parametrize("included", INCLUDED)
 def test_copy_has_all_it_uses_and_imports_no_file_of_trainyard(included: recipes.RecipeFile, tmp_path: Path) -> None:
     target = tmp_path / "mine.py"
-    copy_recipe(included, target)
+    target.write_text(standalone(included), encoding="utf-8")
     tree = ast.parse(target.read_text(encoding="utf-8"))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     assert used - set(defined(tree)) - set(dir(builtins)) - {"__file__"} == set()
@@ -77,17 +76,6 @@ def test_copy_keeps_comments_and_says_what_else_a_run_calls(recipe: recipes.Reci
     assert f'FILE = Path("{ROOT}") / "data" / "digits.npz"' in text
 
 
-def test_existing_file_is_kept_unless_it_is_to_be_replaced(recipe: recipes.RecipeFile, tmp_path: Path) -> None:
-    target = tmp_path / "mine.py"
-    target.write_text("precious")
-    with pytest.raises(ValueError, match=r"mine\.py exists already\. Name another file\."):
-        copy_recipe(recipe, target)
-    assert target.read_text() == "precious"
-    copy_recipe(recipe, target, replace=True)
-    assert target.read_text() == standalone(recipe)
-    assert list(tmp_path.iterdir()) == [target]
-
-
 @pytest.fixture
 def small_files() -> Iterator[None]:
     """No file can have more than 100 bytes, so that writing fails in the middle."""
@@ -100,14 +88,11 @@ def small_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_files")
-@pytest.mark.parametrize("replace", [False, True])
-def test_failed_copy_leaves_what_was_there_before(recipe: recipes.RecipeFile, tmp_path: Path, *, replace: bool) -> None:
+def test_failed_copy_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "mine.py"
-    if replace:
-        target.write_text("precious")
-    with pytest.raises(RunError, match=r"mine\.py could not be written: File too large\. Name another file\."):
-        copy_recipe(recipe, target, replace=replace)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"] * replace
+    assert __main__.main(["recipes", "--copy", "digits_cnn", str(target)]) != 0
+    assert "mine.py could not be written: File too large. Name another file." in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_command_copies_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,6 +105,7 @@ def test_command_copies_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "keras.Model" in target.read_text()
     assert __main__.main(command) == 2
     assert "mine.py exists already. Name another file." in capsys.readouterr().err
+    assert "keras.Model" in target.read_text(), "it was not replaced"
 
 
 @pytest.mark.parametrize(

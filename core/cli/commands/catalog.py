@@ -12,6 +12,7 @@ from core.cli.output import say, say_json, say_rows
 from core.config import validation
 from core.language import tr
 from core.launchers import loopback
+from core.series.export_file import export_bytes
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -76,7 +77,10 @@ def _copy(options: Namespace) -> int:
     name, file = options.copy
     target = Path(file).expanduser().absolute()
     recipe = recipes.find(name, options.framework or DEFAULT)
-    recipe_copy.copy_recipe(recipe, target)
+    recipe_copy.check_copy(recipe, target)
+    if target.exists():
+        raise ValueError(tr("{path} exists already. Name another file.", path=target))
+    export_bytes(recipe_copy.standalone(recipe).encode(), target)
     if options.json:
         say_json({"recipe": recipe.name, "framework": options.framework or DEFAULT, "path": str(target)})
     else:
