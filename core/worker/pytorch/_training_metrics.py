@@ -33,7 +33,7 @@ class Cost(NamedTuple):
     measured: float
     """Measured steps."""
     elapsed_us: float
-    """The time since the last report on rank 0."""
+    """What the steps since the last report took on rank 0."""
 
 
 class Rows(NamedTuple):
@@ -62,6 +62,9 @@ class TrainingMetrics:
         """The current step's values, times the shares of its micro-batches."""
         self._rows: list[Tensor] = []
         self._watch = _Stopwatch(device)
+        self._ended = time.perf_counter()
+        """When the last step ended."""
+        self._steps_s: list[float] = []
         self._cost_us: float | None = None
 
     def measure(self, metrics: Mapping[str, Callable[..., Any]], output: object, target: Tensor, share: float) -> None:
@@ -78,6 +81,9 @@ class TrainingMetrics:
 
     def end_step(self, step: int) -> None:
         """Keep what was measured in a step, for the next report."""
+        now = time.perf_counter()
+        self._steps_s.append(now - self._ended)
+        self._ended = now
         if not self.is_due:
             return
         if not self._rows:
@@ -97,7 +103,9 @@ class TrainingMetrics:
         values = torch.stack(self._rows).flatten().tolist() if self._rows else []
         spent_s = self._watch.take()
         measured = len(self._rows) if spent_s else 0  # of a pipeline, only the last rank measures
-        self._rows = []
+        if self._device.type == "cpu":  # a GPU's steps end later than their calls
+            elapsed_s = _median(self._steps_s) * len(self._steps_s)
+        self._rows, self._steps_s = [], []
         cost = Cost(float(round(spent_s * MICRO)), float(measured), float(round(elapsed_s * MICRO)))
         return Rows(self._first, self._every, values), cost
 
@@ -192,7 +200,7 @@ class _Stopwatch:
     def take(self) -> float:
         """Return the seconds since the last call. Call it when the GPU has done what was measured.
 
-        The median stands for each time: while another process had the core, the metrics took no time.
+        The median stands for each time, here and for steps: when another process had the core, it was no cost of ours.
         """
         on_gpu_s = [begin.elapsed_time(end) / 1e3 for begin, end in self._events]
         found: float = max(_median(self._spent_s), _median(on_gpu_s)) * len(self._spent_s)
