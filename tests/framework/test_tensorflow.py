@@ -155,6 +155,17 @@ def test_parts_of_a_batch_are_weighted_by_size_and_clipped_together(strict_runs:
     assert_same_curve(strict_runs["single"], followed)
 
 
+def test_embedding_has_one_curve_with_an_optimizer_that_squares_its_gradient(runs_root: Path, tmp_path: Path) -> None:
+    """An embedding's gradient has a row per word, and Keras' Adam squares each by itself, also of a repeated word."""
+    recipe = write_recipe(tmp_path, AWKWARD.replace("SGD(learning_rate, momentum=0.9)", "Adam(learning_rate)"), "adam")
+    one, two = (
+        train(spec(recipe, strategy, epochs=2, accumulation=parts), runs_root)
+        for strategy, parts in (("single", 1), ("towers", 2))
+    )
+    assert one.run_series.metrics["loss"].count == 10
+    assert_same_curve(one, two)
+
+
 def test_generated_code_is_not_left_in_the_temporary_folder(
     runs_root: Path, tmp_path: Path, awkward: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

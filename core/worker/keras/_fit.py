@@ -73,15 +73,26 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) 
     task.model.train_step = train_step(task, context, cut, gradient)
     if cut.replicas == 1:
         _build_metrics(task)
+    else:
+        _build_with_one_item(task)
 
 
 def _build_metrics(task: Task) -> None:
-    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them.
-
-    Under a strategy Keras builds them itself.
-    """
+    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them."""
     *inputs, target = task.train.tensors(tuple(part[:1] for part in next(task.train.in_order())))
     task.model.compute_metrics(None, target, call(task.model, inputs, training=False))
+
+
+def _build_with_one_item(task: Task) -> None:
+    """Let Keras build the model and the metrics for several replicas with one item.
+
+    It would take the mean of the replicas' first batches, which fails if these differ in size: at data that are fewer
+    than a global batch and do not divide evenly.
+    """
+    model = task.model
+    *inputs, target = task.train.tensors(tuple(part[:1] for part in next(task.train.in_order())))
+    model._maybe_symbolic_build(data_batch=(inputs[0] if len(inputs) == 1 else tuple(inputs), target))  # noqa: SLF001
+    model._maybe_symbolic_build = lambda **_: None  # noqa: SLF001 (Keras has no public way)
 
 
 class MeanLoss(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types

@@ -105,8 +105,7 @@ class Passes:
 
     def _micro_batch(self, tensors: Feed, part: int, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
         micro_batch, part_of_it = slice_of(tensors, part, self._accumulation)
-        loss, gradients = self._one(micro_batch, share * part_of_it)
-        return loss, [each if each is None else tf.convert_to_tensor(each) for each in gradients]
+        return self._one(micro_batch, share * part_of_it)
 
     def _one(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
         task = self._task
@@ -281,6 +280,13 @@ def _divided(gradient: Any, by: tf.Tensor) -> Any:  # noqa: ANN401 (a tensor, on
     return None if gradient is None else gradient / tf.cast(by, gradient.dtype)
 
 
-def add_gradients(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
-    """Return the sum of two gradients of a variable; None for a variable without gradient."""
-    return None if one is None else one + other
+def add_gradients(one: Any, other: Any) -> Any:  # noqa: ANN401 (tensors, or some rows of one)
+    """Return the sum of two gradients of a variable; None for a variable without gradient.
+
+    Rows, such as an embedding's gradient has, are put behind each other and not added up: Keras' optimizers square each
+    row by itself, and the curve with accumulation would differ from that without.
+    """
+    if isinstance(one, tf.IndexedSlices) and isinstance(other, tf.IndexedSlices):
+        values, rows = (tf.concat(both, 0) for both in ((one.values, other.values), (one.indices, other.indices)))
+        return tf.IndexedSlices(values, rows, one.dense_shape)
+    return None if one is None else tf.convert_to_tensor(one) + other

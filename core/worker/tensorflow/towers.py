@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ from ._data import slice_of
 from ._devices import claim
 from ._loop import Reporter, loop, traced, train_step
 from ._placing import record_shared
-from ._step import Passed, Update, passes_of
+from ._step import Passed, Update, add_gradients, passes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,5 +57,5 @@ def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed:
 
 def _sum(gradients: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
     """Add up the gradients of all towers, which are weighted by their share of the items."""
-    known = [tf.convert_to_tensor(each) for each in gradients if each is not None]
-    return tf.add_n(known) if known else None
+    known = [each for each in gradients if each is not None]
+    return reduce(add_gradients, known) if known else None
