@@ -21,7 +21,7 @@ from core.runs.facts import Plan
 from core.runs.marks import Marks, Note
 from core.runs.states import RunState, state_info
 from core.runs.summary import RunSummary
-from core.schema.files import PRIVATE, PRIVATE_FOLDER, make_folder, make_private_folder
+from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, open_to_append
 
 if TYPE_CHECKING:
     import sqlite3
@@ -139,7 +139,7 @@ class SummaryCache:
             make_folder(self._file.parent, PRIVATE_FOLDER)
         else:
             make_private_folder(self._file.parent)
-        os.close(os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
+        os.close(open_to_append(self._file))  # private, which SQLite would not make it
 
 
 def _rows(database: sqlite3.Connection, key: str, names: Sequence[str] | None) -> Iterator[list[tuple[str, ...]]]:
