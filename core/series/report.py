@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from core.runs.facts import RunFacts
-    from core.runs.index import RunSummary
     from core.runs.run import Run
+    from core.runs.summary import RunSummary
     from core.runs.verdicts import Release
     from core.schema.events import Event
     from core.series.series import Series

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from core.runs.index import RunSummary
+    from core.runs.summary import RunSummary
     from core.schema.spec import RunSpec
     from gui.panels.runs.run_menu import RunMenu
     from gui.plots.base import Plot

@@ -50,6 +50,10 @@ EXEMPT = {
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
     "core/runs/remedies.py": {"sudo ": PROGRAM},
+    "core/runs/summary_cache.py": dict.fromkeys(
+        ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT ", "{} ORDER ", "{} AND "),
+        PROGRAM,
+    ),
     "core/runs/tracebacks.py": {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
     },
@@ -64,6 +68,9 @@ EXEMPT = {
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
     "core/worker/pytorch/export.py": {'"""Rebuild and load the trained model': PROGRAM},
     "gui/controllers/removal_controller.py": {"size of a run": "the name of a thread"},
+    "gui/services/run_list.py": {
+        "list of runs": "the name of a thread", "index of runs": "the name of a thread",
+    },
     "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
     "gui/viewmodels/run/run_messages.py": {
         " Training goes on.": STORED, "Training goes on": STORED, "Training went on": STORED, " The next check": STORED,

@@ -9,7 +9,7 @@ from core.language import tr, tr_noop
 from core.runs.states import state_info
 
 if TYPE_CHECKING:
-    from core.runs.index import RunSummary
+    from core.runs.summary import RunSummary
 
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
 ACTIONS = (
