@@ -17,6 +17,7 @@ from core.cli.commands import (
     pythons,
     remove,
     runs,
+    scale,
     start,
     sweep,
 )
@@ -57,6 +58,7 @@ COMMANDS = (
     _Row("runs", runs.list_runs),
     _Row("show", runs.show, (runs.add_events,), of_run=True),
     _Row("compare", compare.compare_runs, (compare.add_options,)),
+    _Row("scale", scale.scale, (scale.add_options,)),
     _Row("rename", runs.rename_run, (runs.add_name,), of_run=True),
     _Row("attach", start.attach, of_run=True),
     _Row("stop", control.stop, (control.add_force,), of_run=True),
