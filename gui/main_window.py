@@ -17,8 +17,10 @@ from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
 from gui.controllers.export_controller import ExportController
 from gui.controllers.first_steps_controller import FirstStepsController
 from gui.controllers.help_controller import HelpController
+from gui.controllers.history_controller import HistoryController
 from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
+from gui.controllers.output_controller import OutputController
 from gui.controllers.preferences_controller import PreferencesController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
@@ -62,6 +64,7 @@ class Controllers:
         self.run = RunController(panels, services, self.start)
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
+        self.history = HistoryController(panels, services)
         self.removal = RemovalController(panels, services)
         self.teach = TeachController(panels, services)
         self.memory = MemoryController(panels, services)
@@ -70,10 +73,12 @@ class Controllers:
         self.help = HelpController(panels, services)
         self.preferences = PreferencesController(panels, self.devices, preferences)
         self.export = ExportController(panels, services, self.help)
+        self.outputs = OutputController(panels, services, self.help)
         self.navigation = CardNavigation(window, panels, self.layout)
         self.objects = (
-            self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
-            self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
+            self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
+            self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
+            self.outputs,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -166,6 +171,7 @@ class MainWindow(QMainWindow):
         controllers.removal.poll()
         controllers.export.poll()
         controllers.teach.poll()
+        controllers.outputs.poll()
         services.python_finder.poll()
         run = services.session.run
         services.expression_tester.poll(self.panels.setup.script.expression, run.dir if run else None)

@@ -1,4 +1,4 @@
-"""The tabs about a run: events, log, memory, processes, settings, and the traceback of its error."""
+"""The tabs about a run: events, log, memory, processes, settings, its output files, and the traceback of its error."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from gui.panels.event_list import EventList
 from gui.panels.log.log_page import LogPage
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.processes_tab import ProcessesTab
+from gui.panels.outputs_tab import OutputsTab
 from gui.panels.settings_view import SettingsView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from core.runs.outputs import Outputs
     from gui.style.theme import Theme
 
-EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, SETTINGS_TAB, ERROR_TAB = range(6)
-TAB_NAMES = ("events", "log", "memory", "processes", "settings", "error")
+EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, SETTINGS_TAB, OUTPUTS_TAB, ERROR_TAB = range(7)
+TAB_NAMES = ("events", "log", "memory", "processes", "settings", "outputs", "error")
 """What the settings file calls the tabs."""
+CHOICES = TAB_NAMES[:OUTPUTS_TAB]
+"""The tabs that every run has."""
 RECIPE, SCRIPT = "recipe", "script"
 FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB}
 """The tab that is shown first, by the kind of run: a script prints, and a recipe mostly does not."""
@@ -36,6 +40,7 @@ class DetailTabs(QStackedWidget):
         self.memory = MemoryTab(theme)
         self.processes = ProcessesTab(theme)
         self.settings = SettingsView()
+        self.outputs = OutputsTab()
         self.error = QPlainTextEdit()
         self.error.setObjectName("errorView")
         self.error.setAccessibleName(tr("Error of the run"))
@@ -45,11 +50,13 @@ class DetailTabs(QStackedWidget):
         self.tabs.setAccessibleName(tr("Events, log, memory, processes, settings"))
         for title, page in (
             (tr("Events"), self.events), (tr("Log"), self.log), (tr("Memory"), self.memory),
-            (tr("Processes"), self.processes), (tr("Settings"), self.settings), (tr("Error"), self.error),
+            (tr("Processes"), self.processes), (tr("Settings"), self.settings), (tr("Outputs"), self.outputs),
+            (tr("Error"), self.error),
         ):  # fmt: skip
             self.tabs.addTab(title)
             self.addWidget(page)
         self.tabs.setTabVisible(ERROR_TAB, False)
+        self.tabs.setTabVisible(OUTPUTS_TAB, False)
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.tabs.setUsesScrollButtons(False)  # all tabs must be visible
@@ -81,7 +88,7 @@ class DetailTabs(QStackedWidget):
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore the choices; invalid values are ignored."""
         for kind in FIRST_TABS:
-            if kept.get(kind) in TAB_NAMES[:ERROR_TAB]:
+            if kept.get(kind) in CHOICES:
                 self._chosen[kind] = TAB_NAMES.index(kept[kind])
         self.events.epochs_box.setChecked(kept.get("epochs") is not False)
         self._show(self._chosen[self._kind])
@@ -97,7 +104,7 @@ class DetailTabs(QStackedWidget):
             self._choose(tab)
 
     def _choose(self, tab: int) -> None:
-        if 0 <= tab < ERROR_TAB:
+        if 0 <= tab < OUTPUTS_TAB:
             self._chosen[self._kind] = tab
 
     @property
@@ -131,9 +138,20 @@ class DetailTabs(QStackedWidget):
         if text == self.error.toPlainText():
             return
         self.error.setPlainText(text)
-        if not text and self.currentIndex() == ERROR_TAB:
+        self._show_tab(ERROR_TAB, shown=bool(text))
+
+    def show_outputs(self, outputs: Outputs) -> None:
+        """Fill the tab Outputs; without files it is hidden."""
+        self.outputs.show_outputs(outputs)
+        self._show_tab(OUTPUTS_TAB, shown=bool(outputs.files))
+
+    def _show_tab(self, tab: int, *, shown: bool) -> None:
+        """Show or hide a tab that only some runs have."""
+        if shown is self.tabs.isTabVisible(tab):
+            return
+        if not shown and self.currentIndex() == tab:
             self._show(self._chosen[self._kind])  # before hiding the tab, or Qt would show its neighbour
-        self.tabs.setTabVisible(ERROR_TAB, bool(text))
+        self.tabs.setTabVisible(tab, shown)
         self.tabs.updateGeometry()  # Qt does not: the heading would keep its old width
 
     def open_search(self) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .expression_tester import ExpressionTester
 from .leftover_scanner import OrphanScanner
+from .output_reader import OutputReader
 from .poll_timer import PollTimer
 from .process_scanner import ProcessScanner
 from .process_terminator import ProcessTerminator
@@ -30,6 +31,7 @@ class Services:
         self.device_monitor = monitor
         self.run_list = RunListService(runs_root)
         self.session = RunSession()
+        self.output_reader = OutputReader(self.session)
         self.process_scanner = ProcessScanner(self.device_monitor, self.run_list, self.session)
         self.process_terminator = ProcessTerminator()
         self.orphan_scanner = OrphanScanner(runs_root)
@@ -41,6 +43,7 @@ class Services:
         self._owned = (
             self.run_list,
             self.session,
+            self.output_reader,
             self.process_scanner,
             self.process_terminator,
             self.orphan_scanner,

@@ -137,7 +137,7 @@ OPEN_OTHER_FILES = {
     "core.runs.lock": "folders",
     "core.runs.removal": "folders",
     "core.scripts.source": "scripts",
-    "core.series.report": "the table that a user exports",
+    "core.series.export_file": "the files that a user exports",
     "core.system.installation": "the version and the documents of the installation",
     "core.system.mounts": "/proc",
     "core.system.processes": "/proc",
@@ -148,6 +148,7 @@ OPEN_OTHER_FILES = {
     "core.worker.pytorch": "files of a checkpoint, in a worker of the run",
     "core.worker.tensorflow": "files of a checkpoint, in a worker of the run",
     "gui.plots.picture": "a buffer in memory",
+    "gui.services.output_reader": "a buffer in memory",
     "gui.style": "the style sheet",
 }
 """Modules and packages that open files, and which: none of them is a file of a run that others may have planted."""

@@ -226,7 +226,7 @@ def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path
             "keras",
             "single",
             OWN.replace("import torch\n", "import torch, keras\n", 1).replace("def optimizer", "def _other"),
-            "with PyTorch only",
+            "which Keras' fit does not call. Choose framework tensorflow, whose own loop calls it",
         ),
         ("pytorch", "single", OWN.replace("step(model, batch)", "step(batch)"), "is called with model, batch, but it"),
     ],
@@ -250,4 +250,4 @@ def test_device_without_a_part_of_the_model_is_told(
     assert notice.startswith("No parameter of the model is on cpu:1, although it was ticked")
     assert __main__.main(["show", followed.run.id, "--runs", str(runs_root)]) == 0
     shown = capsys.readouterr().out
-    assert "  CPU 0 holds 4 of 4 parameters: body.0 and head\n  CPU 1 holds no parameter of the model\n" in shown
+    assert "  CPU 0 holds 4 of 4 parameters: body.0 and head (1 kB)\n  CPU 1 holds no parameter of the model\n" in shown

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMainWindow
 
-from gui.panels.details import ERROR_TAB, EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
+from core.runs.outputs import OutputFile, Outputs
+from gui.panels.details import (
+    ERROR_TAB,
+    EVENTS_TAB,
+    LOG_TAB,
+    MEMORY_TAB,
+    OUTPUTS_TAB,
+    PROCESSES_TAB,
+    DetailTabs,
+)
 from gui.style.theme import DARK
 from gui.widgets.dock import Dock
 
@@ -34,11 +44,16 @@ def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
     narrow = details.tabs.width()
     details.show_error("It failed.")
     qtbot.waitUntil(lambda: details.tabs.width() > narrow, timeout=20_000)
-    for number in (PROCESSES_TAB, ERROR_TAB, LOG_TAB):
+    with_error = details.tabs.width()
+    file = OutputFile(path=Path("a.png"), name="a.png", size_bytes=1, modified=0.0)
+    details.show_outputs(Outputs(files=(file,)))
+    qtbot.waitUntil(lambda: details.tabs.width() > with_error, timeout=20_000)
+    for number in (PROCESSES_TAB, OUTPUTS_TAB, ERROR_TAB, LOG_TAB):
         details.tabs.setCurrentIndex(number)
-        for tab in range(details.tabs.count()):
+        for tab in filter(details.tabs.isTabVisible, range(details.tabs.count())):
             assert details.tabs.rect().contains(details.tabs.tabRect(tab))
     details.show_error("")
+    details.show_outputs(Outputs())
     qtbot.waitUntil(lambda: details.tabs.width() == narrow, timeout=20_000)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from ...language import tr
+from ..streams import limited_items
 from ._nested import map_tensors, rebuild, tensors_in
 
 if TYPE_CHECKING:
@@ -190,19 +191,8 @@ class Batches:
         `steps`: of an epoch; None for all items. Raises `ValueError` if there are fewer.
         """
         self._all_items = len(dataset)  # type: ignore[arg-type]  # see as_dataset
-        self.items = self._all_items if steps is None else min(self._all_items, steps * batch_size)
+        self.items = limited_items(self._all_items, batch_size, steps)
         self.steps = -(-self.items // batch_size)
-        if steps is not None and self.steps < steps:
-            raise ValueError(
-                tr(
-                    "An epoch is to have {steps} steps, but {items} items are only {own} steps of {batch_size}. "
-                    "Set fewer steps per epoch.",
-                    steps=steps,
-                    items=self._all_items,
-                    own=self.steps,
-                    batch_size=batch_size,
-                )
-            )
         self._batch_size = batch_size
         self._rank, self._world_size, self._accumulation = rank, world_size, accumulation
         self.device = device

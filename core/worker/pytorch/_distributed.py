@@ -11,10 +11,11 @@ import torch.distributed.nn.functional  # before `join`, see `leave`
 from torch.distributed import FileStore  # type: ignore[attr-defined]  # documented, but not declared as exported
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from ...language import tr
 from ...schema.paths import RENDEZVOUS
 from ..metrics_reporter import RankedMetricsReporter
+from ..steps import other_names
 from ._loop import Tally, Validation, merge, own_part, scale_gradients
+from ._training_metrics import Cost, MeasuringReporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,6 +82,13 @@ def clip_over_ranks(parameters: Iterable[nn.Parameter], max_norm: float) -> None
     clip_grads_with_norm_(parameters, max_norm, square.sqrt())
 
 
+def agree(number: Tensor) -> None:
+    """Set a number to the largest of all ranks."""
+    largest = number.to(_reducing_device(), copy=True)
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    number.copy_(largest)
+
+
 def _weigh_over_ranks(task: Task, weight: Tensor) -> Tensor:
     """Divide gradients, averaged over ranks from losses times their weights, by the mean weight of a rank.
 
@@ -115,15 +123,8 @@ def _agree_on_names(step: StepReader) -> None:
     dist.all_gather_object(names, step.signature)
     step.agreed = True
     if len(set(names)) > 1:
-        raise ValueError(
-            tr(
-                "training_step() returned other names on rank {rank} ({names}) than on rank 0 ({first}). "
-                "It must return the same names, in the same order, on all ranks.",
-                rank=next(rank for rank, each in enumerate(names) if each != names[0]),
-                names=", ".join(next(each for each in names if each != names[0])),
-                first=", ".join(names[0]),
-            )
-        )
+        rank = next(rank for rank, each in enumerate(names) if each != names[0])
+        raise other_names(rank, names[rank], names[0])
 
 
 def _reducing_device() -> str:
@@ -162,6 +163,27 @@ class RankedReporter(RankedMetricsReporter):
         dist.all_reduce(shared)
         values: list[float] = shared.tolist()
         return values
+
+
+class _MeasuringRankedReporter(MeasuringReporter, RankedReporter):
+    """The measured metrics, and what they cost, travel in the reduction of the losses."""
+
+    def _reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
+        if not losses:
+            return super()._reduce(losses, shares, numbers)
+        rows, cost = self._take()
+        if self._context.rank:
+            cost = cost._replace(elapsed_us=0.0)
+        sums = super()._reduce(losses, shares, [*numbers, *rows.values, *cost])
+        at = len(sums) - len(rows.values) - len(cost)
+        self._plan(Cost(*sums[-len(cost) :]))
+        self._record_metrics(rows._replace(values=sums[at : at + len(rows.values)]))
+        return sums[:at]
+
+
+def reporter(context: Context, task: Task) -> RankedReporter:
+    """Return the reporter of one of several ranks."""
+    return RankedReporter(context, task) if task.training_metrics is None else _MeasuringRankedReporter(context, task)
 
 
 class EndRequestPoll:

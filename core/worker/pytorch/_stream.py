@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
 import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 from torch.utils.data import _utils as loader_internals
 
-from ...language import tr, tr_plural
+from ..streams import StreamRandomness, too_short
 from ._data import MicroBatch, checked, spread
 from ._nested import map_tensors
 
@@ -115,31 +113,13 @@ class StreamBatches:
             ]
             count = number + 1
         if count < (self._limit or 1):
-            raise self._too_short(count)
+            raise too_short(self._function, steps=count, batch_size=self._shares.batch_size, wanted=self._limit)
 
     def _on_device(self, batch: Any) -> Any:  # noqa: ANN401 (any shape)
         batch = self._check(batch)
         if not self._moves:
             return batch
         return map_tensors(lambda each: each.to(self.device, non_blocking=True), batch)
-
-    def _too_short(self, steps: int) -> ValueError:
-        if not steps:
-            return ValueError(
-                tr("{function}() returned an empty stream. There is nothing to train on.", function=self._function)
-            )
-        return ValueError(
-            tr_plural(
-                "The stream of {function}() ended after {count} step of {batch_size} items, but an epoch has {steps}. "
-                "Set the steps per epoch to {count}, or let the stream begin again by itself.",
-                "The stream of {function}() ended after {count} steps of {batch_size} items, but an epoch has {steps}. "
-                "Set the steps per epoch to {count}, or let the stream begin again by itself.",
-                steps,
-                function=self._function,
-                batch_size=self._shares.batch_size,
-                steps=self._limit,
-            )
-        )
 
 
 _Step = tuple[list[Any], list[int], int]
@@ -156,7 +136,7 @@ class _Part(IterableDataset[_Step]):
 
     def __iter__(self) -> Iterator[_Step]:
         worker, workers = _worker()
-        states = _States(self._seed)
+        states = _Randomness(self._seed)
         with states.own():
             stream = iter(self._stream)
         for step in range(self._wanted.stop):
@@ -183,39 +163,20 @@ def _worker() -> tuple[int, int]:
     return info.id, info.num_workers
 
 
-class _States:
+class _Randomness(StreamRandomness):
     """Random states of Python, numpy and torch that belong to the stream alone."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self._states: Any = None
+    def begin(self, seed: int) -> None:
+        """Set the states that a seed gives."""
+        super().begin(seed)
+        torch.default_generator.manual_seed(seed)  # not those of GPUs: a stream's data are on the host
 
-    @contextlib.contextmanager
-    def own(self) -> Iterator[None]:
-        """Use the stream's states within the block."""
-        before = _random_states()
-        if self._states is None:
-            random.seed(self._seed)
-            torch.default_generator.manual_seed(self._seed)  # not those of GPUs: a stream's data are on the host
-            if "numpy" in sys.modules:
-                sys.modules["numpy"].random.seed(self._seed % 2**32)
-        else:
-            _set_random_states(self._states)
-        try:
-            yield
-        finally:
-            self._states = _random_states()
-            _set_random_states(before)
+    def states(self) -> Any:  # noqa: ANN401 (of three libraries)
+        """Return the present states."""
+        return super().states(), torch.get_rng_state()
 
-
-def _random_states() -> Any:  # noqa: ANN401 (of three libraries)
-    numpy = sys.modules.get("numpy")
-    return random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
-
-
-def _set_random_states(states: Any) -> None:  # noqa: ANN401 (of three libraries)
-    python, torchs, numpys = states
-    random.setstate(python)
-    torch.set_rng_state(torchs)
-    if numpys is not None:
-        sys.modules["numpy"].random.set_state(numpys)
+    def restore(self, states: Any) -> None:  # noqa: ANN401 (of three libraries)
+        """Set the states that `states` returned."""
+        others, torchs = states
+        super().restore(others)
+        torch.set_rng_state(torchs)

@@ -15,8 +15,11 @@ from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
+from ..steps import has_steps, validates_itself
 from ._data import Batches
 from ._saver import undisturbed
+from ._steps import recipe_steps
+from ._stream import batches_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..controller import TrainingSize
     from ..recipe import LoadedRecipe
+    from ._steps import RecipeStep
 
     Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     """A function of (target, output)."""
@@ -42,6 +46,23 @@ class Task:
     val: Batches | None
     metrics: Mapping[str, Measure]
     """Each returns a value per item."""
+    training_step: RecipeStep | None = None
+    """The recipe's own `training_step`; None to train with `loss`."""
+    validation_step: RecipeStep | None = None
+    """Likewise for the validation; None to validate with `loss` and `metrics`."""
+
+    @property
+    def value_names(self) -> Sequence[str]:
+        """What each step is reported with: the loss, and the metrics of the recipe's own step, once it was traced."""
+        return (self.training_step and self.training_step.reader.names) or ("loss",)
+
+    @property
+    def validation_names(self) -> Sequence[str]:
+        """What a validation measures, once it was traced."""
+        if self.validation_step is None:
+            return ["loss", *self.metrics]
+        assert self.validation_step.reader.names is not None, "no batch was measured"
+        return self.validation_step.reader.names
 
     @property
     def size(self) -> TrainingSize:
@@ -58,39 +79,67 @@ def build(
     context: Context,
     *,
     scope: AbstractContextManager[Any] | None = None,
-    make_model: Callable[[Sequence[keras.KerasTensor]], object] | None = None,
+    make_model: Callable[[Callable[[keras.Model], object]], object] | None = None,
 ) -> Task:
     """Build the recipe's parts, model and optimizer within `scope` (a strategy's, or a device's).
 
     The seed is set before each part, so that no part depends on random numbers of another: the weights are those of a
     hand-written loop that calls `keras.utils.set_random_seed(seed)`, then `model()`.
-    `make_model`: makes the model from its symbolic inputs, instead of the recipe's `model()`.
+    `make_model`: makes the model, instead of the recipe's `model()`. It gets a function that creates the variables of a
+    model without any.
     """
     training = context.training
     train, val = (_batches(recipe, context, name) for name in ("train_data", "val_data"))
     assert train is not None
+    if training.compile:
+        _refuse_texts(train)
     if training.precision == "bfloat16":
         keras.config.set_dtype_policy("mixed_bfloat16")
+    # What the loss is computed on: where the recipe has a step of its own, at most the validation.
+    measured = val if has_steps(recipe) else train
+
+    def create_variables(model: keras.Model) -> Any:  # noqa: ANN401 (in whatever structure)
+        """Create the variables of a model without any. Return its output on symbols of what the loss is computed on."""
+        step, _ = recipe_steps(recipe, model)
+        if step is not None and not model.built:
+            step.try_out(train.packed(train.sample()))
+        if measured is None or validates_itself(recipe):
+            return None
+        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
+        return call(model, symbols, training=False)
+
     with scope or contextlib.nullcontext():
         seed_everything(training.seed)
-        inputs = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in train.specs()[:-1]]
-        model = make_model(inputs) if make_model else recipe.call("model")
+        model = make_model(create_variables) if make_model else recipe.call("model")
         model = checked_model(model, recipe, "model")
-        output = call(model, inputs, training=False)  # creates the variables of a model without any
+        output = create_variables(model)
         optimizer = _optimizer(recipe, context)
         optimizer.build(model.trainable_variables)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
     context.notice_large_batch(train.items)
     set_epoch_end(recipe, context, model, partial(undisturbed, model))
     loss = _mean_of(_loss(recipe))
+    if replicas > 1 and output is not None:
+        assert measured is not None, "there is an output of it"
+        loss = _outside(loss, measured.specs()[-1], output)
+    training_step, validation_step = recipe_steps(recipe, model)
     return Task(
         model=model,
-        loss=loss if replicas == 1 else _outside(loss, train.specs()[-1], output),
+        loss=loss,
         optimizer=optimizer,
         train=train,
         val=val,
         metrics=_metrics(recipe),
+        training_step=training_step,
+        validation_step=validation_step,
     )
+
+
+def _refuse_texts(batches: Batches) -> None:
+    if any(spec.dtype == tf.string for spec in batches.specs()):
+        raise ValueError(
+            tr("XLA cannot compile a step whose batch has texts. Switch compiling off, or leave them out of the data.")
+        )
 
 
 def seed_everything(seed: int) -> None:
@@ -103,7 +152,17 @@ def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches |
         return None
     training = context.training
     seed_everything(training.seed)
-    return Batches(recipe.call(function), function, batch_size=training.batch_size, seed=training.seed)
+    data = recipe.call(function)
+    if context.spec.framework == "keras":
+        return Batches(data, function, batch_size=training.batch_size, seed=training.seed)
+    return batches_of(
+        data,
+        function,
+        training,
+        any_shape=has_steps(recipe) if function == "train_data" else validates_itself(recipe),
+        collate=recipe.bound("collate", 1) if recipe.has("collate") else None,
+        again=recipe.bound(function, 0),
+    )
 
 
 def checked_model(model: object, recipe: LoadedRecipe, function: str) -> keras.Model:
@@ -131,7 +190,7 @@ def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optim
     if rate is not None and not recipe.takes("optimizer", "learning_rate"):
         _needs_plain_rate(recipe, optimizer)
         optimizer.learning_rate = rate
-    if training.schedule != "constant" or training.warmup_steps:
+    if training.schedule != "constant" or training.warmup_steps or training.rate_factor != 1:
         _needs_plain_rate(recipe, optimizer)
     if training.weight_decay is not None:
         optimizer.weight_decay = training.weight_decay  # decoupled, in all optimizers of Keras
@@ -143,7 +202,7 @@ def _needs_plain_rate(recipe: LoadedRecipe, optimizer: keras.optimizers.Optimize
         raise ValueError(  # noqa: TRY004 (the user's choice, not a type of ours)
             tr(
                 "optimizer() of {recipe} has a learning rate schedule of its own. Leave the run's learning rate, "
-                "schedule and warm-up unset, or give the optimizer a number.",
+                "its scaling, schedule and warm-up unset, or give the optimizer a number.",
                 recipe=recipe.name,
             )
         )

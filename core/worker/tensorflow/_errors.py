@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from ..context import Context
 
 GIB = 2**30
+FRAME = re.compile(r'File "(.+)", line (\d+), in (\w+)')
+"""A frame in TensorFlow's description of an error while it traces a function."""
+OURS = str(Path(__file__).resolve().parents[1])
 
 
 def explain(error: BaseException, context: Context) -> str | None:
@@ -29,7 +33,28 @@ def explain(error: BaseException, context: Context) -> str | None:
         )
     if isinstance(error, tf.errors.UnavailableError):
         return tr("Another worker of the run can no longer be reached: {error}", error=text.splitlines()[0])
-    return None
+    return _while_tracing(text)
+
+
+def _while_tracing(text: str) -> str | None:
+    """Return where a function of the user's failed while TensorFlow traced it; None for any other error."""
+    if not text.startswith("in user code:"):
+        return None
+    lines = [line.strip() for line in text.splitlines()]
+    frames = [(at, found) for at, line in enumerate(lines) if (found := FRAME.match(line))]
+    of_user = [found for _, found in frames if not found[1].startswith(OURS) and "site-packages" not in found[1]]
+    said = [line for line in lines[frames[-1][0] + 2 :] if line] if frames else []  # a frame has a line of code
+    if not of_user or not said:
+        return None
+    file, line, function = of_user[-1].groups()
+    error = " ".join(said[: 2 if "Exception encountered when calling" in said[0] else 1])
+    return tr(
+        "{function}() in {file}, line {line}, failed: {error}. Correct it there.",
+        function=function,
+        file=file,
+        line=line,
+        error=error.rstrip("."),
+    )
 
 
 def _out_of_memory(text: str, context: Context) -> str:

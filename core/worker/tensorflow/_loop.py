@@ -11,9 +11,10 @@ import tensorflow as tf
 from ..context import REPORT_EVERY_S
 from ..controller import TrainingController
 from ..metrics_reporter import MetricsReporter, RankedMetricsReporter
+from ..steps import other_names
 from ._build import build
 from ._saver import Saver
-from ._step import Passes, Update, slice_of
+from ._step import Update, passes_of, slice_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
     from ..controller import Values
     from ..recipe import LoadedRecipe
     from ._build import Task
-    from ._data import Feed
+    from ._data import Batches, Feed
+    from ._steps import StepReader
 
 ADDED_AT_ONCE = 64
 """Batches of a validation whose sums are added at once: each operation on a few numbers costs microseconds."""
+NAMES_BYTES = 512
+"""Bytes of the names of a step's values that workers compare."""
 
 
 def learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
@@ -41,7 +45,7 @@ def one_by_one(function: Callable[..., tf.Tensor], feeds: Iterable[Feed]) -> Ite
 def loop(
     task: Task,
     context: Context,
-    reporter: MetricsReporter,
+    reporter: Reporter | RankedReporter,
     step: Callable[..., tf.Tensor],
     measure: Callable[..., tf.Tensor],
     *,
@@ -50,10 +54,12 @@ def loop(
 ) -> None:
     """Train to the last epoch, or until a stop or a pause is requested.
 
-    `step(*feed)` makes one optimizer step on a global batch and returns its loss, left on its device.
+    `step(*feed)` makes one optimizer step on a global batch and returns its loss, left on its device, or its values in
+    the order of `task.value_names`.
     `measure(*feed)` returns the sums of loss, metrics and items over a batch of the validation set.
     `each(function, feeds)` yields the function's result for each feed.
     """
+    reporter.task = task
     controller = TrainingController(context, reporter, saver or Saver(task.model, task.optimizer, context), **task.size)
     set_rate = rate_setter(task.optimizer, controller)
     controller.begin(learning_rate(task.optimizer))
@@ -77,7 +83,7 @@ def validate(task: Task, context: Context, controller: TrainingController, sums:
 
     None where workers do not wait for each other's sums: the controller computes the means later.
     """
-    parts, cut = [tf.zeros(len(task.metrics) + 2, tf.float64)], False
+    parts, cut = [], False
     due = time.monotonic() + REPORT_EVERY_S
     for each in sums:
         parts.append(each)
@@ -93,8 +99,7 @@ def validate(task: Task, context: Context, controller: TrainingController, sums:
         *totals, items, cuts = added_up
         if cuts:  # on any worker: the sum is equal on all, so all end here
             return {}
-        names = ["val_loss", *(f"val_{name}" for name in task.metrics)]
-        return {name: [value / items] for name, value in zip(names, totals, strict=True)}
+        return {f"val_{name}": [value / items] for name, value in zip(task.validation_names, totals, strict=True)}
 
     return controller.finish_validation([*tf.add_n(parts).numpy().tolist(), float(cut)], means)
 
@@ -127,6 +132,14 @@ def rate_setter(optimizer: keras.optimizers.Optimizer, controller: TrainingContr
 class Reporter(MetricsReporter):
     """Reports the losses of one process."""
 
+    task: Task | None = None
+    """What is trained. Set by `loop`."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What each step is reported with."""
+        return super().names if self.task is None else self.task.value_names
+
     def _fetch(self, losses: list[tf.Tensor]) -> list[float]:
         return fetch(losses)
 
@@ -134,10 +147,32 @@ class Reporter(MetricsReporter):
 class RankedReporter(RankedMetricsReporter):
     """Reports the losses of all workers. Each has weighted its own: they add up to the global batch's loss."""
 
+    task: Task | None = None
+    """What is trained. Set by `loop`."""
+
     def __init__(self, context: Context, add_up: Callable[[list[float]], list[float]]) -> None:
         """`add_up`: returns the sums of numbers over all workers."""
         super().__init__(context)
         self._add_up = add_up
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What each step is reported with."""
+        return super().names if self.task is None else self.task.value_names
+
+    def agree_on_names(self, reader: StepReader) -> None:
+        """Raise `ValueError` on all workers if a step returns other names on one of them. All must call this."""
+        rank, ranks = self._context.rank, self._context.world_size
+        own = list("\n".join(reader.signature).encode()[:NAMES_BYTES])
+        sent = [0.0] * (NAMES_BYTES * ranks)
+        sent[rank * NAMES_BYTES : rank * NAMES_BYTES + len(own)] = map(float, own)
+        codes = bytes(map(round, self.sum_over_ranks(sent)))
+        of_ranks = [codes[at : at + NAMES_BYTES].rstrip(b"\0") for at in range(0, len(codes), NAMES_BYTES)]
+        for rank, found in enumerate(of_ranks):
+            if found != of_ranks[0]:
+                names, first = (each.decode(errors="replace").splitlines() for each in (found, of_ranks[0]))
+                raise other_names(rank, names, first)
+        reader.agreed = True
 
     def reports_often_in(self, steps: int) -> bool:  # noqa: ARG002 (however many)
         """Return True: workers wait for each other's gradients within every step, so none could run ahead."""
@@ -153,22 +188,79 @@ class RankedReporter(RankedMetricsReporter):
 
 
 def fetch(losses: list[tf.Tensor]) -> list[float]:
-    """Return the losses as numbers, in one transfer from the device."""
-    values: list[float] = tf.stack(losses).numpy().tolist()
+    """Return the losses as numbers, in one transfer from the device; with metrics, step by step."""
+    values: list[float] = tf.stack(losses).numpy().ravel().tolist()
     return values
 
 
+def traced(function: Callable[..., tf.Tensor], batches: Batches | None) -> Callable[..., tf.Tensor]:
+    """Return a step's function as TensorFlow runs it on the feeds of these batches."""
+    return VaryingFunction(function) if batches is not None and batches.varies else tf.function(function)
+
+
+class VaryingFunction:
+    """A function of feeds with tensors of any length, traced once for each number of items.
+
+    A `tf.function` would be traced for each new length. If it is to accept any length, it accepts any number of items,
+    too, but a feed is cut for the devices by a number that is known when the function is traced.
+    """
+
+    def __init__(self, function: Callable[..., tf.Tensor]) -> None:
+        self._function = function
+        self._sizes: list[list[int | None]] = []
+        """The dimensions of each tensor after the first; None for one that has varied."""
+        self._by_items: dict[int, Any] = {}
+
+    def __call__(self, *feed: tf.Tensor) -> tf.Tensor:
+        """Return the function's result."""
+        return self._for(feed)(*feed)
+
+    def get_concrete_function(self, *feed: tf.Tensor) -> object:
+        """Trace the function for such a feed, without running it."""
+        return self._for(feed).get_concrete_function()
+
+    def _for(self, feed: Feed) -> Any:  # noqa: ANN401 (a `tf.function`)
+        shapes = [tuple(each.shape) for each in feed]
+        if not self._sizes:
+            self._sizes = [list(shape[1:]) for shape in shapes]
+        for known, shape in zip(self._sizes, shapes, strict=True):
+            for at, size in enumerate(shape[1:]):
+                if known[at] is not None and known[at] != size:
+                    known[at] = None
+                    self._by_items.clear()
+        items = shapes[0][0]
+        if items not in self._by_items:
+            pairs = zip(self._sizes, feed, strict=True)
+            specs = [tf.TensorSpec([items, *known], each.dtype) for known, each in pairs]
+            self._by_items[items] = tf.function(self._function, input_signature=specs)
+        return self._by_items[items]
+
+
+def _after_agreement(
+    step: Any,  # noqa: ANN401 (a `tf.function`, or a varying one)
+    reader: StepReader,
+    reporter: RankedReporter,
+) -> Callable[..., tf.Tensor]:
+    """Return the step. Before its first call the workers compare its names: with others they would wait for ever."""
+
+    def agreed(*feed: tf.Tensor) -> tf.Tensor:
+        if not reader.agreed:
+            step.get_concrete_function(*feed)
+            reporter.agree_on_names(reader)
+        return step(*feed)
+
+    return agreed
+
+
 def train_replicas(
-    strategy: tf.distribute.Strategy, recipe: LoadedRecipe, context: Context, reporter: MetricsReporter
+    strategy: tf.distribute.Strategy, recipe: LoadedRecipe, context: Context, reporter: Reporter | RankedReporter
 ) -> None:
     """Train with a replica of the model on each device of a strategy of `tf.distribute`."""
     task = build(recipe, context, scope=strategy.scope())
-    passes, update = Passes(task, context), Update(task, context)
+    passes, update = passes_of(task, context), Update(task, context)
 
     def train_on(feed: Feed, share: float) -> tf.Tensor:
-        loss, gradients = passes.gradients(feed, share)
-        update(gradients)
-        return loss
+        return update.make(passes.gradients(feed, share))
 
     def step(*feed: tf.Tensor) -> tf.Tensor:
         return _over_replicas(strategy, train_on, feed)
@@ -176,7 +268,10 @@ def train_replicas(
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return _over_replicas(strategy, passes.sums, feed)
 
-    loop(task, context, reporter, tf.function(step), tf.function(measure))
+    train_step = traced(step, task.train)
+    if task.training_step is not None and isinstance(reporter, RankedReporter):
+        train_step = _after_agreement(train_step, task.training_step.reader, reporter)
+    loop(task, context, reporter, train_step, traced(measure, task.val))
 
 
 def _over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> tf.Tensor:

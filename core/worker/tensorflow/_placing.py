@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +11,18 @@ import tensorflow as tf
 
 from ...language import tr, tr_plural
 from ..recipe import cannot_place
-from ._build import call, checked_model, seed_everything
+from ._build import checked_model, seed_everything
 from ._devices import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..context import Context
     from ..recipe import LoadedRecipe
 
 
 def placed_model(
-    recipe: LoadedRecipe, context: Context, devices: Sequence[str], inputs: Sequence[keras.KerasTensor]
+    recipe: LoadedRecipe, context: Context, devices: Sequence[str], create_variables: Callable[[keras.Model], object]
 ) -> keras.Model:
     """Return the recipe's placed model, or its layers in order on these devices. Raises `ValueError` if impossible."""
     if recipe.has("placed_model"):
@@ -31,7 +32,7 @@ def placed_model(
         if not isinstance(model, keras.Sequential):
             reason = tr("its class is {kind}, not keras.Sequential", kind=type(model).__name__)
             raise cannot_place(recipe.name, len(devices), reason)
-        call(model, inputs, training=False)
+        create_variables(model)
     seed_everything(context.training.seed)
     return PlacedSequential(_cut(model, devices, recipe.name), name=model.name)
 
@@ -102,12 +103,25 @@ def split_evenly(sizes: Sequence[int], parts: int) -> list[int] | None:
 
 def record_parts(context: Context, model: keras.Model, devices: Sequence[str]) -> None:
     """Record which variables are on which of the ticked devices."""
-    by_place: dict[str, list[str]] = {}
+    by_place: dict[str, list[keras.Variable]] = {}
     for variable in model.weights:
-        by_place.setdefault(variable.value.device, []).append(variable.path)
+        by_place.setdefault(variable.value.device, []).append(variable)
     for device, name in zip(context.assignment.own, devices, strict=True):
         here = [where for where in by_place if where.lower().endswith(name.replace("/", "device:").lower())]
-        names = [path for where in here for path in by_place[where]]
-        context.record_parts(device, names, ", ".join(here))
-        if not names:
+        held = [variable for where in here for variable in by_place[where]]
+        _record(context, device, held, ", ".join(here))
+        if not held:
             context.notice_empty_device(device)
+
+
+def record_shared(context: Context, model: keras.Model, where: str) -> None:
+    """Record that the first device, or the host, has all variables, and that the other devices read them."""
+    first, *others = context.assignment.own
+    _record(context, first, model.weights, where)
+    for device in others:
+        context.record_parts(device, [], where, size_bytes=0, reads_from=first)
+
+
+def _record(context: Context, device: str, held: Sequence[keras.Variable], where: str) -> None:
+    size_bytes = sum(math.prod(each.shape) * tf.as_dtype(each.dtype).size for each in held)
+    context.record_parts(device, [each.path for each in held], where, size_bytes=size_bytes)

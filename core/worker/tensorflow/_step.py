@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
 from ._build import call
+from ._steps import plainly_raised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ._build import Task
     from ._data import Feed
+    from ._steps import RecipeStep
 
     Forward = Callable[[], tuple[tf.Tensor, tf.Tensor]]
     """Returns the loss, and the loss as its optimizer scales it."""
@@ -37,6 +39,24 @@ def slice_of(feed: Feed, part: int, parts: int) -> tuple[Feed, float]:
     return tuple(each[start : start + size] for each in feed), size / items
 
 
+class Passed(NamedTuple):
+    """What the passes over a slice of a global batch give. The slices' values, gradients and weights add up."""
+
+    values: tf.Tensor
+    """The loss, or the loss and the metrics, times the slice's share of the items, or times its weight."""
+    gradients: list[tf.Tensor | None]
+    """Those of the loss, likewise, by variable."""
+    weight: tf.Tensor | None = None
+    """The weight that a recipe's own step gave its slice; None where its share of the items counts."""
+
+
+def passes_of(task: Task, context: Context, gradient: Gradient | None = None) -> Passes:
+    """Return the passes of the recipe: of its own steps, or of its loss."""
+    if task.training_step is None:
+        return Passes(task, context, gradient)
+    return StepPasses(task, context, task.training_step, gradient)
+
+
 class Passes:
     """Forward and backward passes over a slice, and sums over one for validation; for use inside a `tf.function`."""
 
@@ -50,17 +70,17 @@ class Passes:
             # Only the passes are compiled: gathering a batch and exchanging gradients stay with TensorFlow.
             self._passes = tf.function(self._all, jit_compile=True)
 
-    def gradients(self, feed: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
-        """Return `share` times the mean loss of a feed's items, and its gradients."""
+    def gradients(self, feed: Feed, share: float) -> Passed:
+        """Return the mean loss of a feed's items and its gradients, times `share`."""
         return self.gradients_of(self._task.train.tensors(feed), share)
 
-    def gradients_of(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
-        """Return `share` times the mean loss of these items, and its gradients."""
-        loss, gradients = self._passes(tensors, share)
+    def gradients_of(self, tensors: Feed, share: float) -> Passed:
+        """Return the mean loss of these items and its gradients, times `share`."""
+        values, gradients = self._passes(tensors, share)
         if share:
-            return loss, gradients
+            return Passed(values, gradients)
         # The idle item of a device without any must not count, even if its loss is NaN.
-        return tf.zeros_like(loss), list(map(_zeros, gradients))
+        return Passed(tf.zeros_like(values), list(map(_zeros, gradients)))
 
     def sums(self, feed: Feed, share: float) -> tf.Tensor:
         """Return the sums of loss, metrics and items over a feed of the validation set."""
@@ -112,12 +132,67 @@ class Passes:
         return tf.add_n([self._task.loss(target, output), *(_mean(each) for each in self._task.model.losses)])
 
 
+class StepPasses(Passes):
+    """The passes of a recipe's own steps."""
+
+    def __init__(self, task: Task, context: Context, step: RecipeStep, gradient: Gradient | None) -> None:
+        super().__init__(task, context, gradient)
+        self._step = step
+
+    def gradients_of(self, tensors: Feed, share: float) -> Passed:
+        """Return the values that the step returned for these items and its gradients, times `share` or its weight."""
+        values, gradients, _ = super().gradients_of(tensors, share)
+        if not self._step.reader.weighs:
+            return Passed(values, gradients)
+        return Passed(values[:-1] if len(values) > 2 else values[0], gradients, values[-1])
+
+    def _one(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        """Return the values, with the weight at their end if the step gives one, and the gradients."""
+        task = self._task
+
+        def forward() -> tuple[tf.Tensor, tf.Tensor]:
+            loss, values, weight = self._step(task.train.packed(tensors), training=True)
+            scale = share if weight is None else weight
+            if weight is not None:
+                values = [*values, tf.ones([])]
+            return (tf.stack(values) if len(values) > 1 else values[0]) * scale, task.optimizer.scale_loss(loss * scale)
+
+        values, gradients = self._gradient(forward, [each.value for each in task.model.trainable_variables])
+        if all(each is None for each in gradients):
+            with plainly_raised():
+                raise self._step.reader.no_graph()
+        return values, gradients
+
+    def sums_of(self, tensors: Feed, share: float) -> tf.Tensor:
+        """Return the sums of loss and metrics, and of the items or weights, over these items."""
+        task = self._task
+        if task.validation_step is None:
+            return super().sums_of(tensors, share)
+        assert task.val is not None
+        _, values, weight = task.validation_step(task.val.packed(tensors), training=False)
+        counted = tf.cast(tf.shape(tensors[0])[0] if weight is None else weight, tf.float64)
+        means = tf.cast(tf.stack([*values, tf.ones([])]), tf.float64)
+        return means * counted if share else tf.zeros_like(means)
+
+
 class Update:
     """One optimizer step from the gradients of a slice. Under a strategy the replicas' gradients are added up."""
 
     def __init__(self, task: Task, context: Context) -> None:
         self._model, self._optimizer = task.model, task.optimizer
         self._clips = _clips(task.optimizer, context.training.gradient_clip)
+
+    def make(self, passed: Passed) -> tf.Tensor:
+        """Make the optimizer step. Return the values to report, which add up over the replicas."""
+        values, gradients, weight = passed
+        if weight is not None:
+            total = weight
+            if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+                total = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weight)
+            values = values / total
+            gradients = [_divided(each, total) for each in gradients]
+        self(gradients)
+        return values
 
     def __call__(self, gradients: list[tf.Tensor]) -> None:
         variables = self._model.trainable_variables
@@ -176,6 +251,13 @@ def _zeros(gradient: Any) -> Any:  # noqa: ANN401 (a tensor, one of some rows on
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(tf.zeros_like(gradient.values), gradient.indices, gradient.dense_shape)
     return None if gradient is None else tf.zeros_like(gradient)
+
+
+def _divided(gradient: Any, by: tf.Tensor) -> Any:  # noqa: ANN401 (a tensor, one of some rows only, or none)
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values / tf.cast(by, gradient.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return None if gradient is None else gradient / tf.cast(by, gradient.dtype)
 
 
 def add_gradients(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:

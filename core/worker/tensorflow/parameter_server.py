@@ -12,7 +12,7 @@ from ._build import build
 from ._coordinator import CoordinatedSaver, Workers, cluster_of, serve
 from ._devices import claim
 from ._loop import Reporter, loop
-from ._step import Passes, Update
+from ._step import Update, passes_of
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -41,12 +41,10 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     task = build(recipe, context, scope=strategy.scope())
-    passes, update = Passes(task, context), Update(task, context)
+    passes, update = passes_of(task, context), Update(task, context)
 
     def train_on(tensors: Feed) -> tf.Tensor:
-        loss, gradients = passes.gradients_of(tensors, 1.0)
-        update(gradients)
-        return loss
+        return update.make(passes.gradients_of(tensors, 1.0))
 
     def measure_on(tensors: Feed) -> tf.Tensor:
         return passes.sums_of(tensors, 1.0)

@@ -10,9 +10,9 @@ import tensorflow as tf
 from ...language import tr
 from ._build import build
 from ._devices import claim
-from ._loop import Reporter, loop
+from ._loop import Reporter, loop, traced
 from ._placing import placed_model, record_parts
-from ._step import Passes, Update
+from ._step import Update, passes_of
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -28,17 +28,15 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     with tf.device(devices[0]):  # for everything that is not placed
         task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
         record_parts(context, task.model, devices)
-        passes, update = Passes(task, context, where_it_was_computed), Update(task, context)
+        passes, update = passes_of(task, context, where_it_was_computed), Update(task, context)
 
         def step(*feed: tf.Tensor) -> tf.Tensor:
-            loss, gradients = passes.gradients(feed, 1.0)
-            update(gradients)
-            return loss
+            return update.make(passes.gradients(feed, 1.0))
 
         def measure(*feed: tf.Tensor) -> tf.Tensor:
             return passes.sums(feed, 1.0)
 
-        loop(task, context, Reporter(context), tf.function(step), tf.function(measure))
+        loop(task, context, Reporter(context), traced(step, task.train), traced(measure, task.val))
 
 
 def where_it_was_computed(forward: Forward, variables: list[tf.Variable]) -> tuple[tf.Tensor, list[tf.Tensor | None]]:

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from ._build import build
 from ._devices import claim
-from ._loop import Reporter, loop
-from ._step import Passes, Update
+from ._loop import Reporter, loop, traced
+from ._step import Update, passes_of
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -21,14 +21,12 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     (device,) = claim(context)
     with tf.device(device):
         task = build(recipe, context)
-        passes, update = Passes(task, context), Update(task, context)
+        passes, update = passes_of(task, context), Update(task, context)
 
         def step(*feed: tf.Tensor) -> tf.Tensor:
-            loss, gradients = passes.gradients(feed, 1.0)
-            update(gradients)
-            return loss
+            return update.make(passes.gradients(feed, 1.0))
 
         def measure(*feed: tf.Tensor) -> tf.Tensor:
             return passes.sums(feed, 1.0)
 
-        loop(task, context, Reporter(context), tf.function(step), tf.function(measure))
+        loop(task, context, Reporter(context), traced(step, task.train), traced(measure, task.val))

@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from ._build import build
 from ._devices import claim
-from ._loop import Reporter, loop
-from ._step import Passes, Update, slice_of
+from ._loop import Reporter, loop, traced
+from ._placing import record_shared
+from ._step import Passed, Update, passes_of, slice_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,18 +25,21 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     devices = claim(context)
     with tf.device(devices[0]):  # the variables are here; the other towers read them each step
         task = build(recipe, context)
-    passes, update = Passes(task, context), Update(task, context)
+    record_shared(context, task.model, devices[0])
+    passes, update = passes_of(task, context), Update(task, context)
 
     def step(*feed: tf.Tensor) -> tf.Tensor:
-        losses, gradients = zip(*_towers(devices, passes.gradients, feed), strict=True)
+        parts: list[Passed] = _towers(devices, passes.gradients, feed)
         with tf.device(devices[0]):
-            update([_sum(each) for each in zip(*gradients, strict=True)])
-            return tf.add_n(losses)
+            gradients = [_sum(each) for each in zip(*(part.gradients for part in parts), strict=True)]
+            weights = [part.weight for part in parts if part.weight is not None]
+            values = tf.add_n([part.values for part in parts])
+            return update.make(Passed(values, gradients, tf.add_n(weights) if weights else None))
 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return tf.add_n(_towers(devices, passes.sums, feed))
 
-    loop(task, context, Reporter(context), tf.function(step), tf.function(measure))
+    loop(task, context, Reporter(context), traced(step, task.train), traced(measure, task.val))
 
 
 def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed: Feed) -> list[Any]:

@@ -1,0 +1,126 @@
+"""The tab Outputs: files that functions of a recipe have written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QColor, QDesktopServices, QImage
+from PySide6.QtWidgets import QMenu
+
+from core.schema.paths import OUTPUTS
+from gui.panels.details import OUTPUTS_TAB
+from gui.services import output_reader
+from gui.services.output_reader import preview
+from tests.support.recorded import recorded
+from tests.window.driving import menu_action
+
+
+def painted(path: Path, width: int, height: int = 40) -> None:
+    image = QImage(width, height, QImage.Format.Format_RGB32)
+    image.fill(QColor("red"))
+    assert image.save(str(path))
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """What was opened in the programs of the desktop."""
+    urls: list[QUrl] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: urls.append(url) or True)
+    return urls
+
+
+def names(tab) -> list[str]:
+    return [tab.table.item(row, 0).text() for row in range(tab.table.rowCount())]
+
+
+def test_files_are_listed_shown_and_opened(drive, runs_root, opened, monkeypatch):
+    run_dir = recorded(runs_root)
+    bare = Path(shutil.copytree(run_dir, run_dir.with_name("20250615-150000-digits_mlp-0002")))
+    folder = run_dir / OUTPUTS / "samples"
+    folder.mkdir(parents=True)
+    painted(folder / "<b>1.png", 600)
+    (folder / "words.txt").write_text("hello")
+    (folder / "link.png").symlink_to(folder / "<b>1.png")
+    for at, name in enumerate(["words.txt", "<b>1.png"]):
+        os.utime(folder / name, (at, at))
+    panel = drive()
+    details = panel.window.panels.details
+    tab = details.outputs
+    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    panel.window.controllers.run.attach_to(str(run_dir))
+    panel.until(lambda: details.tabs.isTabVisible(OUTPUTS_TAB), "the tab")
+    details.tabs.setCurrentIndex(OUTPUTS_TAB)
+    assert names(tab) == ["samples/<b>1.png", "samples/words.txt"]
+    assert "&lt;b&gt;1.png" in tab.table.item(0, 0).toolTip()
+    assert not tab.note.isVisible()
+
+    panel.qtbot.mouseClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=_middle(tab, 0))
+    panel.until(tab.picture.isVisible, "the picture")
+    assert tab.picture.pixmap().toImage().pixelColor(5, 5) == QColor("red")
+    panel.qtbot.mouseClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=_middle(tab, 1))
+    panel.qtbot.mouseDClick(tab.table.viewport(), Qt.MouseButton.LeftButton, pos=_middle(tab, 1))
+    assert opened == [QUrl.fromLocalFile(str(folder / "words.txt"))]
+    assert not tab.picture.isVisible()
+    tab.table.customContextMenuRequested.emit(_middle(tab, 1))
+    menu = next(each for each in tab.findChildren(QMenu) if each.isVisible())
+    menu_action(menu, "Open folder").trigger()
+    menu.close()
+    assert opened[1:] == [QUrl.fromLocalFile(str(folder))]
+
+    panel.window.controllers.run.attach_to(str(bare))
+    panel.until(lambda: not details.tabs.isTabVisible(OUTPUTS_TAB), "the tab to be hidden")
+    assert details.currentIndex() != OUTPUTS_TAB
+
+    panel.window.controllers.run.attach_to(str(run_dir))
+    panel.until(lambda: len(names(tab)) == 2, "the files")
+    monkeypatch.setattr(panel.window.services.session.run, "owner", "mallory")
+    tab.table.selectRow(0)
+    panel.qtbot.keyClick(tab.table, Qt.Key.Key_Return)
+    assert len(opened) == 2
+    assert "was not opened, since the run belongs to mallory" in panel.message("messageStrip")
+    assert not tab.picture.isVisible()
+
+
+def _middle(tab, row: int):
+    return tab.table.visualItemRect(tab.table.item(row, 0)).center()
+
+
+def test_files_of_a_live_run_appear(drive, runs_root, monkeypatch):
+    monkeypatch.setattr(output_reader, "PERIOD_S", 0.0)
+    run_dir = recorded(runs_root)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    monkeypatch.setattr(type(panel.window.services.session), "live", True)
+    panel.window.controllers.run.attach_to(str(run_dir))
+    (run_dir / OUTPUTS).mkdir()
+    (run_dir / OUTPUTS / "first.txt").touch()
+    tab = panel.window.panels.details.outputs
+    panel.until(lambda: names(tab) == ["first.txt"], "the first file")
+    tab.table.selectRow(0)
+    (run_dir / OUTPUTS / "second.txt").touch()
+    panel.until(lambda: len(names(tab)) == 2, "the second file")
+    assert tab.chosen_file().name == "first.txt"
+    shutil.rmtree(run_dir / OUTPUTS)
+    panel.until(lambda: not names(tab), "no file")
+    assert tab.chosen_file() is None
+
+
+def test_only_real_pictures_are_read(tmp_path, monkeypatch):
+    painted(tmp_path / "good.png", 40)
+    painted(tmp_path / "large.png", 1200)
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n")
+    (tmp_path / "link.png").symlink_to(tmp_path / "good.png")
+    good, large = preview(tmp_path / "good.png"), preview(tmp_path / "large.png")
+    assert good is not None
+    assert good.width() == 40
+    assert large is not None
+    assert large.width() == output_reader.PREVIEW_PX
+    assert preview(tmp_path / "bad.png") is None
+    with pytest.raises(OSError, match="link"):
+        preview(tmp_path / "link.png")
+    monkeypatch.setattr(output_reader, "MAX_SIDE", 100)
+    assert preview(tmp_path / "large.png") is None
