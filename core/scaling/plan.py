@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from core.catalog.frameworks import framework
 from core.catalog.strategies import default_strategy, find_strategy, strategies_of
 from core.config.build_spec import compose, resolve
+from core.config.strategy_settings import without_meaning
 from core.config.validation import batch_divisor, obstacle
 from core.language import tr, tr_plural
 from core.text import join_names
@@ -75,12 +76,13 @@ def run_name(name: str, devices: int) -> str:
 
 
 def _for_devices(choices: RecipeChoices, chosen: Sequence[str], strategy: str, name: str) -> RecipeChoices:
-    needs_ports = find_strategy(choices.framework, strategy).needs_addresses
-    return replace(
-        choices, devices=tuple(chosen), strategy=strategy, name=run_name(name, len(chosen)),
-        # One device opens no ports, and validation refuses what is allowed without need.
-        allow_open_ports=choices.allow_open_ports and (needs_ports or len(chosen) > 1),
-    )  # fmt: skip
+    found = replace(choices, devices=tuple(chosen), strategy=strategy, name=run_name(name, len(chosen)))
+    if len(chosen) > 1:
+        return found
+    # One device trains with another strategy, for which validation refuses what only that of several has.
+    others = without_meaning(choices.framework, strategy)
+    training = {key: value for key, value in choices.training.items() if key not in others}
+    return replace(found, training=training, allow_open_ports=False)
 
 
 def _with_batch(spec: RunSpec, batch_size: int) -> RunSpec:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.strategies import strategy_of
 from core.comparison.measured_run import read_run
-from core.comparison.named_settings import device_text
 from core.comparison.results import peak_memory, throughput
 from core.comparison.table import Statistic, statistic_of
 from core.errors import RunError
 from core.language import tr, tr_plural, tr_stored
+from core.runs.setting_values import device_text
 from core.runs.states import RunState
 from core.runs.verdicts import Verdict, worst
 from core.runs.workload_text import workload_text
 from core.scaling.plan import PER_DEVICE
 from core.scaling.same_curve import TOLERANCES, compare_curves
+from core.schema.settings import Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,11 +36,6 @@ MIN_MEASURED_S = 5.0
 """Seconds after the first epoch below which a throughput is said to be of little use."""
 FLOAT32 = "float32"
 """The precision in which curves are compared: the tolerances are those of its rounding."""
-COLUMNS = (
-    "devices", "strategy", "batch_size", "runs", "samples_per_s", "samples_per_s_spread", "speed_up", "speed_up_spread",
-    "efficiency", "peak_memory_bytes", "peak_memory_bytes_by_device", "same_curve", "first_different_step", "states",
-)  # fmt: skip
-"""The columns of the CSV file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +180,12 @@ def _why_not_compared(record: ScalingRecord) -> str | None:
             "Strategy {strategy} is asynchronous. The curves differ by design and are not compared.",
             strategy=several.strategy,
         )
+    if several.training.gradient_compression != Training().gradient_compression:
+        return tr(
+            "The gradients are compressed between several devices ({compression}). The curves differ by design and "
+            "are not compared.",
+            compression=several.training.gradient_compression,
+        )
     if several.training.precision != FLOAT32:
         return tr(
             "Curves are compared in float32 only. This training computes in {precision}, whose rounding alone makes "
@@ -269,7 +269,7 @@ def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
                  devices=device_text(devices, devices))  # fmt: skip
 
 
-# -- as JSON and CSV -----------------------------------------------------------------------------
+# -- as JSON -------------------------------------------------------------------------------------
 
 
 def to_json(table: ScalingTable) -> Json:
@@ -311,22 +311,3 @@ def _row_to_json(row: ScalingRow) -> Json:
         },
         "peak_memory_bytes": row.peaks,
     }  # fmt: skip
-
-
-def to_csv(table: ScalingTable) -> str:
-    """Return a line for each number of devices, under a header."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in table.rows:
-        peaks = row.peaks
-        rate, gain = row.samples_per_s, row.speed_up
-        writer.writerow([
-            row.devices, row.spec.strategy, row.spec.training.batch_size, len(row.finished),
-            rate.mean if rate else None, rate.deviation if rate else None,
-            gain.mean if gain else None, gain.deviation if gain else None, row.efficiency,
-            max(peaks.values(), default=None), " ".join(f"{name}={peak:.0f}" for name, peak in peaks.items()),
-            None if row.check is None else str(row.check.same).lower(), row.check.first_step if row.check else None,
-            " ".join(each.state for each in row.trained),
-        ])  # fmt: skip
-    return file.getvalue()

@@ -125,8 +125,8 @@ def test_a_finished_table_is_shown_and_continued_without_a_training(measured, ca
     assert headings.split()[:6] == ["DEVICES", "STRATEGY", "BATCH", "SAMPLES/S", "SPEED-UP", "EFFICIENCY"]
     assert one.split()[:3] == ["1", "single", "16"]
     assert (two.split()[-2:], " ± " in two) == (["yes", "finished"], True)
-    code, out, _ = call(capsys, "scale", "--show", "two cores", "--runs", root / "runs", "--markdown")
-    lines = out.splitlines()
+    code, out, _ = call(capsys, "scale", "--show", "two cores", "--runs", root / "runs", "--markdown", "-")
+    lines = out.split("\n\n")[0].splitlines()
     assert code == 0
     assert len(lines) == 4
     assert {line.count("|") for line in lines} == {10}
@@ -246,7 +246,7 @@ def planted(runs_root: Path) -> Path:
         ((*DIGITS, "--name", "taken"), "There is a scaling table taken already. Give another name, or continue it: "),
         ((*DIGITS, "--csv", "/no/such/folder/table.csv"), "there is no folder /no/such/folder. Name another file."),
         ((*DIGITS, "--csv", "/etc/passwd"), "/etc/passwd exists already. Name another file, or add --force"),
-        ((*DIGITS, "--markdown", "--json"), "Both --markdown and --json are given. Give one of them."),
+        ((*DIGITS, "--markdown", "-", "--json"), "Standard output can take one document. Name a file in the place"),
         ((*DIGITS, "--setup", "nightly"), "--setup nightly are not arguments of trainyard scale."),
         (("--resume", "none"), "There is no scaling table 'none' in "),
         (("--resume", "../runs/taken"), "There is no scaling table '../runs/taken' in "),

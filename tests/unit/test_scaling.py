@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import statistics
 from dataclasses import replace
@@ -17,7 +18,8 @@ from core.runs.workload_text import keep_workload
 from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
 from core.scaling.record import free_name, names, new_record, read_record
 from core.scaling.same_curve import TOLERANCES
-from core.scaling.table import read_table, to_csv, to_json
+from core.scaling.table import read_table, to_json
+from core.scaling.table_text import csv_text, markdown
 from core.schema.files import write_whole
 from tests.support.running import write_recipe
 from tests.support.written_runs import BEGAN, ONE_PART, values, write_run
@@ -80,6 +82,12 @@ def test_gpus_are_found_by_their_labels_and_named_twice_in_two_ways() -> None:
 def test_ports_are_opened_only_where_the_strategy_has_any() -> None:
     specs = planned("cpu:0", "cpu:1", framework="tensorflow", strategy="multi_worker_mirrored", allow_open_ports=True)
     assert [spec.allow_open_ports for spec in specs] == [False, True]
+
+
+def test_settings_of_the_strategy_are_those_of_several_devices() -> None:
+    specs = planned("cpu:0", "cpu:1", training={"bucket_mb": 5, "activation_checkpointing": True})
+    assert [spec.training.bucket_mb for spec in specs] == [None, 5]
+    assert [spec.training.activation_checkpointing for spec in specs] == [True, True], "single has it, too"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +172,12 @@ def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
     relative = math.hypot(*(statistics.stdev(each) / statistics.mean(each) for each in rates))
     assert (two["speed_up"], two["spread"]["speed_up"]) == pytest.approx((gain, gain * relative))
     assert (one["speed_up"], one["n"], two["n"]) == (1.0, 3, 3)
-    assert to_csv(table).splitlines()[2].startswith("2,ddp,64,3,")
+    rows = list(csv.DictReader(csv_text(table).splitlines()))
+    assert [float(rows[1][name]) for name in ("speed_up", "speed_up_deviation")] == pytest.approx(
+        (gain, gain * relative)
+    )
+    assert rows[1]["peak_memory_bytes_by_device"] == "cpu:0=1000 cpu:1=2000"
+    assert f"| {gain:.2f} ± {gain * relative:.2f} | " in markdown(table).splitlines()[3]
 
 
 @pytest.mark.parametrize(
@@ -202,6 +215,7 @@ def test_a_gap_in_both_curves_is_no_difference(tmp_path: Path) -> None:
     ("changes", "sentence"),
     [
         ({"batch": PER_DEVICE}, "The curves differ by design and are not compared."),
+        ({"training": {"gradient_compression": "powersgd"}}, "are compressed between several devices (powersgd)."),
         ({"training": {"precision": "bfloat16"}}, "Curves are compared in float32 only."),
         ({"framework": "tensorflow", "strategy": "parameter_server"}, "Strategy parameter_server is asynchronous."),
     ],

@@ -13,30 +13,22 @@ from core.cli.commands.start import interrupts_blocked, refusal, warn_of_doubt, 
 from core.cli.follow import follow
 from core.cli.options import add_recipe_options
 from core.cli.output import ending, say, say_json, say_table, warn
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_plural
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
 from core.scaling import record as records
 from core.scaling.plan import BATCHES, FIXED, plan_specs
 from core.schema.settings import check_whole
-from core.series import report
-from core.text import columns
-from core.units import BYTES_PER_GB
+from core.series.export_file import check_free, export_bytes
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator, Sequence
 
-    from core.comparison.table import Statistic
     from core.devices.device import Survey
     from core.scaling.record import ScalingRecord
-    from core.scaling.table import ScalingRow, ScalingTable
+    from core.scaling.table import ScalingTable
     from core.schema.spec import RunSpec
 
-HEADINGS = (
-    tr_noop("DEVICES"), tr_noop("STRATEGY"), tr_noop("BATCH"), tr_noop("SAMPLES/S"), tr_noop("SPEED-UP"),
-    tr_noop("EFFICIENCY"), tr_noop("PEAK GB"), tr_noop("SAME CURVE"), tr_noop("STATE"),
-)  # fmt: skip
 OWN = frozenset({"runs", "json", "resume", "show", "csv", "markdown", "force", "version", "command", "parser",
                  "arguments"})  # fmt: skip
 """Options that say nothing about the trainings, and go with --resume and --show."""
@@ -60,16 +52,17 @@ def add_options(parser: ArgumentParser) -> None:
     add("--name", help=tr("name of the scaling table, with which the names of its runs begin; default: the recipe's"))
     add("--resume", metavar="NAME", help=tr("continue a scaling table with the trainings that have no result yet"))
     add("--show", metavar="NAME", help=tr("show a scaling table, and train nothing"))
-    add("--csv", metavar="FILE", help=tr("also write the table to this file"))
-    add("--force", action="store_true", help=tr("replace a CSV file that exists"))
-    add("--markdown", action="store_true", help=tr("print the table as Markdown"))
+    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
+    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    add("--force", action="store_true", help=tr("replace files that exist"))
 
 
 def scale(options: Namespace) -> int:
     """Train a recipe on 1, 2, 4, ... of the devices, one training after the other, and show what each device gains."""
     from core.scaling import table as tables  # loads numpy
+    from core.scaling import table_text
 
-    _check_output(options)
+    _check_files(options)
     if options.resume is not None or options.show is not None:
         _check_kept(options)
         record = records.read_record(options.runs, options.show if options.resume is None else options.resume)
@@ -80,12 +73,12 @@ def scale(options: Namespace) -> int:
         halted = _measure(options, record, found)
     record = records.read_record(options.runs, record.name)  # with the runs that were made
     table = tables.read_table(record)
-    if options.csv is not None:
-        report.export_bytes(tables.to_csv(table).encode(), Path(options.csv))
+    _write_files(options, table)
     if options.json:
         say_json(tables.to_json(table))
     else:
-        _say_table(options, table)
+        if options.csv is None and options.markdown is None:
+            say_table(table_text.cells(table))
         for notice in table.notices:
             warn(notice)
     return _exit_code(options, table, halted)
@@ -112,19 +105,30 @@ def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> i
 # -- what is asked for ---------------------------------------------------------------------------
 
 
-def _check_output(options: Namespace) -> None:
-    if options.markdown and options.json:
-        raise ValueError(tr("Both --markdown and --json are given. Give one of them."))
-    if options.csv is None:
-        return
-    path = Path(options.csv)
-    if not options.force and path.is_file() and not path.is_relative_to("/dev"):  # such as /dev/stdout into a file
-        raise ValueError(tr("{path} exists already. Name another file, or add --force to replace it.", path=path))
-    if not path.parent.is_dir():  # hours of training would be over before this is noticed
-        raise ValueError(
-            tr("{path} cannot be written: there is no folder {folder}. Name another file.",
-               path=path, folder=path.parent)
-        )  # fmt: skip
+def _check_files(options: Namespace) -> None:
+    """Raise `ValueError` with a sentence if the table cannot be written as it was asked for."""
+    files = [each for each in (options.csv, options.markdown) if each is not None]
+    if files.count("-") + (options.json and "-" in files) > 1:
+        raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
+    for each in files:
+        path = Path(each)
+        check_free(path, force=options.force)
+        if not path.parent.is_dir():  # hours of training would be over before this is noticed
+            raise ValueError(
+                tr("{path} cannot be written: there is no folder {folder}. Name another file.",
+                   path=path, folder=path.parent)
+            )  # fmt: skip
+
+
+def _write_files(options: Namespace, table: ScalingTable) -> None:
+    """Write the table to the files that were asked for."""
+    from core.scaling import table_text
+
+    for path, form in ((options.csv, table_text.csv_text), (options.markdown, table_text.markdown)):
+        if path == "-":
+            say(form(table).removesuffix("\n"), lines=True)
+        elif path is not None:
+            export_bytes(form(table).encode(), Path(path))
 
 
 def _check_kept(options: Namespace) -> None:
@@ -247,70 +251,3 @@ def _say_beginning(options: Namespace, record: ScalingRecord, spec: RunSpec, num
             batch=spec.training.batch_size,
         )
     )
-
-
-# -- the table -----------------------------------------------------------------------------------
-
-
-def _say_table(options: Namespace, table: ScalingTable) -> None:
-    lines = [[tr(each) for each in HEADINGS], *(_cells(row) for row in table.rows)]
-    if not options.markdown:
-        say_table(lines)
-        return
-    for line in _markdown(lines):
-        say(line)
-
-
-def _markdown(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(3, *map(columns, column)) for column in zip(*lines, strict=True)]
-    rule = ["-" * width for width in widths]
-    for line in (lines[0], rule, *lines[1:]):
-        cells = (f"{text}{' ' * (width - columns(text))}" for text, width in zip(line, widths, strict=True))
-        yield f"| {' | '.join(cells)} |"
-
-
-def _cells(row: ScalingRow) -> list[str]:
-    return [
-        str(row.devices), row.spec.strategy, str(row.spec.training.batch_size), _spread(row.samples_per_s),
-        _spread(row.speed_up, ".2f"), "-" if row.efficiency is None else f"{100 * row.efficiency:.0f} %", _peaks(row),
-        _curve(row), _state(row),
-    ]  # fmt: skip
-
-
-def _spread(statistic: Statistic | None, form: str = ".4g") -> str:
-    """Return `1.94`, of several runs `1.94 ± 0.02`."""
-    if statistic is None:
-        return "-"
-    text = format(statistic.mean, form)
-    return text if statistic.deviation is None else f"{text} ± {statistic.deviation:{form}}"
-
-
-def _peaks(row: ScalingRow) -> str:
-    """Return the peak memory per device: `1.25`, or `1.10 to 1.25` where the devices differ."""
-    found = [f"{each / BYTES_PER_GB:.2f}" for each in sorted(row.peaks.values())]
-    if not found:
-        return "-"
-    return found[0] if found[0] == found[-1] else tr("{first} to {last}", first=found[0], last=found[-1])
-
-
-def _curve(row: ScalingRow) -> str:
-    if row.check is None:
-        return "-"
-    first = row.check.first_step
-    if first is None:
-        return tr("yes")
-    return tr("to step {step}", step=first - 1) if first > 1 else tr("no")
-
-
-def _state(row: ScalingRow) -> str:
-    """Return the state of the runs: `finished`, or `failed (1 of 3)`."""
-    from core.scaling.table import MISSING
-
-    states = [each.state for each in row.trained]
-    parts = []
-    for state in dict.fromkeys(states):
-        label = tr("not trained") if state == MISSING else tr(state_info(RunState(state)).label).lower()
-        whole = states.count(state) == len(states)
-        parts.append(label if whole else tr("{state} ({count} of {all})", state=label, count=states.count(state),
-                                            all=len(states)))  # fmt: skip
-    return ", ".join(parts)
