@@ -29,6 +29,9 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of the CSV file."""
 
+WHOLE_FROM = 100
+"""Samples per second from which they are shown as whole numbers."""
+
 
 # -- for people ----------------------------------------------------------------------------------
 
@@ -40,10 +43,14 @@ def cells(table: ScalingTable) -> list[list[str]]:
 
 def _cells(row: ScalingRow) -> list[str]:
     return [
-        str(row.devices), row.spec.strategy, str(row.spec.training.batch_size), _spread(row.samples_per_s, ".4g"),
+        str(row.devices), row.spec.strategy, str(row.spec.training.batch_size), _rate(row.samples_per_s),
         _spread(row.speed_up, ".2f"), "-" if row.efficiency is None else f"{100 * row.efficiency:.0f} %", _peaks(row),
         _curve(row), _state(row),
     ]  # fmt: skip
+
+
+def _rate(statistic: Statistic | None) -> str:
+    return _spread(statistic, ".0f" if statistic is not None and statistic.mean >= WHOLE_FROM else ".3g")
 
 
 def _spread(statistic: Statistic | None, form: str) -> str:

@@ -19,7 +19,7 @@ from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
 from core.scaling.record import free_name, names, new_record, read_record
 from core.scaling.same_curve import TOLERANCES
 from core.scaling.table import read_table, to_json
-from core.scaling.table_text import csv_text, markdown
+from core.scaling.table_text import cells, csv_text, markdown
 from core.schema.files import write_whole
 from tests.support.running import write_recipe
 from tests.support.written_runs import BEGAN, ONE_PART, values, write_run
@@ -154,6 +154,13 @@ def test_the_first_epoch_does_not_count(tmp_path: Path) -> None:
     assert (one["spread"], two["n"]) == ({"samples_per_s": None, "speed_up": None}, 1)
     assert two["peak_memory_bytes"] == {"cpu:0": 1000.0, "cpu:1": 2000.0}
     assert [row["same_curve"] for row in (one, two)] == [True, True]
+
+
+def test_people_see_numbers_without_exponents(tmp_path: Path) -> None:
+    runs = [trained(tmp_path, "one", 1, 0.0015), trained(tmp_path, "two", 2, 10.0)]
+    _, one, two = cells(read_table(recorded(tmp_path, runs)))
+    assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "yes", "finished"]
+    assert two == ["2", "ddp", "64", "3.2", "0.00", "0 %", "0.00", "yes", "finished"]
 
 
 def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
