@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,7 @@ def free_name(root: Path, wanted: str | None, default: str) -> str:
             tr(
                 "There is a scaling table {name} already. Give another name, or continue it: "
                 "trainyard scale --resume {name}",
-                name=name,
+                name=shlex.quote(name),
             )
         )
     return name

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,8 +18,9 @@ from core.cli import __main__
 from core.runs.index import directories
 from core.runs.run import Run
 from core.runs.states import RunState
+from core.scaling import record
 from core.schema.spec import read_spec
-from tests.support.running import Followed, write_recipe
+from tests.support.running import FOREVER, LONG, Followed, write_recipe
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -139,18 +142,20 @@ def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, 
     held.touch()
     recipe = write_recipe(tmp_path, RECIPE.format(held=str(held)), name="tiny")
     # The held training takes no notice of a request to stop.
-    with in_a_process(recipe, *SETTINGS, "--ask-timeout", "0.2", "--runs", runs_root) as command:
+    with in_a_process(
+        recipe, *SETTINGS, "--ask-timeout", "0.2", "--name", "tiny table", "--runs", runs_root
+    ) as command:
         held_run = _run_on_two(runs_root)
         command.send_signal(signal.SIGINT)
         out, err = command.communicate(timeout=60)
     assert command.returncode == 3, err
     assert "Nothing more was started." in err
-    assert "1 training has no result yet: trainyard scale --resume tiny" in err
+    assert "1 training has no result yet: trainyard scale --resume 'tiny table'" in err
     assert out.splitlines()[2].split() == ["2", "ddp", "16", *"-----", "stopped"]
     assert held_run.until_over().state is RunState.STOPPED
     first = directories(runs_root)[-1].name
     held.unlink()
-    code, out, _ = call(capsys, "scale", "--resume", "tiny", "--runs", runs_root, "--json")
+    code, out, _ = call(capsys, "scale", "--resume", "tiny table", "--runs", runs_root, "--json")
     one, two = json.loads(out)["rows"]
     assert code == 0
     assert one["runs"] == [first], "it is not trained again"
@@ -193,6 +198,24 @@ def test_a_failed_run_has_a_row_and_the_others_go_on(tmp_path: Path, runs_root: 
     )
     assert "No run on one device has finished, so there is no speed-up and no efficiency." in err
     assert "With a fixed batch per device the global batch grows with the devices. The curves differ by design" in err
+
+
+def test_a_run_that_cannot_be_noted_is_stopped(tmp_path: Path, runs_root: Path, capsys, monkeypatch) -> None:
+    write_whole = record.write_whole
+
+    def write(path: Path, text: str) -> None:
+        if '"run": "' in text:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write_whole(path, text)
+
+    monkeypatch.setattr(record, "write_whole", write)
+    recipe = write_recipe(tmp_path, LONG)
+    settings = ("--devices", "cpu:0,cpu:1", "--epochs", FOREVER, "--checkpoint-every", "never")
+    code, out, err = call(capsys, "scale", recipe, *settings, "--runs", runs_root)
+    assert (code, out) == (2, "")
+    assert "The disk is full" in err
+    (run_dir,) = directories(runs_root)
+    assert Followed(Run.attach(run_dir)).until_over().state is RunState.STOPPED
 
 
 def _run_on_two(runs_root: Path) -> Followed:

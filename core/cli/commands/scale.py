@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from core.cli.commands.start import interrupts_blocked, refusal, warn_of_doubt, 
 from core.cli.follow import follow
 from core.cli.options import add_recipe_options
 from core.cli.output import ending, say, say_json, say_table, warn
+from core.errors import RunError
 from core.language import tr, tr_plural
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
@@ -85,7 +87,7 @@ def scale(options: Namespace) -> int:
 
 
 def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> int:
-    name, unfinished = table.record.name, [state for state in table.states if state != RunState.FINISHED.value]
+    unfinished = [state for state in table.states if state != RunState.FINISHED.value]
     if halted is not None and not options.json:
         warn(halted)
     if unfinished and not options.json:
@@ -94,7 +96,7 @@ def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> i
                 "{count} training has no result yet: trainyard scale --resume {name}",
                 "{count} trainings have no result yet: trainyard scale --resume {name}",
                 len(unfinished),
-                name=name,
+                name=shlex.quote(table.record.name),
             )
         )
     if options.show is not None or not unfinished:
@@ -149,7 +151,7 @@ def _check_kept(options: Namespace) -> None:
 
 
 def _new(options: Namespace, found: Survey) -> ScalingRecord:
-    """Return the record of a new scaling table, of which nothing is written yet. Raises `ValueError` as `_refuse`."""
+    """Return the record of a new scaling table, which is not written yet. Raises `ValueError` with a sentence."""
     check_whole(tr("number of repeats"), options.repeats, 1)
     if options.repeats > records.MAX_REPEATS:
         raise ValueError(tr("--repeats is {count}. Give at most {limit}.",
@@ -233,6 +235,10 @@ def _start(record: ScalingRecord, spec: RunSpec, repeat: int) -> tuple[Run, Scal
     except KeyboardInterrupt:
         assert run is not None  # the interrupt comes at the end of the block
         run.request("stop")
+    except RunError:
+        if run is not None:  # the record could not be written: nobody would wait for this run
+            run.request("stop")
+        raise
     return run, record
 
 
