@@ -133,12 +133,24 @@ def common() -> Parser:
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `run`."""
     _add_choices(parser)
+    _add_name(parser)
     _add_script(parser)
     _add_training(parser)
     _add_checkpoints(parser)
     _add_stop(parser)
     _add_release(parser)
     add_detach(parser)
+
+
+def add_recipe_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `run` that are for recipes, without `--name`: those of a command that starts several runs."""
+    _add_choices(parser)
+    _add_training(parser)
+    _add_checkpoints(parser)
+    _add_stop(parser)
+    _add_release(parser)
+    # `parse_choices.choices` also reads those for scripts and presets.
+    parser.set_defaults(script=None, module=None, setup=None, cwd=None, env=[], launch=None, expression="", rules="")
 
 
 def _add_choices(parser: argparse.ArgumentParser) -> None:
@@ -156,12 +168,16 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )
     add_open_ports(parser)
     add("--set", action="append", default=[], metavar="NAME=VALUE", help=tr("a setting of the recipe; can be repeated"))
-    add("--name", help=tr("name of the run; default: the recipe's name"))
     add(
         "--python", metavar="PATH",
         help=tr("the Python that trains (`trainyard pythons` lists them); default: for a recipe, one that has the "
         "framework; for a script, the active environment, or one next to the script, or Trainyard's own"),
     )  # fmt: skip
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--name", help=tr("name of the run; default: the recipe's name"))
     add("--setup", metavar="NAME", help=tr("a preset that `trainyard keep` saved; takes only --devices and --name"))
 
 

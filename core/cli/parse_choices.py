@@ -52,7 +52,7 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
         )
     if options.setup is not None:
         return _preset_choice(options)
-    return _recipe_choices(options) if options.recipe is not None else _script_choices(options)
+    return recipe_choices(options) if options.recipe is not None else _script_choices(options)
 
 
 def _preset_choice(options: argparse.Namespace) -> PresetChoice:
@@ -82,7 +82,8 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
     )
 
 
-def _recipe_choices(options: argparse.Namespace) -> RecipeChoices:
+def recipe_choices(options: argparse.Namespace) -> RecipeChoices:
+    """Return the choices for a recipe. Raises `ValueError` as `choices`."""
     _refuse(options, SCRIPT_ONLY, tr("is for scripts only"))
     return RecipeChoices(
         recipe=options.recipe,

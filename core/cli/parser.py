@@ -17,6 +17,7 @@ from core.cli.commands import (
     pythons,
     remove,
     runs,
+    scale,
     start,
     sweep,
 )
@@ -55,6 +56,7 @@ COMMANDS = (
     _Row("runs", runs.list_runs, (runs.add_search,)),
     _Row("show", runs.show, (runs.add_events,), of_run=True),
     _Row("compare", compare.compare_runs, (compare.add_options,)),
+    _Row("scale", scale.scale, (scale.add_options,)),
     _Row("rename", runs.rename_run, (runs.add_name,), of_run=True),
     _Row("mark", runs.mark_run, (runs.add_marks,), of_run=True),
     _Row("attach", start.attach, of_run=True),

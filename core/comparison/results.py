@@ -44,6 +44,22 @@ class RunResult:
     """The worst verdict of the memory watch on a device; None if there is none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """How fast a run trained in a part of it."""
+
+    steps: int
+    seconds: float
+    """Of training, without pauses."""
+    samples_per_s: float | None
+    """None for scripts."""
+
+    @property
+    def steps_per_s(self) -> float:
+        """Optimizer steps per second of training."""
+        return self.steps / self.seconds
+
+
 def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | None) -> RunResult:
     """Return the numbers of a run. `lower`: whether lower values of the metric are better."""
     series = run.series.metrics.get(metric)
@@ -51,8 +67,7 @@ def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | Non
     best = _best(series, lower=lower)
     reached = _reached(series, target, lower=lower)
     ends = [float(each.times[-1]) for each in run.series.metrics.values() if len(each)]
-    steps_per_s = _steps_per_s(run)
-    plan = run.plan
+    rate = throughput(run)
     release = worst(run.facts.releases.values())
     return RunResult(
         last=series.last if series is not None else None,
@@ -62,10 +77,10 @@ def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | Non
         values=len(series) if series is not None else 0,
         last_step=int(series.steps[-1]) if series is not None and len(series) else None,
         time_to_target_s=None if series is None or reached is None else float(place(series.times[[reached]])[0]),
-        samples_per_s=steps_per_s * plan.samples_per_epoch / plan.steps_per_epoch if steps_per_s and plan else None,
-        steps_per_s=steps_per_s,
+        samples_per_s=rate.samples_per_s if rate else None,
+        steps_per_s=rate.steps_per_s if rate else None,
         training_s=float(place(np.array([max(ends)]))[0]) if ends else None,
-        peak_memory_bytes=_peaks(run.series.memory),
+        peak_memory_bytes=peak_memory(run.series.memory),
         verdict=release.verdict.value if release else None,
     )
 
@@ -87,18 +102,30 @@ def _reached(series: Series | None, target: float | None, *, lower: bool) -> int
     return int(np.argmax(good)) if good.any() else None
 
 
-def _steps_per_s(run: MeasuredRun) -> float | None:
-    """Return the steps per second of training between the first and the last measurement of the densest metric."""
-    place = run.series.axes["training"].place
+def throughput(run: MeasuredRun, *, after: int = 0) -> Throughput | None:
+    """Return how fast a run trained from one measurement of its densest metric to the last one; None without two.
+
+    `after`: the step of that measurement, such as the last one of the first epoch, which loads and compiles.
+    """
     dense = [series for name, series in run.series.metrics.items() if name not in run.series.by_epoch]
     series = max(dense, key=len, default=None)
-    if series is None or len(series) < 2:
+    if series is None:
         return None
-    first, last = place(series.times[[0, -1]]).tolist()
-    return float(series.steps[-1] - series.steps[0]) / (last - first) if last > first else None
+    begin = int(np.searchsorted(series.steps, after))
+    if len(series) - begin < 2:
+        return None
+    first, last = run.series.axes["training"].place(series.times[[begin, -1]]).tolist()
+    steps, plan = int(series.steps[-1] - series.steps[begin]), run.plan
+    if last <= first or not steps:
+        return None
+    return Throughput(
+        steps=steps, seconds=last - first,
+        samples_per_s=steps / (last - first) * plan.samples_per_epoch / plan.steps_per_epoch if plan else None,
+    )  # fmt: skip
 
 
-def _peaks(memory: Mapping[str, Series]) -> dict[str, float]:
+def peak_memory(memory: Mapping[str, Series]) -> dict[str, float]:
+    """Return the most memory in bytes by device id; a device without a reading is left out."""
     return {
         device: float(np.nanmax(series.values))
         for device, series in memory.items()

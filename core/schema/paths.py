@@ -20,6 +20,10 @@
     rendezvous                  where ranks meet; exists only while they run
     pymp-*                      sockets of data-loader workers; exist only while they run
 
+Beside the run directories, in the folder of runs:
+
+    NAME.scaling.json           a scaling table: what was asked for, and the runs that were made for it
+
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
@@ -57,6 +61,9 @@ OUTPUTS = "outputs"
 RENDEZVOUS = "rendezvous"
 SOCKETS = "pymp-*"
 """A pattern: folders that Python's multiprocessing makes for sockets."""
+
+SCALING_SUFFIX = ".scaling.json"
+"""How the names of the files of scaling tables end; they are in the folder of runs."""
 
 LOG_FILE = "log.txt"
 RANK_LOGS = "log.*.txt"

@@ -97,5 +97,6 @@ def test_every_link_between_documents_works() -> None:
 def _filled_in(word: str, runs: Path) -> str:
     if word not in {"RUN", "RUN2"}:
         return re.sub(r"gpu:(\d)", r"cpu:\1", word)
-    newest = sorted(runs.iterdir(), key=lambda each: each.stat().st_ctime_ns, reverse=True)
+    folders = [each for each in runs.iterdir() if each.is_dir()]  # beside them lie the files of scaling tables
+    newest = sorted(folders, key=lambda each: each.stat().st_ctime_ns, reverse=True)
     return newest[0 if word == "RUN" else 1].name

@@ -5,6 +5,7 @@
 - `control`: `stop`, `pause` and `save` a run
 - `runs`: list and search runs, show, rename or `mark` one
 - `compare`: compare runs in a table
+- `scale`: train on 1, 2, 4, ... devices, and show what each gains
 - `curves`: `try` an expression on the log of a run, `reread` its curves
 - `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`
 - `export`, `remove`, `sweep`, `desktop`: a command each

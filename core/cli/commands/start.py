@@ -91,7 +91,7 @@ def resume(options: Namespace) -> int:
         check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, earlier.spec())
     if problems := validation.port_problems(_with_ports(options, earlier.spec())):
         raise ValueError(join_sentences(map(str, problems)))
-    with _interrupts_blocked():
+    with interrupts_blocked():
         resumed = Run.resume(run_dir, allow_open_ports=options.allow_open_ports is True)
     return _follow_unless_detached(options, resumed)
 
@@ -108,12 +108,9 @@ def _with_ports(options: Namespace, spec: RunSpec) -> RunSpec:
 def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> int:
     if problem := refusal(spec, found, check):
         raise ValueError(problem)
-    chosen = [device for device in found.devices if device.id in spec.devices]
-    if sentence := sharing_sentence(chosen, devices_in_use(found, options.runs)):
-        warn(sentence)
-    if spec.recipe is not None and (doubt := recipes.read(Path(spec.recipe.path)).doubt(spec.framework)):
-        warn(tr("Please note that {doubt}.", doubt=doubt))
-    with _interrupts_blocked():  # Ctrl-C must not hide a run that was started
+    warn_of_sharing(options, spec, found)
+    warn_of_doubt(spec)
+    with interrupts_blocked():  # Ctrl-C must not hide a run that was started
         started = Run.start(spec, options.runs)
     return _follow_unless_detached(options, started)
 
@@ -127,14 +124,8 @@ def _follow_unless_detached(options: Namespace, started: Run) -> int:
 
 def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
     loss = follow(followed, None if options.json else sys.stderr, stops=stops)
-    if followed.facts.error and not options.json:
-        # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
-        error = tr_stored(followed.facts.error).replace("\n", "\n    ")
-        sentences = (error, failure_words(followed), log_of(followed), lost_remedy(followed))
-        if followed.facts.state is RunState.LOST:
-            warn("\n".join(sentence for sentence in sentences if sentence))
-        else:
-            warn(join_sentences(sentences))
+    if not options.json:
+        warn_of_failure(followed)
     missing = no_measurement(followed) if loss is None and not options.json else None
     if missing and not report.read_series(Run.attach(followed.dir)).metrics:
         warn(missing)
@@ -142,8 +133,34 @@ def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
     return EXIT_CODES[followed.facts.state]
 
 
+def warn_of_sharing(options: Namespace, spec: RunSpec, found: Survey) -> None:
+    """Print what else uses the devices of a run that is about to start."""
+    chosen = [device for device in found.devices if device.id in spec.devices]
+    if sentence := sharing_sentence(chosen, devices_in_use(found, options.runs)):
+        warn(sentence)
+
+
+def warn_of_doubt(spec: RunSpec) -> None:
+    """Print what may be wrong with a recipe that can be started."""
+    if spec.recipe is not None and (doubt := recipes.read(Path(spec.recipe.path)).doubt(spec.framework)):
+        warn(tr("Please note that {doubt}.", doubt=doubt))
+
+
+def warn_of_failure(followed: Run) -> None:
+    """Print why a run has failed or was lost, and what helps; nothing for any other."""
+    if not followed.facts.error:
+        return
+    # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
+    error = tr_stored(followed.facts.error).replace("\n", "\n    ")
+    sentences = (error, failure_words(followed), log_of(followed), lost_remedy(followed))
+    if followed.facts.state is RunState.LOST:
+        warn("\n".join(sentence for sentence in sentences if sentence))
+    else:
+        warn(join_sentences(sentences))
+
+
 @contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Delay Ctrl-C to the end of the block."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

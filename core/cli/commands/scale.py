@@ -1,0 +1,259 @@
+"""The command `scale`: the same training on 1, 2, 4, ... devices, and what each further device gains."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.catalog import recipes
+from core.cli import parse_choices
+from core.cli.commands.common import survey
+from core.cli.commands.start import interrupts_blocked, refusal, warn_of_doubt, warn_of_failure, warn_of_sharing
+from core.cli.follow import follow
+from core.cli.options import add_recipe_options
+from core.cli.output import ending, say, say_json, say_table, warn
+from core.errors import RunError
+from core.language import tr, tr_plural
+from core.runs.run import Run
+from core.runs.states import RunState, state_info
+from core.scaling import record as records
+from core.scaling.plan import BATCHES, FIXED, plan_specs
+from core.schema.settings import check_whole
+from core.series.export_file import check_free, export_bytes
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from core.devices.device import Survey
+    from core.scaling.record import ScalingRecord
+    from core.scaling.table import ScalingTable
+    from core.schema.spec import RunSpec
+
+OWN = frozenset({"runs", "json", "resume", "show", "csv", "markdown", "force", "version", "command", "parser",
+                 "arguments"})  # fmt: skip
+"""Options that say nothing about the trainings, and go with --resume and --show."""
+HALTED = frozenset({RunState.STOPPED, RunState.PAUSED})
+"""States of a run in which its user did not want it to go on."""
+NO_RESULT = {RunState.FAILED.value, RunState.LOST.value}
+FAILED, INTERRUPTED = 1, 3
+"""Exit codes, as those of `run`."""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of `scale`."""
+    add_recipe_options(parser)
+    add = parser.add_argument_group(tr("scaling table")).add_argument
+    add(
+        "--batch", choices=BATCHES, default=FIXED,
+        help=tr("fixed: the global batch is --batch-size on any number of devices; per-device: the batch of each "
+                "device is --batch-size; default: fixed"),
+    )  # fmt: skip
+    add("--repeats", type=int, default=1, metavar="N", help=tr("train N times on each number of devices; default: 1"))
+    add("--name", help=tr("name of the scaling table, with which the names of its runs begin; default: the recipe's"))
+    add("--resume", metavar="NAME", help=tr("continue a scaling table with the trainings that have no result yet"))
+    add("--show", metavar="NAME", help=tr("show a scaling table, and train nothing"))
+    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
+    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    add("--force", action="store_true", help=tr("replace files that exist"))
+
+
+def scale(options: Namespace) -> int:
+    """Train a recipe on 1, 2, 4, ... of the devices, one training after the other, and show what each device gains."""
+    from core.scaling import table as tables  # loads numpy
+    from core.scaling import table_text
+
+    _check_files(options)
+    if options.resume is not None or options.show is not None:
+        _check_kept(options)
+        record = records.read_record(options.runs, options.show if options.resume is None else options.resume)
+        halted = None if options.resume is None else _measure(options, record, survey())
+    else:
+        found = survey()
+        record = _new(options, found)
+        halted = _measure(options, record, found)
+    record = records.read_record(options.runs, record.name)  # with the runs that were made
+    table = tables.read_table(record)
+    _write_files(options, table)
+    if options.json:
+        say_json(tables.to_json(table))
+    else:
+        if options.csv is None and options.markdown is None:
+            say_table(table_text.cells(table))
+        for notice in table.notices:
+            warn(notice)
+    return _exit_code(options, table, halted)
+
+
+def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> int:
+    unfinished = [state for state in table.states if state != RunState.FINISHED.value]
+    if halted is not None and not options.json:
+        warn(halted)
+    if unfinished and not options.json:
+        warn(
+            tr_plural(
+                "{count} training has no result yet: trainyard scale --resume {name}",
+                "{count} trainings have no result yet: trainyard scale --resume {name}",
+                len(unfinished),
+                name=shlex.quote(table.record.name),
+            )
+        )
+    if options.show is not None or not unfinished:
+        return 0
+    return FAILED if halted is None and NO_RESULT.intersection(unfinished) else INTERRUPTED
+
+
+# -- what is asked for ---------------------------------------------------------------------------
+
+
+def _check_files(options: Namespace) -> None:
+    """Raise `ValueError` with a sentence if the table cannot be written as it was asked for."""
+    files = [each for each in (options.csv, options.markdown) if each is not None]
+    if files.count("-") + (options.json and "-" in files) > 1:
+        raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
+    for each in files:
+        path = Path(each)
+        check_free(path, force=options.force)
+        if not path.parent.is_dir():  # hours of training would be over before this is noticed
+            raise ValueError(
+                tr("{path} cannot be written: there is no folder {folder}. Name another file.",
+                   path=path, folder=path.parent)
+            )  # fmt: skip
+
+
+def _write_files(options: Namespace, table: ScalingTable) -> None:
+    """Write the table to the files that were asked for."""
+    from core.scaling import table_text
+
+    for path, form in ((options.csv, table_text.csv_text), (options.markdown, table_text.markdown)):
+        if path == "-":
+            say(form(table).removesuffix("\n"), lines=True)
+        elif path is not None:
+            export_bytes(form(table).encode(), Path(path))
+
+
+def _check_kept(options: Namespace) -> None:
+    """Refuse settings beside --resume and --show: those of the scaling table are kept."""
+    if options.resume is not None and options.show is not None:
+        raise ValueError(tr("Both --resume and --show are given. Give one of them."))
+    option = "--show" if options.resume is None else "--resume"
+    for name, value in vars(options).items():
+        if name not in OWN and value != options.parser.get_default(name):
+            given = tr("A recipe") if name == "recipe" else f"--{name.replace('_', '-')}"
+            raise ValueError(
+                tr(
+                    "{given} cannot be combined with {option}: the scaling table keeps its settings. Leave it out.",
+                    given=given,
+                    option=option,
+                )
+            )
+
+
+def _new(options: Namespace, found: Survey) -> ScalingRecord:
+    """Return the record of a new scaling table, which is not written yet. Raises `ValueError` with a sentence."""
+    check_whole(tr("number of repeats"), options.repeats, 1)
+    if options.repeats > records.MAX_REPEATS:
+        raise ValueError(tr("--repeats is {count}. Give at most {limit}.",
+                            count=options.repeats, limit=records.MAX_REPEATS))  # fmt: skip
+    if options.recipe is None:
+        raise ValueError(
+            tr("No recipe is given. Name one (`trainyard recipes` lists them), or continue a table with --resume NAME.")
+        )
+    choices = parse_choices.recipe_choices(options)
+    default = recipes.find(choices.recipe, choices.framework).name
+    name = records.free_name(options.runs, options.name, default)
+    specs = plan_specs(choices, found.devices, name=name, batch=options.batch)
+    return records.new_record(options.runs, specs, name=name, batch=options.batch, repeats=options.repeats)
+
+
+# -- the trainings -------------------------------------------------------------------------------
+
+
+def _measure(options: Namespace, record: ScalingRecord, found: Survey) -> str | None:
+    """Make the runs that are missing; return why not all of them were made, in a sentence.
+
+    Raises `ValueError` with a sentence before anything is started.
+    """
+    counting = [(spec, repeat, _live_or_finished(record, spec, repeat)) for spec, repeat in record.cells]
+    left = [
+        (number, spec, repeat, run)
+        for number, (spec, repeat, run) in enumerate(counting, 1)
+        if run is None or run.facts.state is not RunState.FINISHED
+    ]
+    specs = {len(spec.devices): spec for _, spec, _, _ in left}
+    for devices in sorted(specs, reverse=True):  # what the largest lacks, the others may lack, too
+        if problem := refusal(specs[devices], found):
+            raise ValueError(problem)
+    if not left:
+        return None
+    warn_of_doubt(record.specs[-1])
+    record, halted = record.taken(), None
+    try:
+        for number, spec, repeat, live in left:
+            _say_beginning(options, record, spec, number)
+            run = live
+            if run is None:
+                warn_of_sharing(options, spec, found if number == left[0][0] else survey())
+                run, record = _start(record, spec, repeat)
+            follow(run, None if options.json else sys.stderr)  # until the memory is back; Ctrl-C stops the run
+            if run.facts.state in HALTED:
+                halted = tr("{run}. Nothing more was started.", run=ending(run))
+                break
+            if run.facts.state is not RunState.FINISHED and not options.json:
+                warn_of_failure(run)
+    except KeyboardInterrupt:  # between two runs
+        halted = tr("Interrupted. Nothing more was started.")
+    finally:
+        with interrupts_blocked():
+            record.left()
+    return halted
+
+
+def _live_or_finished(record: ScalingRecord, spec: RunSpec, repeat: int) -> Run | None:
+    """Return the run that counts for a training if it is finished or goes on; None if the training is to be made.
+
+    A run goes on when the command that started it was killed.
+    """
+    run_dir = record.run_of(len(spec.devices), repeat)
+    if run_dir is None:
+        return None
+    run = Run.attach(run_dir)
+    run.catch_up()
+    if run.facts.state is RunState.FINISHED:
+        return run
+    return None if state_info(run.facts.state).over else Run.attach(run_dir)
+
+
+def _start(record: ScalingRecord, spec: RunSpec, repeat: int) -> tuple[Run, ScalingRecord]:
+    """Start a run and note it in the record."""
+    run = None
+    try:
+        with interrupts_blocked():  # Ctrl-C must not hide a run that was started
+            run = Run.start(spec, record.root)
+            record = record.with_run(len(spec.devices), repeat, run.dir)
+    except KeyboardInterrupt:
+        assert run is not None  # the interrupt comes at the end of the block
+        run.request("stop")
+    except RunError:
+        if run is not None:  # the record could not be written: nobody would wait for this run
+            run.request("stop")
+        raise
+    return run, record
+
+
+def _say_beginning(options: Namespace, record: ScalingRecord, spec: RunSpec, number: int) -> None:
+    if options.json:
+        return
+    warn(
+        tr_plural(
+            "Training {number} of {all}: {count} device ({ids}), strategy {strategy}, batch {batch}",
+            "Training {number} of {all}: {count} devices ({ids}), strategy {strategy}, batch {batch}",
+            len(spec.devices),
+            number=number,
+            all=len(record.cells),
+            ids=", ".join(spec.devices),
+            strategy=spec.strategy,
+            batch=spec.training.batch_size,
+        )
+    )

@@ -1,0 +1,8 @@
+"""The scaling table: the same training on 1, 2, 4, ... devices.
+
+- `plan`: how many of the devices each training uses, and the spec of each
+- `record`: what was asked for and which runs were made for it, in a file beside the runs, so that it can be continued
+- `same_curve`: whether two runs walked the same curve
+- `table`: throughput, speed-up, efficiency and memory of the runs, as rows and JSON
+- `table_text`: that table as cells for people, as Markdown and as CSV
+"""

@@ -1,0 +1,81 @@
+"""The scaling table of the command itself: `trainyard scale` with a compute-bound model on two pinned cores.
+
+    python -m tests.benchmarks.bench_scaling_table [--repeats N] [--epochs N] [--batch-size N]
+
+It fails unless two cores are 1.9 times as fast as one and both walked the same curve. `bench_scaling.py` measures the
+same model in pairs, without the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from core.devices.cpu import cpu_devices
+from tests.benchmarks.report import Stolen, table, write_json
+
+REPEATS = 3
+EPOCHS = 6
+BATCH_SIZE = 256
+GOAL = 1.9
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
+    chosen = parser.parse_args()
+    if len(cpu_devices()) < 2:
+        print("Scaling needs two cores; there is one.")
+        return 0
+    stolen = Stolen()
+    document = measure(chosen)
+    _tell(document)
+    print("written:", write_json("scaling_table", {**document, "stolen": stolen.share()}))
+    gain, same = document["rows"][1]["speed_up"], document["rows"][1]["same_curve"]
+    if gain is None or gain < GOAL or not same:
+        print(f"Missed: a speed-up of {gain} (goal {GOAL}), same curve: {same}.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def measure(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Return the document that the command prints."""
+    recipe = Path(__file__).with_name("wide.py")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "core.cli", "scale", str(recipe), "--devices", "cpu:0,cpu:1"),
+                *("--epochs", str(chosen.epochs), "--repeats", str(chosen.repeats)),
+                *("--batch-size", str(chosen.batch_size), "--set", f"items={2 * chosen.batch_size}"),
+                *("--learning-rate", "0.01", "--checkpoint-every", "never", "--runs", folder, "--json"),
+            ],
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def _tell(document: dict[str, Any]) -> None:
+    rows = [
+        [
+            row["devices"], row["strategy"], f"{row['samples_per_s']:.1f} ± {row['spread']['samples_per_s'] or 0:.1f}",
+            f"{row['speed_up']:.2f} ± {row['spread']['speed_up'] or 0:.2f}", f"{100 * row['efficiency']:.0f} %",
+            row["same_curve"], row["curve"]["largest_difference"],
+        ]
+        for row in document["rows"]
+    ]  # fmt: skip
+    header = ["cores", "strategy", "samples/s", "speed-up", "efficiency", "same curve", "difference"]
+    table("Scaling table of a compute-bound model", header, rows)
+    for notice in document["notices"]:
+        print(notice)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

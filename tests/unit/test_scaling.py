@@ -1,0 +1,297 @@
+"""The plan of a scaling table, its numbers, and the comparison of curves, on written runs."""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.catalog.strategies import strategies_of
+from core.config.choices import RecipeChoices
+from core.devices.cpu import cpu_devices
+from core.devices.device import Device
+from core.runs.workload_text import keep_workload
+from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
+from core.scaling.record import free_name, names, new_record, read_record
+from core.scaling.same_curve import TOLERANCES
+from core.scaling.table import read_table, to_json
+from core.scaling.table_text import cells, csv_text, markdown
+from core.schema.files import write_whole
+from tests.support.running import write_recipe
+from tests.support.written_runs import BEGAN, ONE_PART, values, write_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from core.scaling.record import ScalingRecord
+    from core.scaling.table import ScalingTable
+    from core.schema.spec import RunSpec
+
+CPUS = [replace(cpu_devices()[0], id=f"cpu:{number}", label=f"CPU {number}") for number in range(6)]
+
+
+def planned(*devices: str, batch: str = FIXED, framework: str = "pytorch", **changes: Any) -> list[RunSpec]:
+    choices = RecipeChoices(recipe="digits_mlp", devices=devices, framework=framework, **changes)
+    return plan_specs(choices, CPUS, name="table", batch=batch)
+
+
+# -- the plan ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("devices", "counts"),
+    [(2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9])],
+)
+def test_the_number_of_devices_is_doubled_up_to_all(devices: int, counts: list[int]) -> None:
+    assert device_counts(devices) == counts
+
+
+@pytest.mark.parametrize(
+    ("framework", "strategy"), [("pytorch", "ddp"), ("tensorflow", "mirrored"), ("keras", "mirrored")]
+)
+def test_one_device_is_trained_by_single_and_several_by_the_default(framework: str, strategy: str) -> None:
+    specs = planned("cpu:3", "cpu:1", "cpu:0", framework=framework, training={"batch_size": 66})
+    assert [(spec.devices, spec.strategy) for spec in specs] == [
+        (("cpu:3",), "single"), (("cpu:3", "cpu:1"), strategy), (("cpu:3", "cpu:1", "cpu:0"), strategy),
+    ]  # fmt: skip
+    assert [spec.name for spec in specs] == ["table: 1 device", "table: 2 devices", "table: 3 devices"]
+    assert {spec.training.batch_size for spec in specs} == {66}
+    assert {(spec.training, spec.checkpoints, spec.release) for spec in specs[1:]} == {
+        (specs[0].training, specs[0].checkpoints, specs[0].release)
+    }
+
+
+def test_the_batch_of_each_device_may_be_fixed_instead() -> None:
+    specs = planned("cpu:0", "cpu:1", "cpu:2", batch=PER_DEVICE, training={"batch_size": 33})
+    assert [spec.training.batch_size for spec in specs] == [33, 66, 99]
+
+
+def test_gpus_are_found_by_their_labels_and_named_twice_in_two_ways() -> None:
+    gpus = [Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="X") for number in range(2)]
+    choices = RecipeChoices(recipe="digits_mlp", devices=("gpu:0", "gpu:1"))
+    assert plan_specs(choices, gpus, name="table", batch=FIXED)[1].devices == ("GPU-0", "GPU-1")
+    with pytest.raises(ValueError, match=r"^A device is named twice in gpu:0, GPU-0\. Name each once\.$"):
+        plan_specs(replace(choices, devices=("gpu:0", "GPU-0")), gpus, name="table", batch=FIXED)
+
+
+def test_ports_are_opened_only_where_the_strategy_has_any() -> None:
+    specs = planned("cpu:0", "cpu:1", framework="tensorflow", strategy="multi_worker_mirrored", allow_open_ports=True)
+    assert [spec.allow_open_ports for spec in specs] == [False, True]
+
+
+def test_settings_of_the_strategy_are_those_of_several_devices() -> None:
+    specs = planned("cpu:0", "cpu:1", training={"bucket_mb": 5, "activation_checkpointing": True})
+    assert [spec.training.bucket_mb for spec in specs] == [None, 5]
+    assert [spec.training.activation_checkpointing for spec in specs] == [True, True], "single has it, too"
+
+
+@pytest.mark.parametrize(
+    ("devices", "batch_size", "near"), [(3, 64, "60 or 66"), (6, 64, "60 or 72"), (5, 7, "20"), (3, 5, "6")]
+)
+def test_the_batch_is_split_evenly_for_every_number_of_devices(devices: int, batch_size: int, near: str) -> None:
+    names_ = tuple(f"cpu:{number}" for number in range(devices))
+    with pytest.raises(ValueError, match=f"Choose --batch-size {near}\\.$"):
+        planned(*names_, training={"batch_size": batch_size})
+
+
+def test_each_tolerance_is_that_of_a_framework() -> None:
+    assert all(strategies_of(name) for name in TOLERANCES)
+
+
+# -- the numbers ---------------------------------------------------------------------------------
+
+STEPS, PER_EPOCH = 8, 4
+LOSSES = [2.0, 1.5, 1.2, 1.0, 0.9, 0.8, 0.7, 0.6]
+
+
+def recorded(root: Path, runs: Sequence[Path] = (), *, repeats: int = 1, **changes: Any) -> ScalingRecord:
+    """Return a record whose runs, written by `trained`, are given by repeat: first those on one device."""
+    specs = planned("cpu:0", "cpu:1", **changes)
+    record = new_record(root, specs, name="table", batch=changes.get("batch", FIXED), repeats=repeats)
+    for (spec, repeat), run in zip(record.cells, runs, strict=False):
+        record = record.with_run(len(spec.devices), repeat, run)
+    return record
+
+
+def trained(
+    root: Path, name: str, devices: int, step_s: float, losses: Iterable[float] = LOSSES, *,
+    first_s: float = 100.0, states: Any = ONE_PART, recipe: str = "", **more: Any,
+) -> Path:  # fmt: skip
+    """Write a run of two epochs: its first one takes `first_s` seconds, each further step `step_s`."""
+    found = list(losses)
+    plan = {"t": BEGAN, "kind": "plan", "epochs": 2, "steps_per_epoch": PER_EPOCH, "samples_per_epoch": 128}
+    events = [plan, values(1, 1, first_s, loss=found[:PER_EPOCH])]
+    if rest := found[PER_EPOCH:]:
+        events.append(values(PER_EPOCH + 1, first_s + step_s, first_s + len(rest) * step_s, loss=rest))
+    readings = [
+        {"t": BEGAN + 2, "kind": "sample", "device": f"cpu:{number}", "memory_used_bytes": 1000 * (number + 1)}
+        for number in range(devices)
+    ]
+    spec = planned("cpu:0", "cpu:1")[devices - 1]
+    if recipe:
+        spec = replace(spec, recipe=replace(spec.own_recipe, path=recipe))
+    run_dir = write_run(root, name, events, spec=spec, states=states, devices=readings, **more)
+    keep_workload(run_dir, spec)
+    return run_dir
+
+
+def notices(table: ScalingTable) -> str:
+    return "\n".join(table.notices)
+
+
+def test_the_first_epoch_does_not_count(tmp_path: Path) -> None:
+    runs = [trained(tmp_path, "one", 1, 10.0), trained(tmp_path, "two", 2, 5.5, first_s=900.0)]
+    one, two = to_json(read_table(recorded(tmp_path, runs)))["rows"]
+    assert one["samples_per_s"] == pytest.approx(32 / 10)
+    assert two["samples_per_s"] == pytest.approx(32 / 5.5)
+    assert two["speed_up"] == pytest.approx(10 / 5.5)
+    assert two["efficiency"] == pytest.approx(10 / 5.5 / 2)
+    assert (one["spread"], two["n"]) == ({"samples_per_s": None, "speed_up": None}, 1)
+    assert two["peak_memory_bytes"] == {"cpu:0": 1000.0, "cpu:1": 2000.0}
+    assert [row["same_curve"] for row in (one, two)] == [True, True]
+
+
+def test_people_see_numbers_without_exponents(tmp_path: Path) -> None:
+    runs = [trained(tmp_path, "one", 1, 0.0015), trained(tmp_path, "two", 2, 10.0)]
+    _, one, two = cells(read_table(recorded(tmp_path, runs)))
+    assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "yes", "finished"]
+    assert two == ["2", "ddp", "64", "3.2", "0.00", "0 %", "0.00", "yes", "finished"]
+
+
+def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
+    times = [(10.0, 5.0), (10.4, 5.6), (9.8, 5.3)]
+    runs = [
+        trained(tmp_path, f"{number}-{devices}", devices, pair[devices - 1])
+        for number, pair in enumerate(times)
+        for devices in (1, 2)
+    ]
+    table = read_table(recorded(tmp_path, runs, repeats=3))
+    one, two = to_json(table)["rows"]
+    rates = [[32 / pair[side] for pair in times] for side in (0, 1)]
+    assert two["samples_per_s"] == pytest.approx(statistics.mean(rates[1]))
+    assert two["spread"]["samples_per_s"] == pytest.approx(statistics.stdev(rates[1]))
+    gain = statistics.mean(rates[1]) / statistics.mean(rates[0])
+    relative = math.hypot(*(statistics.stdev(each) / statistics.mean(each) for each in rates))
+    assert (two["speed_up"], two["spread"]["speed_up"]) == pytest.approx((gain, gain * relative))
+    assert (one["speed_up"], one["n"], two["n"]) == (1.0, 3, 3)
+    rows = list(csv.DictReader(csv_text(table).splitlines()))
+    assert [float(rows[1][name]) for name in ("speed_up", "speed_up_deviation")] == pytest.approx(
+        (gain, gain * relative)
+    )
+    assert rows[1]["peak_memory_bytes_by_device"] == "cpu:0=1000 cpu:1=2000"
+    assert f"| {gain:.2f} ± {gain * relative:.2f} | " in markdown(table).splitlines()[3]
+
+
+@pytest.mark.parametrize(
+    ("change", "same", "step"),
+    [
+        ({}, True, None),
+        ({6: 0.7 * (1 + 0.9e-5)}, True, None),
+        ({6: 0.7 * (1 + 1.2e-5)}, False, 7),
+        ({0: 2.1, 6: 0.9}, False, 1),
+        ({3: math.nan}, False, 4),
+        ({7: "missing"}, False, 8),
+    ],
+)
+def test_curves_are_the_same_within_the_documented_tolerance(
+    tmp_path: Path, change: dict[int, Any], same: bool, step: int | None
+) -> None:
+    losses = [change.get(at, loss) for at, loss in enumerate(LOSSES)]
+    losses = losses[: losses.index("missing")] if "missing" in losses else losses
+    runs = [trained(tmp_path, "one", 1, 10.0), trained(tmp_path, "two", 2, 5.0, losses)]
+    table = read_table(recorded(tmp_path, runs))
+    row = to_json(table)["rows"][1]
+    assert (row["same_curve"], row["curve"]["first_different_step"]) == (same, step)
+    assert ("On 2 devices the curve leaves that of one device" in notices(table)) is not same
+    if step is not None:
+        assert f"at step {step} of " in notices(table)
+
+
+def test_a_gap_in_both_curves_is_no_difference(tmp_path: Path) -> None:
+    losses = [*LOSSES[:3], math.nan, *LOSSES[4:]]
+    runs = [trained(tmp_path, "one", 1, 10.0, losses), trained(tmp_path, "two", 2, 5.0, losses)]
+    assert to_json(read_table(recorded(tmp_path, runs)))["rows"][1]["same_curve"] is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"batch": PER_DEVICE}, "The curves differ by design and are not compared."),
+        ({"training": {"gradient_compression": "powersgd"}}, "are compressed between several devices (powersgd)."),
+        ({"training": {"precision": "bfloat16"}}, "Curves are compared in float32 only."),
+        ({"framework": "tensorflow", "strategy": "parameter_server"}, "Strategy parameter_server is asynchronous."),
+    ],
+)
+def test_curves_that_differ_by_design_are_not_compared(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    runs = [trained(tmp_path, "one", 1, 10.0), trained(tmp_path, "two", 2, 5.0, [9.0] * STEPS)]
+    table = read_table(recorded(tmp_path, runs, **changes))
+    assert [row.same_curve for row in table.rows] == [None, None]
+    assert sentence in notices(table)
+
+
+def test_what_makes_the_numbers_doubtful_is_said(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "def model(): pass\ndef train_data(): pass\n")
+    first = trained(tmp_path, "one", 1, 0.5, recipe=recipe)
+    write_recipe(tmp_path, "def model(): return 1\ndef train_data(): pass\n")
+    kinds = [{"t": BEGAN, "kind": "device", "id": f"cpu:{at}", "name": name} for at, name in enumerate("XY")]
+    states = ((0.0, "starting"), (0.5, "running"), (101.0, "releasing"), (101.1, "paused"), (101.2, "starting"),
+              (101.3, "running"), (9000.0, "releasing"), (9001.0, "finished"))  # fmt: skip
+    starts = [{"t": BEGAN + at, "kind": "supervisor", "pid": 1, "created": at} for at in (-0.1, 101.15)]
+    second = trained(tmp_path, "two", 2, 0.3, states=states, recipe=recipe, more=[*kinds, *starts])
+    table = read_table(recorded(tmp_path, [first, second]))
+    assert "Run two was resumed; its throughput includes another start." in notices(table)
+    assert "The recipe was changed between these runs, so their numbers do not belong together." in notices(table)
+    assert "which is little to measure a throughput. Give more epochs." in notices(table)
+    assert "The devices differ: 1 × X + 1 × Y." in notices(table)
+
+
+def test_a_run_that_is_removed_or_has_no_second_epoch_leaves_a_gap(tmp_path: Path) -> None:
+    runs = [tmp_path / "removed", trained(tmp_path, "two", 2, 5.0, LOSSES[:PER_EPOCH])]
+    table = read_table(recorded(tmp_path, runs))
+    one, two = to_json(table)["rows"]
+    assert (one["states"], two["states"]) == (["missing"], ["finished"])
+    assert [(row["samples_per_s"], row["speed_up"]) for row in (one, two)] == [(None, None)] * 2
+    assert to_json(table)["complete"] is False
+
+
+# -- the record ----------------------------------------------------------------------------------
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    record = recorded(tmp_path, [trained(tmp_path, "one", 1, 1.0)], repeats=2).taken()
+    assert read_record(tmp_path, "table") == record
+    assert record.measured_by is not None
+    assert read_record(tmp_path, "table").left().measured_by is None
+    assert [(len(spec.devices), repeat) for spec, repeat in record.cells] == [(1, 1), (2, 1), (1, 2), (2, 2)]
+
+
+def test_a_second_run_counts_in_the_place_of_the_first(tmp_path: Path) -> None:
+    record = recorded(tmp_path, [trained(tmp_path, "one", 1, 1.0)])
+    again = record.with_run(1, 1, trained(tmp_path, "again", 1, 1.0))
+    assert again.run_of(1, 1) == tmp_path / "again"
+    assert again.run_of(2, 1) is None
+
+
+def test_names_are_free_and_make_files(tmp_path: Path) -> None:
+    assert free_name(tmp_path, None, "digits") == "digits"
+    for name in ("digits", "digits-2"):
+        write_whole(tmp_path / f"{name}.scaling.json", "{}")
+    assert free_name(tmp_path, None, "digits") == "digits-3"
+    assert free_name(tmp_path, "  mine   own ", "digits") == "mine own"
+    assert names(tmp_path) == ["digits", "digits-2"]
+    for name in ("a/b", ".hidden", "x" * 101, "tab\x1b"):
+        with pytest.raises(ValueError, match="name"):
+            free_name(tmp_path, name, "digits")
+
+
+def test_a_strategy_that_is_not_known_is_no_scaling_table(tmp_path: Path) -> None:
+    record = recorded(tmp_path).taken()
+    text = record.path.read_text().replace('"strategy": "ddp"', '"strategy": "magic"')
+    write_whole(record.path, text)
+    with pytest.raises(ValueError, match=r"is not a scaling table\. PyTorch has no strategy 'magic' here"):
+        read_record(tmp_path, "table")
