@@ -47,6 +47,7 @@ EXEMPT = {
     "core/metrics/rules/rule.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
+    "core/reports/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
     "core/runs/remedies.py": {"sudo ": PROGRAM},
     "core/runs/tracebacks.py": {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,

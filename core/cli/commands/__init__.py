@@ -4,7 +4,7 @@
 - `start`: `run`, `again`, `resume` and `attach`
 - `control`: `stop`, `pause` and `save` a run
 - `runs`: list runs, show or rename one
-- `compare`: compare runs in a table
+- `compare`, `report`: compare runs in a table; write a report on one or several
 - `curves`: `try` an expression on the log of a run, `reread` its curves
 - `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`
 - `export`, `remove`, `sweep`, `desktop`: a command each
