@@ -48,6 +48,8 @@ class NamedSettings:
 
 def named_settings(spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> NamedSettings:
     """Return the settings of a run. `devices`: what the run recorded of each device, by id; may be empty."""
+    if spec.imported:
+        return NamedSettings(values={"imported": spec.imported, "devices": device_text((), {})})
     values: dict[str, SettingValue] = {"framework": spec.framework, "strategy": spec.strategy}
     secrets: set[str] = set()
     if spec.script is not None:

@@ -92,10 +92,15 @@ def _summary(run: MeasuredRun) -> dict[str, str]:
         tr("Steps"): str(facts.step),
         tr("Steps per second"): short(result.steps_per_s),
         tr("Samples per second"): short(result.samples_per_s),
-        tr("Recipe or script"): str(run.settings.values.get("script") or run.settings.values.get("recipe")),
-        tr("Framework"): framework_title(run.spec.framework) or tr("script"),
-        tr("Strategy"): run.spec.strategy,
     }
+    if run.spec.imported:
+        found[tr("Imported from")] = run.spec.imported
+    else:
+        found |= {
+            tr("Recipe or script"): str(run.settings.values.get("script") or run.settings.values.get("recipe")),
+            tr("Framework"): framework_title(run.spec.framework) or tr("script"),
+            tr("Strategy"): run.spec.strategy,
+        }
     return found | ({tr("Owner"): run.owner} if run.owner else {})
 
 
@@ -240,6 +245,8 @@ def environment(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
 
 def _environment(run: MeasuredRun) -> dict[str, str]:
     software, source = run.facts.software, run.facts.source
+    if run.spec.imported:
+        return {"Python": tr("not recorded")}
     found = {"Python": software.version if software else tr("not recorded"), tr("Interpreter"): run.spec.python}
     if software is not None and software.trainyard:
         found["Trainyard"] = software.trainyard
