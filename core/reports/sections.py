@@ -171,7 +171,7 @@ def _metric_charts(runs: Sequence[ReportedRun]) -> list[tuple[str, list[Line], s
             )
             by_epoch.setdefault(group, set()).add(is_epoch)
     return [
-        (lines[0].label if len(runs) == 1 else name, lines, tr("epoch") if by_epoch[name] == {True} else tr("step"))
+        (lines[0].label if len(runs) == 1 else name, lines, tr("epochs") if by_epoch[name] == {True} else tr("steps"))
         for name, lines in groups.items()
     ]
 

@@ -130,7 +130,7 @@ def test_a_report_on_one_run_has_everything(tmp_path: Path, capsys) -> None:
     assert any(row[1:] == ["Finished."] for row in page.rows), "the events"
     titles = re.findall(r"loss|Utilisation of the devices in %|Memory of the devices in GB", page.text)
     assert {"loss", "Utilisation of the devices in %", "Memory of the devices in GB"} <= set(titles)
-    assert "loss: 4 values, step 1 to 4; first 1, last 0.125, smallest 0.125, largest 1." in page.text
+    assert "loss: 4 values, steps 1 to 4; first 1, last 0.125, smallest 0.125, largest 1." in page.text
     loss, validation, *_ = page.all("path")
     (drawn,) = points(loss["d"])
     assert [x for x, _ in drawn] == [round(INNER_WIDTH * FINE * at / 3) for at in range(4)]
