@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from core.runs.index import RunSummary
 
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
-ACTIONS = ("folder", "path", "rename", "again", "edit", "copy", "keep", "csv", "model", "remove")
+ACTIONS = (
+    "folder", "path", "rename", "again", "edit", "copy", "keep", "csv", "tensorboard", "report", "model", "remove"
+)  # fmt: skip
 
 
 def obstacles(summary: RunSummary | None) -> dict[str, str]:
