@@ -49,6 +49,7 @@ EXEMPT = {
     "core/metrics/rules/rule.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
+    "core/reports/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
     "core/runs/remedies.py": {"sudo ": PROGRAM},
     "core/runs/summary_cache.py": dict.fromkeys(
         ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT ", "{} ORDER ", "{} AND "),

@@ -290,6 +290,8 @@ def _part_lines(facts: RunFacts) -> list[str]:
 def _training(spec: RunSpec) -> str:
     """Return what is trained, how, and on which devices."""
     devices = ", ".join(spec.devices)
+    if spec.imported:
+        return tr("imported from {path}", path=spec.imported)
     if spec.script is None:
         return tr(
             "{framework} {strategy} on {devices}, recipe {path}",

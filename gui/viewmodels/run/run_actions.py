@@ -13,21 +13,9 @@ if TYPE_CHECKING:
 
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
 ACTIONS = (
-    "folder",
-    "path",
-    "rename",
-    "star",
-    "tags",
-    "note",
-    "archive",
-    "again",
-    "edit",
-    "copy",
-    "keep",
-    "csv",
-    "model",
-    "remove",
-)
+    "folder", "path", "rename", "star", "tags", "note", "archive", "again", "edit", "copy", "keep", "csv",
+    "tensorboard", "report", "model", "remove",
+)  # fmt: skip
 
 
 def obstacles(summary: RunSummary | None) -> dict[str, str]:
