@@ -27,7 +27,7 @@ MIN_READ = 20
 """Runs that a poll reads however long that takes."""
 MIN_CACHED = 100
 """Runs below a root from which on their summaries are kept in the user's cache folder."""
-FIRST = 300
+FIRST = 200
 """Summaries of the newest runs that the first poll takes from there; the next one takes the others."""
 
 
