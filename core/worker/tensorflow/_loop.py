@@ -263,10 +263,10 @@ def train_replicas(
         return update.make(passes.gradients(feed, share))
 
     def step(*feed: tf.Tensor) -> tf.Tensor:
-        return _over_replicas(strategy, train_on, feed)
+        return over_replicas(strategy, train_on, feed)
 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
-        return _over_replicas(strategy, passes.sums, feed)
+        return over_replicas(strategy, passes.sums, feed)
 
     train_step = traced(step, task.train)
     if task.training_step is not None and isinstance(reporter, RankedReporter):
@@ -274,7 +274,7 @@ def train_replicas(
     loop(task, context, reporter, train_step, traced(measure, task.val))
 
 
-def _over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> tf.Tensor:
+def over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> tf.Tensor:
     """Let each of this process's replicas compute on its own slice, and return the sum of their results."""
 
     def replica() -> Any:  # noqa: ANN401 (tensors)
