@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from core.runs.states import RunState
 from core.schema.paths import OUTPUTS
+from tests.framework.test_epoch_functions import documented
 from tests.framework.test_keras import AWKWARD
 from tests.framework.test_tensorflow_steps import MODEL, OWN, PLACE, SUPERVISED, curves
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
@@ -142,6 +144,14 @@ def test_callbacks_on_several_devices_and_their_end_of_the_training(runs_root: P
     assert middle.run.facts.notices == ("The callback Breaks ended the training after step 7, in epoch 2.",)
     placed = train(spec_of(write_recipe(tmp_path, CALLED, "placed"), "placement"), runs_root)
     assert "Keras cannot save a whole model of the class PlacedSequential" in (placed.run.facts.error or "")
+
+
+def test_documented_callbacks_write_their_files(runs_root: Path, tmp_path: Path) -> None:
+    source = AWKWARD + indent(documented("def callbacks"), "    ")
+    followed = train(spec_of(write_recipe(tmp_path, source, "documented"), epochs=1), runs_root)
+    assert followed.state is RunState.FINISHED
+    files = {path.name for path in (followed.run.dir / OUTPUTS).iterdir()}
+    assert files == {"best.keras", "epochs.csv", "done"}
 
 
 WRONG = """
