@@ -76,6 +76,13 @@ def one_line(text: str, limit: int) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
+def short(value: object) -> str:
+    """Return a field for people: four digits of a number, `-` for None."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value) if value is not None else "-"
+
+
 def columns(text: str) -> int:
     """Return the columns of a text on a terminal, where a Chinese character takes two."""
     return sum(map(_columns, text))

@@ -17,6 +17,7 @@ from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
 from gui.controllers.export_controller import ExportController
 from gui.controllers.first_steps_controller import FirstStepsController
 from gui.controllers.help_controller import HelpController
+from gui.controllers.history_controller import HistoryController
 from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
 from gui.controllers.output_controller import OutputController
@@ -63,6 +64,7 @@ class Controllers:
         self.run = RunController(panels, services, self.start)
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
+        self.history = HistoryController(panels, services)
         self.removal = RemovalController(panels, services)
         self.teach = TeachController(panels, services)
         self.memory = MemoryController(panels, services)
@@ -74,8 +76,8 @@ class Controllers:
         self.outputs = OutputController(panels, services, self.help)
         self.navigation = CardNavigation(window, panels, self.layout)
         self.objects = (
-            self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
-            self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
+            self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
+            self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
             self.outputs,
         )  # fmt: skip
         for controller in self.objects:

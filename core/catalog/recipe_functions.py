@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
@@ -16,16 +17,21 @@ if TYPE_CHECKING:
     from core.schema.settings import SettingValue
 
 
+DEVICE = re.compile(r"(/device:|/)?(gpu|cpu|cuda|xpu):\d+", re.IGNORECASE)
+"""A device by its number, as PyTorch and TensorFlow write it."""
 _CALLED_WITHOUT_ARGUMENTS = frozenset({"model", "train_data", "val_data", "loss", "metrics", "callbacks"})
 _MUST_RETURN = {"loss": tr_noop("the loss function"), "metrics": tr_noop("a dict of functions")}
 """What a function must return that is often written as the thing itself."""
 
 
-def check_signature(path: Path, node: ast.FunctionDef) -> None:
-    """Raise `ValueError` if a function needs arguments that it is not called with."""
+def check_signature(path: Path, node: ast.FunctionDef, *, several: bool = False) -> None:
+    """Raise `ValueError` if a function needs arguments that it is not called with.
+
+    `several`: the recipe has several optimizers.
+    """
     needs = required_parameters(node)
     if node.name in _CALLED_WITH and not node.decorator_list:
-        _check_parameters(path, node, needs)
+        _check_parameters(path, node, needs, several=several)
         return
     if node.name == "callbacks" and needs[:1] == ["folder"]:
         needs = needs[1:]
@@ -57,14 +63,20 @@ def check_signature(path: Path, node: ast.FunctionDef) -> None:
 
 _CALLED_WITH = {
     "training_step": ("model", "batch"), "validation_step": ("model", "batch"), "collate": ("items",),
-    "schedule": ("optimizer", "steps"), "on_epoch_end": ("model", "metrics", "folder"),
+    "schedule": ("optimizer", "steps"), "optimizers": ("model",), "on_epoch_end": ("model", "metrics", "folder"),
 }  # fmt: skip
 """What functions are called with that need arguments, other than `optimizer`."""
+_CALLED_WITH_NAME = {
+    "training_step": ("model", "batch", "optimizer"), "schedule": ("optimizer", "steps", "name"),
+}  # fmt: skip
+"""The same in a recipe of several optimizers: its last argument is the name of one."""
 
 
-def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str]) -> None:
+def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str], *, several: bool) -> None:
     gets = _CALLED_WITH[node.name]
     takes = len(node.args.posonlyargs) + len(node.args.args)
+    if several and (node.name == "training_step" or len(needs) > len(gets)):  # schedule() may leave the name out
+        gets = _CALLED_WITH_NAME.get(node.name, gets)
     if len(needs) <= len(gets) <= takes or (len(needs) <= len(gets) and node.args.vararg is not None):
         return
     raise ValueError(
@@ -155,6 +167,13 @@ def unknown_functions(tree: ast.Module) -> tuple[str, ...]:
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
     used |= {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
     return tuple(name for name in candidates if name not in used)
+
+
+def named_device(model: ast.FunctionDef) -> tuple[str, int] | None:
+    """Return the first device that `model` names by number, such as `/gpu:1`, and its line; None if it names none."""
+    texts = (node for node in ast.walk(model) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    found = sorted((node.lineno, node.value) for node in texts if DEVICE.fullmatch(str(node.value)))
+    return (str(found[0][1]), found[0][0]) if found else None
 
 
 class _NotPlain:

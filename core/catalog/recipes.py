@@ -14,6 +14,7 @@ from core.catalog.recipe_functions import (
     check_loss,
     check_signature,
     merged_defaults,
+    named_device,
     plain_defaults,
     required_parameters,
     unknown_functions,
@@ -77,27 +78,41 @@ class RecipeFile:
     """The parameters of its optimizer without a default; None if it has no optimizer, or if they are not known."""
     unknown_functions: tuple[str, ...] = ()
     """Its functions that no run calls, such as a misspelt one."""
+    named_device: tuple[str, int] | None = None
+    """A device that `model` names by its number, and the line; None if it names none, or if `placed_model` places."""
 
     def doubt(self, framework: str) -> str:
         """Return what should be known before a start, as the end of a sentence; the empty string if nothing."""
+        found = []
         only_keras = [CALLBACKS] if CALLBACKS in self.functions and framework != "keras" else []
         unknown = [*self.unknown_functions, *only_keras]
-        if not unknown:
-            return ""
-        sentence = tr_plural(
-            "the function {names} of the recipe is not one that a run calls",
-            "the functions {names} of the recipe are not ones that a run calls",
-            len(unknown),
-            names=join_names(f"{name}()" for name in unknown),
-        )
-        if not only_keras:
-            return sentence
-        return tr(
-            "{sentence} ({callbacks}() is for framework keras; on_epoch_end(model, metrics, folder) is called after "
-            "each epoch)",
-            sentence=sentence,
-            callbacks=CALLBACKS,
-        )
+        if unknown:
+            found.append(
+                tr_plural(
+                    "the function {names} of the recipe is not one that a run calls",
+                    "the functions {names} of the recipe are not ones that a run calls",
+                    len(unknown),
+                    names=join_names(f"{name}()" for name in unknown),
+                )
+            )
+        if only_keras:
+            found[-1] = tr(
+                "{sentence} ({callbacks}() is for framework keras; on_epoch_end(model, metrics, folder) is called "
+                "after each epoch)",
+                sentence=found[-1],
+                callbacks=CALLBACKS,
+            )
+        if self.named_device is not None:
+            device, line = self.named_device
+            found.append(
+                tr(
+                    "model() of the recipe names the device {device} (line {line}), but the strategy decides where the "
+                    "model is: name devices in placed_model(devices), for strategy placement",
+                    device=device,
+                    line=line,
+                )
+            )
+        return tr("; ").join(found)
 
     def check_framework(self, row: Framework) -> None:
         """Raise `ValueError` with a sentence if the recipe is for another framework, by its imports or optimizer."""
@@ -137,7 +152,7 @@ class RecipeFile:
             raise ValueError(
                 tr(
                     "Recipe {name} has a learning rate schedule of its own. Leave the schedule of the run constant, "
-                    "without warm-up steps.",
+                    "without warm-up steps and without scaling of the rate.",
                     name=self.name,
                 )
             )
@@ -185,6 +200,24 @@ class RecipeFile:
                 reason=tr(reason),
             )
         )
+
+    def check_optimizers(self, framework: str) -> None:
+        """Raise `ValueError` if the recipe has several optimizers that cannot be trained."""
+        if "optimizers" not in self.functions:
+            return
+        problem = ""
+        if framework != "pytorch":
+            problem = tr("it works with PyTorch only. Choose framework pytorch, or give the recipe optimizer() instead")
+        elif "training_step" not in self.functions:
+            problem = tr("each optimizer needs a loss. Add training_step(model, batch, optimizer)")
+        elif "optimizer" in self.functions:
+            problem = tr("the recipe has optimizer(), too. Remove one of them")
+        elif "val_data" in self.functions and not {"validation_step", "loss", "metrics"} & set(self.functions):
+            problem = tr("nothing says how to validate. Add validation_step(model, batch), or remove val_data()")
+        if problem:
+            raise ValueError(
+                tr("optimizers() of recipe {name} cannot be used: {problem}.", name=self.name, problem=problem)
+            )
 
     def _check_optimizer(self, row: Framework) -> None:
         """Raise `ValueError` if the optimizer needs something else than the framework gives it."""
@@ -317,11 +350,11 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
             )
         )
     for node in functions.values():
-        check_signature(path, node)
+        check_signature(path, node, several="optimizers" in functions)
     check_loss(path, tree)
     keywords = merged_defaults(path, functions)
-    optimizer = plain_defaults(functions["optimizer"]) if "optimizer" in functions else {}
-    rate = optimizer.get("learning_rate")
+    optimizer = functions.get("optimizer") or functions.get("optimizers")
+    rate = plain_defaults(optimizer).get("learning_rate") if optimizer is not None else None
     return RecipeFile(
         name=path.stem,
         path=path.resolve(),
@@ -333,6 +366,7 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
         learning_rate=float(rate) if isinstance(rate, (int, float)) else None,
         imports=frozenset(_imports(tree)),
         unknown_functions=unknown_functions(tree),
+        named_device=None if "placed_model" in functions else named_device(functions["model"]),
         optimizer_needs=tuple(required_parameters(functions["optimizer"])) if "optimizer" in functions else None,
     )
 

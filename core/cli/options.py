@@ -14,7 +14,18 @@ from core.config.choices import INTERRUPT_S
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
 from core.runs import index
-from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.settings import (
+    CROSS_DEVICE_OPS,
+    CUDA_IDS,
+    GRADIENT_COMPRESSIONS,
+    PRECISIONS,
+    RATE_SCALINGS,
+    SCHEDULES,
+    Checkpoints,
+    ReleaseWatch,
+    StopTimeouts,
+    Training,
+)
 from core.text import join_names, wrap
 
 if TYPE_CHECKING:
@@ -24,7 +35,8 @@ WRONG_USE = 2
 TRAINING = (
     "epochs", "batch_size", "steps_per_epoch", "learning_rate", "seed", "accumulation", "precision", "loader_workers",
     "schedule", "warmup_steps", "weight_decay", "gradient_clip", "patience", "stop_on_nan", "compile", "micro_batches",
-    "training_metrics",
+    "training_metrics", "rate_scaling", "reference_batch", "cross_device_ops", "output_device", "bucket_mb",
+    "gradient_compression", "meta_device", "activation_checkpointing",
 )  # fmt: skip
 """The options that are fields of `Training`; None for those that were not given."""
 
@@ -186,6 +198,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(tr("training"))
     _add_learning(group)
     _add_computation(group)
+    _add_rate_scaling(group)
+    _add_distribution(parser.add_argument_group(tr("training on several devices")))
 
 
 def _add_learning(group: argparse._ArgumentGroup) -> None:
@@ -233,6 +247,46 @@ def _add_computation(group: argparse._ArgumentGroup) -> None:
     )
     compile_help = tr("compile the model: {compilers}", compilers=_compilers())
     add("--compile", action="store_true", default=None, help=compile_help)
+
+
+def _add_rate_scaling(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--rate-scaling",
+        help=tr(
+            "scale the learning rate by batch size / reference batch (linear), or its root (sqrt): {known}; "
+            "default: none; give --warmup-steps, too",
+            known=_one_of(RATE_SCALINGS),
+        ),
+    )
+    group.add_argument(
+        "--reference-batch", type=int, metavar="N", help=tr("the batch size for which the learning rate was chosen")
+    )
+
+
+def _add_distribution(group: argparse._ArgumentGroup) -> None:
+    """Add the options that only some strategies have."""
+    add = group.add_argument
+    whole, flag = partial(add, type=int, metavar="N"), partial(add, action="store_true", default=None)
+    add(
+        "--cross-device-ops",
+        help=tr("for strategy mirrored: how gradients are added up, {known}; default: auto",
+                known=_one_of(CROSS_DEVICE_OPS)),
+    )  # fmt: skip
+    whole(
+        "--output-device",
+        help=tr("for strategy data_parallel: which of the run's devices, counted from 0, gathers the outputs; "
+                "default: 0"),
+    )  # fmt: skip
+    whole("--bucket-mb", help=tr("for strategy ddp: megabytes of gradients per reduction; default: PyTorch's 25"))
+    add(
+        "--gradient-compression",
+        help=tr("for strategy ddp: {known}; changes the curve; default: none", known=_one_of(GRADIENT_COMPRESSIONS)),
+    )
+    flag("--meta-device", help=tr("for strategy fsdp: make the model in shards, for one larger than the memory"))
+    flag(
+        "--activation-checkpointing",
+        help=tr("for PyTorch's single, ddp and fsdp: compute each block again in the backward pass, to save memory"),
+    )
 
 
 def _compilers() -> str:

@@ -18,7 +18,7 @@ from core.runs.unread_lines import last_line, unread_lines
 from core.runs.verdicts import Verdict, worst
 from core.series import report
 from core.system.process_info import shortened
-from core.text import columns, join_phrases, replace_control_characters
+from core.text import columns, join_phrases, replace_control_characters, short
 from core.units import size
 
 if TYPE_CHECKING:
@@ -201,10 +201,3 @@ def release_lines(facts: RunFacts) -> list[str]:
     if more > 0:
         lines.append(tr("{more} more processes were ended; --json lists all of them.", more=more))
     return lines
-
-
-def short(value: object) -> str:
-    """Return a field for people: four digits of a number, `-` for None."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value) if value is not None else "-"

@@ -20,6 +20,7 @@ from core.cli.commands import (
     start,
     sweep,
 )
+from core.cli.commands.common import RUN
 from core.cli.options import Parser, add_detach, add_open_ports, add_run_options, add_yes, common
 from core.language import tr, tr_noop
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     AddOptions = Callable[[argparse.ArgumentParser], None]
 
 DESCRIPTION = tr_noop("Train on the devices you choose. Without a command, the window opens.")
-RUN = tr_noop(
-    "name of the run or of its folder, the beginning of the folder's name, or a path; `trainyard runs` lists them"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +52,11 @@ COMMANDS = (
     _Row("recipes", catalog.show_recipes),
     _Row("pythons", pythons.pythons, (pythons.add_options,)),
     _Row("run", start.run, (add_run_options, add_yes)),
-    _Row("runs", runs.list_runs),
+    _Row("runs", runs.list_runs, (runs.add_search,)),
     _Row("show", runs.show, (runs.add_events,), of_run=True),
     _Row("compare", compare.compare_runs, (compare.add_options,)),
     _Row("rename", runs.rename_run, (runs.add_name,), of_run=True),
+    _Row("mark", runs.mark_run, (runs.add_marks,), of_run=True),
     _Row("attach", start.attach, of_run=True),
     _Row("stop", control.stop, (control.add_force,), of_run=True),
     _Row("pause", control.pause, of_run=True),
@@ -69,7 +68,7 @@ COMMANDS = (
     _Row("command", presets.command, of_run=True),
     _Row("keep", presets.keep, (presets.add_options, add_yes), of_run=True),
     _Row("setups", presets.list_presets),
-    _Row("export", export.export, (export.add_options, add_yes), of_run=True),
+    _Row("export", export.export, (export.add_options, add_yes)),
     _Row("sweep", sweep.sweep, (sweep.add_options,)),
     _Row("remove", remove.remove, (remove.add_options,)),
     _Row("desktop", desktop.desktop, (desktop.add_options,)),

@@ -1,9 +1,10 @@
 """Several runs, compared.
 
 - `measured_run`: a run with all that it measured, read to its end
-- `named_settings`: what was asked of a run, as named values; the key by which runs form a group
+- `named_settings`: the settings of a run; the key by which runs form a group
 - `metric`: the metric by which runs are compared, and whether lower is better
 - `results`: the numbers of one run that a table shows
 - `table`: runs and groups of runs as rows, with their differences from one of them
+- `table_text`: that table as cells for people, as Markdown and as CSV
 - `reasons`: why two runs may differ: settings, text, packages, devices
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.comparison.named_settings import NamedSettings, named_settings
+from core.comparison.named_settings import NamedSettings
 from core.errors import RunError
 from core.language import tr
 from core.runs.index import is_run
@@ -56,7 +56,7 @@ def read_run(run_dir: Path) -> MeasuredRun:
         raise
     if not is_run(run_dir):  # what was read of it may be a part
         raise RunError(_removed(run_dir))
-    settings = named_settings(spec, run.facts.devices)
+    settings = NamedSettings.of(spec, run.facts.devices)
     return MeasuredRun(dir=run_dir, owner=run.owner, spec=spec, facts=run.facts, series=series, settings=settings)
 
 

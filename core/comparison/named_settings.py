@@ -1,40 +1,38 @@
-"""What was asked of a run, as named values, and the key by which runs that differ only in the seed form a group."""
+"""The settings of a run for a comparison: the key by which runs form a group, and what of them may be shown."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.config.presets import secret_names
-from core.schema.settings import Training
+from core.runs.setting_values import ENVIRONMENT, SEED, setting_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from core.schema.settings import Script, SettingValue
+    from core.schema.settings import SettingValue
     from core.schema.spec import RunSpec
 
-SEED = "seed"
-SEED_ARGUMENTS = frozenset({"seed", "random_seed", "manual_seed"})
-"""Arguments of a script that are its seed, without dashes."""
 HIDDEN = "(hidden)"
 """In the place of a value that looks like a secret."""
-OPTION = re.compile(r"--?[A-Za-z][^\s=]*")
-ASSIGNMENT = re.compile(r"(?P<name>--?[A-Za-z][^\s=]*|[+~]{0,2}[A-Za-z_][\w./-]*)=(?P<value>.*)", re.DOTALL)
-"""`--lr=0.1`, or `optimizer.lr=0.1` as for Hydra."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSettings:
-    """All settings of a run but its name. Fields of `Training` and of the recipe have their own names."""
+    """All settings of a run but its name."""
 
     values: Mapping[str, SettingValue]
-    """The devices count by kind and number, not by id."""
+    """See `setting_values`."""
     secrets: frozenset[str] = frozenset()
     """The names whose values look like secrets."""
+
+    @classmethod
+    def of(cls, spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> NamedSettings:
+        """Return the settings of a run. `devices`: what the run recorded of each device, by id; may be empty."""
+        secrets = frozenset(f"{ENVIRONMENT}{name}" for name in secret_names(spec))
+        return cls(values=setting_values(spec, devices), secrets=secrets)
 
     @property
     def group(self) -> str:
@@ -44,66 +42,3 @@ class NamedSettings:
     def shown(self, name: str) -> SettingValue:
         """Return a value as it may be shown; None if there is no such setting."""
         return HIDDEN if name in self.secrets else self.values.get(name)
-
-
-def named_settings(spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> NamedSettings:
-    """Return the settings of a run. `devices`: what the run recorded of each device, by id; may be empty."""
-    values: dict[str, SettingValue] = {"framework": spec.framework, "strategy": spec.strategy}
-    secrets: set[str] = set()
-    if spec.script is not None:
-        values |= _script_values(spec.script)
-        secrets = {f"env.{name}" for name in secret_names(spec)}
-    else:
-        values |= {"recipe": spec.own_recipe.path, **asdict(spec.training)}
-        taken = {*values, *(item.name for item in fields(Training))}
-        for name, value in spec.own_recipe.settings.items():
-            values[f"recipe.{name}" if name in taken else name] = value
-        values |= {f"checkpoints.{name}": value for name, value in asdict(spec.checkpoints).items()}
-        values["allow_open_ports"] = spec.allow_open_ports
-    values["devices"] = device_text(spec.devices, devices)
-    values |= {f"stop.{name}": value for name, value in asdict(spec.ladder).items()}
-    values |= {f"release.{name}": value for name, value in asdict(spec.release).items()}
-    values |= {"cuda_ids": spec.cuda_ids, "python": spec.python, "working_dir": spec.working_dir}
-    return NamedSettings(values=values, secrets=frozenset(secrets))
-
-
-def device_text(ids: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return number and kind of devices, as CPU or GPU for a run that recorded no names."""
-    kinds = Counter(
-        str(known.get(each, {}).get("name") or ("CPU" if each.startswith("cpu:") else "GPU")) for each in ids
-    )
-    return " + ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())) or "-"
-
-
-def _script_values(script: Script) -> dict[str, SettingValue]:
-    values: dict[str, SettingValue] = {"script": script.module or script.path}
-    for name, value in _arguments(script.arguments):
-        plain = name.lstrip("-").replace("-", "_").lower()
-        key = SEED if plain in SEED_ARGUMENTS else name
-        before = values.get(key)
-        values[key] = value if before is None or before is True else f"{before} {value}"
-    values |= {f"env.{name}": value for name, value in script.environment.items()}
-    values |= {
-        "env": " ".join(script.inherited), "expression": script.expression, "rules": "\n".join(script.rules),
-        "rules_file": script.rules_file,
-    }  # fmt: skip
-    return values
-
-
-def _arguments(words: tuple[str, ...]) -> Iterator[tuple[str, SettingValue]]:
-    """Yield the arguments of a script by name: `--lr 0.1`, `--lr=0.1`, `lr=0.1`; True for `--flag`.
-
-    An argument without a name gets its number.
-    """
-    left, number = list(words), 0
-    while left:
-        word = left.pop(0)
-        if found := ASSIGNMENT.fullmatch(word):
-            yield found["name"], found["value"]
-        elif not OPTION.fullmatch(word):
-            number += 1
-            yield f"argument {number}", word
-        elif left and not OPTION.match(left[0]) and not ASSIGNMENT.fullmatch(left[0]):
-            yield word, left.pop(0)
-        else:
-            yield word, True

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.comparison.metric import choose_metric, lower_is_better
-from core.comparison.named_settings import SEED
 from core.comparison.results import result_of
 from core.language import tr
+from core.runs.setting_values import SEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -3,6 +3,7 @@
 - `choices`: the choices of the window's form or of the command line
 - `build_spec`: turn the choices for a recipe, or a preset, into a `RunSpec`
 - `script_check`: build the spec of a script, analyse it, and check whether it can start
+- `strategy_settings`: settings that only some strategies have
 - `validation`: what keeps a spec from starting on this machine
 - `visible_gpus`: ask the CUDA driver before a start whether it would show a run its GPUs
 - `smaller_batch`: halve the batch of a spec that ran out of memory

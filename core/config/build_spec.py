@@ -32,7 +32,10 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
     strategy = choices.strategy or strategies.default_strategy(choices.framework, len(choices.devices))
     recipe.check_steps(choices.framework, strategy)
     recipe.check_epoch_end(choices.framework, strategy)
-    varies = choices.training.get("schedule", "constant") != "constant" or bool(choices.training.get("warmup_steps"))
+    recipe.check_optimizers(choices.framework)
+    given = choices.training.get
+    varies = given("schedule", "constant") != "constant" or bool(given("warmup_steps"))
+    varies = varies or given("rate_scaling", "none") != "none"
     recipe.check_schedule(choices.framework, varies=varies)
     training = dict(choices.training)
     if training.get("learning_rate") is None:
@@ -80,7 +83,7 @@ def check_folder(folder: Path) -> str:
 
 def default_learning_rate(recipe: recipes.RecipeFile) -> float | None:
     """Return the recipe's own learning rate; None if its optimizer does not take one."""
-    return recipe.learning_rate if "optimizer" in recipe.functions else DEFAULT_LEARNING_RATE
+    return recipe.learning_rate if {"optimizer", "optimizers"} & set(recipe.functions) else DEFAULT_LEARNING_RATE
 
 
 def resolve(names: Iterable[str], devices: Sequence[Device]) -> list[str]:

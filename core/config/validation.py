@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework
 from core.catalog.interpreters import has, interpreter
 from core.catalog.strategies import STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
+from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.launchers import loopback, script
 from core.pythons.python_info import MIN_FOR_RECIPES
@@ -89,7 +90,11 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
         return [Problem(sentence=str(error))]
     if device_problems := _device_problems(spec, strategy, devices):
         return [*_of(missing), *device_problems]
-    own = script.problems(spec.script, spec.strategy) if spec.script else _setting_problems(spec, strategy)
+    if spec.script:
+        own = script.problems(spec.script, spec.strategy)
+    else:
+        kinds = {device.kind for device in devices if device.id in spec.devices}
+        own = [*_setting_problems(spec, strategy), *setting_problems(spec, kinds)]
     return [*_of([*missing, *_number_problems(spec), *own]), *port_problems(spec)]
 
 
@@ -242,6 +247,13 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 title=framework(strategy.framework).title,
             )
         )
+    if spec.training.precision == "float16" and strategy.framework != "pytorch":
+        found.append(
+            tr(
+                "float16 works with PyTorch only, and {title} is chosen. Choose bfloat16 or float32.",
+                title=framework(strategy.framework).title,
+            )
+        )
     if strategy.name == "pipeline" and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(
             tr_plural(
@@ -323,10 +335,12 @@ def batch_arithmetic(spec: RunSpec) -> str:
         return ""
     *outer, (accumulation, _) = parts
     counts = " × ".join(f"{count} {name}" for count, name in outer)
-    return tr(
+    batch = tr(
         "{batch_size} = {counts} × {each} × {accumulation} accumulation",
         batch_size=spec.training.batch_size,
         counts=counts,
         each=spec.training.batch_size // product,
         accumulation=accumulation,
     )
+    scaled = rate_arithmetic(spec.training)
+    return tr("{batch}; learning rate {product}", batch=batch, product=scaled) if scaled else batch

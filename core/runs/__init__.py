@@ -20,6 +20,9 @@
 - `checkpoints`: list and choose checkpoints
 - `outputs`: list the files that functions of a recipe have written
 - `run_loss`: the one loss by which runs are compared
+- `setting_values`: what was asked of a run, as named values
+- `marks`: star, tags, notes and archiving, which users give to runs
+- `search`: find runs by words and conditions, and sort them
 - `index`: list the runs below a folder, and find one by name
 - `device_use`: find the runs and other programs that use each device
 - `removal`, `rename`: delete a run, give it another name

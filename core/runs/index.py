@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,24 +14,27 @@ from core.errors import RunError, RunNotFoundError
 from core.language import tr
 from core.runs.facts import Plan, RunFacts
 from core.runs.fold import fold
+from core.runs.marks import NO_MARKS, Marks, read_marks
 from core.runs.ownership import owner_of_run
 from core.runs.run import Run, folders_mark, mark
 from core.runs.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
+from core.runs.setting_values import ENVIRONMENT, setting_values
 from core.runs.states import RunState, state_info
 from core.schema.events import last_step, parse
 from core.schema.files import is_regular, open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
-from core.schema.spec import MAX_NAME, given_name
+from core.schema.spec import MAX_NAME, given_name, read_spec
 from core.system.folders import runs_folder
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from core.runs.run import Mark
     from core.runs.run_loss import RunLoss
     from core.schema.events import Event
+    from core.schema.settings import SettingValue
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +138,11 @@ class RunSummary:
     """The exponential mean of the last losses."""
     best_validation: tuple[int, float] | None = None
     """The step and the value of the smallest validation loss."""
+    renamed: bool = False
+    """Whether the user gave it another name after its start."""
+    marks: Marks = NO_MARKS
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
+    """What was asked of it, without variables of the environment; empty if its spec cannot be used."""
 
     @property
     def loss(self) -> RunLoss | None:
@@ -227,6 +235,7 @@ class _SummaryReader:
         self._path = path
         self._run = Run(path, only=(SUPERVISOR_EVENTS,))
         self._plan: Plan | None = None
+        self._settings: Mapping[str, SettingValue] = {}
         self._validations = ValidationReader(foreign=self._run.owner is not None)
         self.is_whole = False
         """Whether all validations were found that were there."""
@@ -249,10 +258,12 @@ class _SummaryReader:
         step, losses = _last_losses(self._path)
         self._plan = self._plan or _plan(self._path)
         name, is_script = _name_and_kind(self._path)
+        self._settings = self._settings or _settings(self._path, facts)
         return RunSummary(
             dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
             ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
             plan=self._plan, owner=self._run.owner, mean_loss=recent_mean(losses),
+            renamed=bool(given_name(self._path)), marks=read_marks(self._path), settings=self._settings,
         )  # fmt: skip
 
 
@@ -263,6 +274,17 @@ def _name_and_kind(path: Path) -> tuple[str, bool]:
         return given_name(path) or str(spec["name"])[:MAX_NAME], spec.get("script") is not None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return path.name, False
+
+
+def _settings(path: Path, facts: RunFacts) -> Mapping[str, SettingValue]:
+    """Return the settings of a run once its devices are known, or it is over."""
+    if not facts.devices and not state_info(facts.state).over:
+        return {}
+    try:
+        values = setting_values(read_spec(path), facts.devices)
+    except ValueError:
+        return {}
+    return {name: value for name, value in values.items() if not name.startswith(ENVIRONMENT)}
 
 
 def _measurements_file(path: Path) -> Path:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from core.language import tr, tr_plural
 from core.text import join_names
+from core.units import disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MAX_PARAMETERS = 10_000
 """Names of parameters that are kept of each device."""
+MAX_BYTES = 2**60
 MAX_NAME = 200
 """Characters of a name that are kept."""
 SHOWN = 6
@@ -29,6 +31,10 @@ class ModelPart:
     """Names in the framework's own way, such as `body.0.weight` or `dense/kernel`."""
     where: str
     """Where the framework says that they are, such as `cuda:1`; for fsdp, that they are shards."""
+    size_bytes: int | None = None
+    """Of what the device holds; None in runs of earlier versions."""
+    reads_from: str = ""
+    """The id of the device whose parameters it reads at each step, where it has none by intention."""
 
     @property
     def is_sharded(self) -> bool:
@@ -42,23 +48,34 @@ def read_part(event: Mapping[str, Any]) -> ModelPart:
     if not isinstance(names, list):
         raise TypeError(event)
     kept = tuple(_text(name) for name in names[:MAX_PARAMETERS])
-    return ModelPart(device=_text(event["device"]), parameters=kept, where=_text(event.get("where") or ""))
+    size_bytes = event.get("bytes")
+    return ModelPart(
+        device=_text(event["device"]), parameters=kept, where=_text(event.get("where") or ""),
+        size_bytes=size_bytes if isinstance(size_bytes, int) and 0 <= size_bytes < MAX_BYTES else None,
+        reads_from=_text(event.get("reads_from") or ""),
+    )  # fmt: skip
 
 
 def part_sentences(parts: Iterable[ModelPart], labels: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the label of each device with a sentence on what it holds. `labels`: names of devices by id."""
     parts = list(parts)
     whole = len({name for part in parts for name in part.parameters})
-    return [(labels.get(part.device, part.device), _sentence(part, whole)) for part in parts]
+    return [(labels.get(part.device, part.device), _sentence(part, whole, labels)) for part in parts]
 
 
-def _sentence(part: ModelPart, whole: int) -> str:
+def _sentence(part: ModelPart, whole: int, labels: Mapping[str, str]) -> str:
     count = len(part.parameters)
+    if part.reads_from:
+        return tr("no parameter: it reads those on {device}", device=labels.get(part.reads_from, part.reads_from))
     if not count:
         return tr("no parameter of the model")
+    size = "" if part.size_bytes is None else f" ({disk(part.size_bytes)})"
     if part.is_sharded:
-        return tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count)
-    return tr("{count} of {whole} parameters: {modules}", count=count, whole=whole, modules=_modules(part.parameters))
+        return tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count) + size
+    return (
+        tr("{count} of {whole} parameters: {modules}", count=count, whole=whole, modules=_modules(part.parameters))
+        + size
+    )
 
 
 def _modules(names: Sequence[str]) -> str:

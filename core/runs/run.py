@@ -358,8 +358,8 @@ def mark(run_dir: Path) -> Mark:
 
 
 def folders_mark(run_dir: Path) -> Mark:
-    """Return the sizes and times of the run's folders: they change when a file in them is replaced."""
-    return _stat(str(run_dir)), _stat(f"{run_dir}/{EVENTS}")
+    """Return sizes and times of the run's folders and marks: they change when a file there is replaced, or marked."""
+    return _stat(str(run_dir)), _stat(f"{run_dir}/{EVENTS}"), _stat(f"{run_dir}/{paths.MARKS_FILE}")
 
 
 def _stat(path: str) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
     spec.json                   what was asked for, written once
     name.json                   the name that the user gave the run later; only then
+    marks.jsonl                 star, tags, notes and archiving: a line each, append-only; only if there are any
     workload.py                 the text of the recipe or script as it was at the start
     rules.json                  the rules for its output that the user gave a script's run later; only then
     events/supervisor.jsonl     life-cycle, written by the supervisor
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SPEC_FILE = "spec.json"
 NAME_FILE = "name.json"
 RULES_FILE = "rules.json"
+MARKS_FILE = "marks.jsonl"
 WORKLOAD_FILE = "workload.py"
 
 EVENTS = "events"

@@ -5,6 +5,7 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 from dataclasses import dataclass, field, fields
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "float16")
 SCHEDULES = ("constant", "cosine")
+CROSS_DEVICE_OPS = ("auto", "nccl", "hierarchical_copy", "one_device")
+GRADIENT_COMPRESSIONS = ("none", "bfloat16", "float16", "powersgd")
+RATE_SCALINGS = ("none", "linear", "sqrt")
 CUDA_IDS = ("uuid", "integer")
 CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
 
 RECIPE_FUNCTIONS = (
     "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model",
-    "training_step", "validation_step", "collate", "schedule", "on_epoch_end",
-    "callbacks",
+    "training_step", "validation_step", "collate", "schedule", "optimizers", "on_epoch_end", "callbacks",
 )  # fmt: skip
 """The functions a recipe may have; the first two it must have."""
 REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]
@@ -52,7 +55,7 @@ class Training:
     accumulation: int = 1
     """Gradient accumulation: micro-batches per device and optimizer step."""
     precision: str = "float32"
-    """`float32`, or `bfloat16` for autocast."""
+    """`float32`, or `bfloat16` or `float16` for autocast; `float16` with a scaled loss, and for PyTorch only."""
     loader_workers: int = 0
     """Data-loader worker processes per rank; 0 loads in the training process."""
     schedule: str = "constant"
@@ -73,6 +76,22 @@ class Training:
     """Pipelines only: micro-batches per pass, which the stages compute at the same time."""
     training_metrics: bool = True
     """Measure the recipe's `metrics()` on training batches, too, as far as that takes at most 1 % of the time."""
+    rate_scaling: str = "none"
+    """How the learning rate follows the batch size from `reference_batch`: `none`, `linear` or `sqrt`."""
+    reference_batch: int | None = None
+    """The batch size for which the learning rate was chosen; needed where the rate is scaled."""
+    cross_device_ops: str = "auto"
+    """MirroredStrategy only: how gradients are added up over devices; `auto` leaves the choice to TensorFlow."""
+    output_device: int = 0
+    """`nn.DataParallel` only: which of the run's devices, counted from 0, gathers the outputs."""
+    bucket_mb: int | None = None
+    """DDP only: megabytes of gradients that are reduced at once; None keeps PyTorch's 25, the first of them 1."""
+    gradient_compression: str = "none"
+    """DDP only: how gradients are compressed for the reduction; anything but `none` changes the curve."""
+    meta_device: bool = False
+    """FSDP only: make the model on the `meta` device, so that no process ever holds the whole of it."""
+    activation_checkpointing: bool = False
+    """PyTorch only: keep the inputs of each block, and compute the block again in the backward pass."""
 
     def __post_init__(self) -> None:
         check_whole(tr("number of epochs"), self.epochs, 1)
@@ -96,8 +115,29 @@ class Training:
             check_whole(tr("patience of early stopping"), self.patience, 1)
         check_one_of(tr("Precision"), self.precision, PRECISIONS)
         check_one_of(tr("Schedule"), self.schedule, SCHEDULES)
-        for name in ("stop_on_nan", "compile", "training_metrics"):
+        check_one_of(tr("Scaling of the learning rate"), self.rate_scaling, RATE_SCALINGS)
+        if self.reference_batch is not None:
+            check_whole(tr("batch size that the learning rate was chosen for"), self.reference_batch, 1)
+        check_one_of(tr("Reduction over devices"), self.cross_device_ops, CROSS_DEVICE_OPS)
+        check_whole(tr("number of the output device"), self.output_device, 0)
+        if self.bucket_mb is not None:
+            check_whole(tr("size of a gradient bucket in MB"), self.bucket_mb, 1)
+        check_one_of(tr("Gradient compression"), self.gradient_compression, GRADIENT_COMPRESSIONS)
+        for name in ("stop_on_nan", "compile", "training_metrics", "meta_device", "activation_checkpointing"):
             check_flag(name.replace("_", " "), getattr(self, name))
+
+    @property
+    def rate_factor(self) -> float:
+        """The factor by which the batch size scales the learning rate; 1 where it does not.
+
+        `linear`: Goyal et al. 2017, "Accurate, Large Minibatch SGD". `sqrt`: Krizhevsky 2014, "One weird trick for
+        parallelizing convolutional neural networks"; for Adam: Malladi et al. 2022, "On the SDEs and Scaling Rules for
+        Adaptive Gradient Algorithms".
+        """
+        if self.rate_scaling == "none" or self.reference_batch is None:
+            return 1.0
+        ratio = self.batch_size / self.reference_batch
+        return ratio if self.rate_scaling == "linear" else math.sqrt(ratio)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,5 +9,6 @@
 - `result`: the loss by which a run is compared with others
 - `sketch`: some values of a long run, to be shown while it is read
 - `run_cache`: long runs that were read, kept in the user's cache folder
+- `export_file`: a file that a user has asked for, written whole or not at all
 - `report`: a run as one JSON document, and as CSV
 """

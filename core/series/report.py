@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
-from core.errors import RunError
-from core.language import tr
 from core.runs import outputs
 from core.runs.checkpoints import listed
+from core.runs.marks import marks_fields, read_marks
 from core.runs.verdicts import release_fields, worst
-from core.schema.files import not_written
 from core.schema.spec import read_spec
+from core.series.export_file import export_bytes, export_file
 from core.series.run_series import RunSeries
 from core.text import replace_control_characters
 
@@ -79,6 +78,7 @@ def document(run: Run) -> Json:
         "software": asdict(facts.software) if facts.software else None,
         "source": asdict(facts.source) if facts.source else None,
         "parts": [asdict(part) for part in facts.parts.values()],
+        "marks": marks_fields(read_marks(run.dir)),
     }
 
 
@@ -174,12 +174,12 @@ RUN_COLUMNS = (
 
 
 def export_runs(summaries: Sequence[RunSummary], path: Path) -> None:
-    """Write a line for each run, with its result and its main settings. Raises `RunError` as `export_csv`."""
+    """Write a line for each run, with its result and its main settings. Raises `RunError` as `export_file`."""
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, RUN_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for each in summaries:
-        writer.writerow({name: _cell(value) for name, value in _run_row(each).items()})
+        writer.writerow({name: spreadsheet_cell(value) for name, value in _run_row(each).items()})
     export_bytes(file.getvalue().encode(), path)
 
 
@@ -206,35 +206,14 @@ def _run_row(summary: RunSummary) -> Json:
     }  # fmt: skip
 
 
-def _cell(value: object) -> object:
+def spreadsheet_cell(value: object) -> object:
     """Return what a spreadsheet takes for text, and not for a formula."""
     if not isinstance(value, str):
         return "" if value is None else value
     return replace_control_characters(f"'{value}" if value.startswith(FORMULA) else value, keep="\n")
 
 
-def export_bytes(data: bytes, path: Path) -> None:
-    """Write a file that a user has asked for. Raises `RunError` as `export_csv`."""
-    new = not path.exists()
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        if new:
-            path.unlink(missing_ok=True)
-        raise RunError(_cannot_write(path, error)) from error
-
-
 def export_csv(run_series: RunSeries, path: Path) -> None:
-    """Write all metrics to a file, as `write_csv`. Raises `RunError` with a sentence, and then leaves no new file."""
-    new = not path.exists()
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            write_csv(run_series, file)
-    except OSError as error:
-        if new:
-            path.unlink(missing_ok=True)
-        raise RunError(_cannot_write(path, error)) from error
-
-
-def _cannot_write(path: Path, error: OSError) -> str:
-    return not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Name another file."))
+    """Write all metrics to a file, as `write_csv`. Raises `RunError` as `export_file`."""
+    with export_file(path) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        write_csv(run_series, text)

@@ -121,17 +121,27 @@ class Context:
         """Record that training ended as planned or on request. A worker that exits without this event has failed."""
         self._writer.write("done", rank=self.rank, paused=self.paused)
 
-    def record_parts(self, device: str, names: Sequence[str], where: str) -> None:
-        """Record which parameters are on a ticked device, and where the framework says that they are."""
-        self._writer.write("parts", rank=self.rank, device=device, parameters=list(names), where=where)
+    def record_parts(
+        self, device: str, names: Sequence[str], where: str, *, size_bytes: int, reads_from: str | None = None
+    ) -> None:
+        """Record which parameters are on a ticked device, and where the framework says that they are.
 
-    def notice_empty_device(self, device: str) -> None:
-        """Tell that a ticked device holds nothing of a placed model."""
+        `size_bytes`: of what the device holds of them. `reads_from`: the device whose parameters it reads at each step,
+        where it has none by intention.
+        """
+        self._writer.write(
+            "parts", rank=self.rank, device=device, parameters=list(names), where=where, bytes=size_bytes,
+            reads_from=reads_from,
+        )  # fmt: skip
+
+    def notice_empty_device(self, device: str, remedy: str | None = None) -> None:
+        """Tell that a ticked device holds nothing of a divided model. `remedy`: what to do; default: for placement."""
+        remedy = remedy or tr("Check the devices in placed_model(), or tick fewer devices.")
         self.notice(
             tr(
-                "No parameter of the model is on {device}, although it was ticked: it only holds memory. Check the "
-                "devices in placed_model(), or tick fewer devices.",
+                "No parameter of the model is on {device}, although it was ticked: it only holds memory. {remedy}",
                 device=device,
+                remedy=remedy,
             )
         )
 

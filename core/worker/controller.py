@@ -31,6 +31,8 @@ SYNC = 16
 """A bit beside those of `Request`: ranks synchronise at the end of this epoch, where rank 0 may have to decide."""
 CHECKPOINT_SHARE = 1 / 100
 """Largest share of the training time for checkpoints, where the run leaves their frequency to us."""
+WARMUP_EPOCHS = 5
+"""Epochs of the warm-up that is suggested for a scaled learning rate; fewer for a short training."""
 FIRST_GUESS_S = 0.05
 """Seconds that the first checkpoint is assumed to take."""
 
@@ -144,11 +146,29 @@ class TrainingController:
             self._context.record_rewind(self._reporter.steps)
         if self._context.rank == 0 and position is None and self._context.resumed:
             self._context.notice(tr("The run has no checkpoint to resume from. Training starts from the beginning."))
+        if self._context.rank == 0 and position is None:
+            self._suggest_warmup()
         # Everything loaded so far stays to the end. Frozen, it is skipped by garbage collection: a framework has
         # hundreds of thousands of objects, and the process exits in a tenth of a second instead of one second.
         gc.freeze()
         self._context.record_ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
         self._began = self._saved = time.monotonic()
+
+    def _suggest_warmup(self) -> None:
+        """Advise a warm-up to a scaled learning rate: Goyal et al. 2017 needed one of five epochs."""
+        training = self._context.training
+        if training.rate_factor <= 1 or training.warmup_steps:
+            return
+        steps = self._per_epoch * min(WARMUP_EPOCHS, max(1, training.epochs // 10))
+        self._context.notice(
+            tr(
+                "The learning rate is {factor:g} times as high as for a batch of {reference}, and there is no warm-up. "
+                "If the loss rises at the beginning, let the rate rise slowly: --warmup-steps {steps}, for example.",
+                factor=training.rate_factor,
+                reference=training.reference_batch,
+                steps=steps,
+            )
+        )
 
     def epochs(self) -> Iterator[int]:
         """Yield the remaining epochs, from the current one."""

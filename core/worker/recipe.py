@@ -55,6 +55,10 @@ class LoadedRecipe:
         """Return whether the recipe's function has a parameter of this name."""
         return self.has(function) and keyword in _parameters(getattr(self._module, function))
 
+    def first_parameter(self, function: str) -> str:
+        """Return the name of the first parameter of the recipe's function; the empty string if it has none."""
+        return next(iter(_parameters(getattr(self._module, function))), "")
+
     def call(self, function: str, *arguments: object) -> Any:  # noqa: ANN401 (the framework's own types)
         """Call the recipe's function. Its other parameters are filled by name from the run's settings."""
         target: Callable[..., Any] = getattr(self._module, function)

@@ -16,20 +16,22 @@ class LearningRateSchedule:
         self._cosine = training.schedule == "cosine"
         self._warmup = training.warmup_steps
         self._total = total_steps
+        self._scale = training.rate_factor
 
     @property
     def varies(self) -> bool:
         """Whether the factor is ever different from 1."""
-        return self._cosine or self._warmup > 0
+        return self._cosine or self._warmup > 0 or self._scale != 1
 
     def factor(self, step: int) -> float:
         """Warm up over `warmup_steps` (Goyal et al. 2017), then return 1 or half a cosine (Loshchilov, Hutter 2017).
 
-        The factor is above 0 at the first and at the last step: a step with rate 0 would change nothing.
+        All of it is multiplied by the run's scaling of the rate (`Training.rate_factor`). The factor is above 0 at the
+        first and at the last step: a step with rate 0 would change nothing.
         """
         if step <= self._warmup:
-            return step / self._warmup
+            return self._scale * step / self._warmup
         if not self._cosine:
-            return 1.0
+            return self._scale
         left = max(self._total - self._warmup, 1)
-        return 0.5 * (1 + math.cos(math.pi * (step - self._warmup - 1) / left))
+        return self._scale * 0.5 * (1 + math.cos(math.pi * (step - self._warmup - 1) / left))

@@ -50,7 +50,7 @@ class StepReader:
         return type(value).__name__
 
     def checked(self, returned: Any) -> Mapping[str, Any]:  # noqa: ANN401 (whatever the recipe returns)
-        """Return what the step returned by name, in the order of `names`, with the weight if it has one.
+        """Return what the step returned by name.
 
         Raises `TypeError` or `ValueError` with a sentence.
         """
@@ -71,9 +71,10 @@ class StepReader:
                     **self._where,
                 )
             )
-        for name in self.signature[1:]:
-            self._check_number(name, values[name])
-        return {name: values[name] for name in self.signature}
+        if len(values) > 1:
+            for name in self.signature[1:]:
+                self._check_number(name, values[name])
+        return values
 
     def _check_names(self, names: tuple[str, ...]) -> None:
         reserved = [name for name in names if name == RATE or str(name).startswith(VALIDATION_PREFIX)]

@@ -70,11 +70,14 @@ class CardNavigation(QObject):
                 return
 
     def find(self) -> None:
-        """Search in the card that has the focus: the settings while their sheet is open, otherwise the log."""
-        sheet, details = self._panels.setup.sheet, self._panels.details
+        """Search in the card that has the focus: the settings while their sheet is open, the runs, else the log."""
+        sheet, details, runs = self._panels.setup.sheet, self._panels.details, self._panels.run_filter
         if sheet.isVisible():
             sheet.search.setFocus()
             sheet.search.selectAll()
+        elif self._card_of(QApplication.focusWidget()) is self._cards[-1] and not runs.isHidden():
+            runs.setFocus()
+            runs.selectAll()
         else:
             details.open_search()
 

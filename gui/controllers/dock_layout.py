@@ -17,6 +17,7 @@ from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.panels.menu_bar import MenuBar
 from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.machine_entry import MachineEntry
+from gui.panels.runs.run_filter import RunFilter
 from gui.panels.runs.run_list import RunList
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea, PlotScroll
@@ -45,6 +46,7 @@ class MainPanels:
         self.devices = DevicePanel(theme)
         self.setup = SetupPanel(theme)
         self.machine = MachineEntry()
+        self.run_filter = RunFilter()
         self.runs = RunList(theme)
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
@@ -124,7 +126,7 @@ class DockLayout(QObject):
         self.docks = (
             Dock("devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
             Dock("trainingDock", tr("Training"), panels.setup, theme),
-            Dock("runsDock", tr("Runs"), _stacked(panels.machine, panels.runs), theme),
+            Dock("runsDock", tr("Runs"), _stacked(panels.machine, panels.run_filter, panels.runs), theme),
             Dock("logDock", tr("Log"), panels.details, theme, heading=panels.details.heading),
         )
         for dock in self.docks:

@@ -252,7 +252,7 @@ def _model(run_dir: Path, folder: Path, format_name: str | None) -> tuple[str, s
 
 
 def _bytes(data: bytes, path: Path) -> tuple[str, str]:
-    from core.series.report import export_bytes
+    from core.series.export_file import export_bytes
 
     export_bytes(data, path)
     return tr("Wrote {path}.", path=path), "good"

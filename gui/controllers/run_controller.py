@@ -44,6 +44,7 @@ class RunController(QObject):
         session.read_on.connect(self._show_reading)
         self._run_list.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
+        panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
         panels.run_message.details_asked.connect(panels.details.raise_memory)
         panels.failure.log_asked.connect(panels.details.raise_log)
@@ -180,7 +181,7 @@ class RunController(QObject):
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
-        self._panels.runs.show_rows(run_rows(self._run_list.summaries, time.time()))
+        self._panels.runs.show_rows(run_rows(self._run_list.found[: self._panels.runs.wanted], time.time()))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _attempt(self, action: Callable[[], object]) -> None:

@@ -31,6 +31,7 @@ class ViewPlace:
         focus, details = window.focusWidget(), panels.details
         self._session = services.session
         self._run_dir: Path | None = services.session.run.dir if services.session.run is not None else None
+        self._search = panels.run_filter.text()
         self._tab = details.currentIndex()
         self._rank, self._follows_log = details.log.rank_box.currentIndex(), details.log.follow_box.isChecked()
         self._sheet = panels.setup.sheet.search.text() if panels.setup.sheet.isVisible() else None
@@ -45,6 +46,7 @@ class ViewPlace:
         if self._run_dir is not None:
             services.session.take_over(self._session, Run(self._run_dir))
         del self._session
+        panels.run_filter.setText(self._search)
         details = panels.details
         if details.tabs.isTabVisible(self._tab):
             details.tabs.setCurrentIndex(self._tab)

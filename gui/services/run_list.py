@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from core.errors import RunError
 from core.runs.device_use import DeviceUsers
 from core.runs.index import RunIndex
+from core.runs.search import Search
 from core.runs.states import state_info
 from gui.viewmodels.run.run_rows import run_title
 
@@ -33,6 +34,9 @@ class RunListService(QObject):
         self.root = root
         self.summaries: list[RunSummary] = []
         """Newest first."""
+        self.found: list[RunSummary] = []
+        """Those that the search finds, in its order."""
+        self.search = Search()
         self.on_devices: dict[str, tuple[RunSummary, ...]] = {}
         """By device id, the live runs that use it, the newest first."""
         self._index = RunIndex(root, patience_s=PATIENCE_S)
@@ -50,7 +54,16 @@ class RunListService(QObject):
             return  # keep what is known; the check of a start reports the folder
         if summaries != self.summaries:
             self.summaries = summaries
+            self.found = self.search.find(summaries)
             self.on_devices = self._occupancy.on_devices(summaries)
+            self.changed.emit()
+
+    def set_search(self, search: Search) -> None:
+        """Search for other runs: `found` has them from now on."""
+        self.search = search
+        found = search.find(self.summaries)
+        if found != self.found:
+            self.found = found
             self.changed.emit()
 
     def summary(self, run_dir: str) -> RunSummary | None:

@@ -23,13 +23,14 @@ class NameDialog(QDialog):
     named = Signal(str)
 
     def __init__(
-        self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]]
-    ) -> None:
+        self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]],
+        may_be_empty: bool = False,
+    ) -> None:  # fmt: skip
         """`judge`: returns why a name cannot be used (or the empty string), and a notice about it."""
         super().__init__(parent)
         self.setObjectName("nameDialog")
         self.setWindowTitle("Trainyard")
-        self._judge = judge
+        self._judge, self._may_be_empty = judge, may_be_empty
         heading = PlainLabel(question)
         heading.setProperty("role", "heading")
         self.edit = QLineEdit(name)
@@ -64,7 +65,7 @@ class NameDialog(QDialog):
 
     def _check_name(self) -> None:
         name = self.edit.text().strip()
-        problem, notice = self._judge(name) if name else (tr("Enter a name."), "")
+        problem, notice = self._judge(name) if name or self._may_be_empty else (tr("Enter a name."), "")
         self.yes.setEnabled(not problem)
         self.notice.setText(problem or notice or " ")
         mark(self.notice, tone="bad" if problem and name else "warn" if notice else "muted")

@@ -137,7 +137,7 @@ OPEN_OTHER_FILES = {
     "core.runs.lock": "folders",
     "core.runs.removal": "folders",
     "core.scripts.source": "scripts",
-    "core.series.report": "the table that a user exports",
+    "core.series.export_file": "the files that a user exports",
     "core.system.installation": "the version and the documents of the installation",
     "core.system.mounts": "/proc",
     "core.system.processes": "/proc",

@@ -29,6 +29,7 @@ EXEMPT = {
     "core/catalog/interpreters.py": {"import sys; ": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
     "core/cli/commands/devices.py": {"held by": "the heading of a column, as in `--json`"},
+    "core/worker/pytorch/_deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
     "core/devices/device.py": {
         "hardware slowdown": IDENTIFIER, "too hot": IDENTIFIER, "far too hot": IDENTIFIER, "power supply": IDENTIFIER,
     },

@@ -72,9 +72,12 @@ def cases() -> list[Case]:
     linear = Path(__file__).with_name("linear.py")
     tiny = Work(recipe=str(linear), devices=("cpu:0",), epochs=100, batch_size=32)
     own_step = str(Path(__file__).with_name("own_step.py"))
+    tensorflow = next(case for case in every if case.name == "tensorflow.single")
+    own_step_tensorflow = str(Path(__file__).with_name("own_step_tensorflow.py"))
     steps = [
         Case("own_step.single", replace(single.work, recipe=own_step), 0.98),
         Case("own_step.ddp", replace(every[1].work, recipe=own_step), 0.98, turn_s=RANKS_TURN_S),
+        Case("own_step.tensorflow", replace(tensorflow.work, recipe=own_step_tensorflow), 0.98),
     ]
     return [*every, checkpoints, *steps, Case("linear", tiny, 0.90)]
 

@@ -252,4 +252,4 @@ def test_device_without_a_part_of_the_model_is_told(
     assert notice.startswith("No parameter of the model is on cpu:1, although it was ticked")
     assert __main__.main(["show", followed.run.id, "--runs", str(runs_root)]) == 0
     shown = capsys.readouterr().out
-    assert "  CPU 0 holds 4 of 4 parameters: body.0 and head\n  CPU 1 holds no parameter of the model\n" in shown
+    assert "  CPU 0 holds 4 of 4 parameters: body.0 and head (1 kB)\n  CPU 1 holds no parameter of the model\n" in shown

@@ -135,6 +135,7 @@ def test_nan_loss_is_reported_with_its_step(runs_root: Path, tmp_path: Path) -> 
     assert math.isnan(stopped.losses()[3])
 
 
+@pytest.mark.slow
 def test_compiled_training_has_the_same_losses(runs_root: Path, plain: str) -> None:
     compiled = train(make_spec(plain, epochs=2, batch_size=16, compile=True), runs_root)
     assert compiled.run.facts.error is None

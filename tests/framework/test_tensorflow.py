@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from core.runs.model_parts import part_sentences
 from core.runs.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
@@ -195,6 +197,14 @@ def test_parts_of_a_placed_model_are_on_the_selected_devices(
     assert first["parameters"]
     assert second["parameters"]
     assert not set(first["parameters"]) & set(second["parameters"])
+
+
+@pytest.mark.slow
+def test_further_towers_read_the_variables_of_the_first(strict_runs: Trained[str]) -> None:
+    parts = strict_runs["towers"].run.facts.parts.values()
+    (_, first), (_, second) = part_sentences(parts, {"cpu:0": "CPU 0"})
+    assert re.fullmatch(r"5 of 5 parameters: .+ \(\d+ kB\)", first)
+    assert second == "no parameter: it reads those on CPU 0"
 
 
 DROPS = AWKWARD.replace("layers.Dropout(dropout)", "layers.BatchNormalization(), layers.Dropout(0.5)").replace(

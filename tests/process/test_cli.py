@@ -84,7 +84,7 @@ VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
         ((*RUN, "--epochs", "-1"), "The number of epochs is -1. Give a whole number of at least 1."),
         ((*RUN, "--epochs", "ten"), "--epochs is 'ten'. Give a whole number. See trainyard run --help."),
         ((*RUN, "--learning-rate", "nan"), "The learning rate is nan. Give a number greater than 0."),
-        ((*RUN, "--precision", "float8"), "Precision 'float8' is unknown. Choose one of: float32, bfloat16."),
+        ((*RUN, "--precision", "float8"), "Precision 'float8' is unknown. Choose one of: float32, bfloat16, float16."),
         (
             (*RUN, "--epoch", "1"),
             "--epoch 1 are not arguments of trainyard run. Did you mean --epochs? See trainyard run --help.",
@@ -97,7 +97,7 @@ VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
         ((*RUN, "--name", "a/b"), "--name 'a/b' has a slash. A run's folder gets this name: use - or _ instead."),
         (("remove", "--older-than", "x"), "--older-than is 'x'. Give a number. See trainyard remove --help."),
         (("run", "mobilenet_cats_dogs"), "is built in for tensorflow and keras, not for pytorch. Add --framework "),
-        (("export", "x"), "Say what to export: --csv FILE or --model FOLDER."),
+        (("export", "x"), "Say what to export: --csv FILE, --tensorboard FOLDER or --model FOLDER."),
         (("show", "no-such-run"), "There is no run 'no-such-run' in"),
         (("fly",), "There is no command 'fly'. See trainyard --help."),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from typing import TYPE_CHECKING
 
@@ -99,3 +100,91 @@ def test_what_cannot_be_compared_is_one_sentence(tmp_path: Path, capsys, argumen
         write_run(tmp_path, name, [values(1, 1, 2, loss=[2.0, 1.0])])
     code, out, err = call(capsys, "compare", "--runs", tmp_path, *arguments)
     assert (code, out, err) == (2, "", f"trainyard: {sentence}\n")
+
+
+def test_runs_are_marked_searched_and_sorted(runs: tuple[Path, list[str]], capsys) -> None:
+    root, names = runs
+    try:
+        code, out, _ = call(capsys, "mark", "--runs", root, names[0], "--star", "--tag", "baseline", "--note", "good")
+        assert (code, out.splitlines()[0]) == (0, "It has a star and the tag baseline.")
+        assert "good" in call(capsys, "show", "--runs", root, names[0])[1]
+        assert call(capsys, "mark", "--runs", root, names[2], "--archive", "--json")[0] == 0
+
+        def listed(*search: str) -> list[str]:
+            return [row["run"] for row in json.loads(call(capsys, "runs", "--runs", root, "--json", *search)[1])]
+
+        assert listed() == [names[1], names[0]]
+        assert listed("tag:baseline", "framework:pytorch") == [names[0]]
+        assert listed("lr>0.2") == []
+        assert listed("lr>0.2 archived:any") == [names[2]]
+        assert listed("archived:any", "sort:-lr", "seed:0") == [names[2], names[0]]
+        assert "* baseline" in call(capsys, "runs", "--runs", root)[1]
+        assert "1 archived run is not listed" in call(capsys, "runs", "--runs", root)[2]
+        code, out, err = call(capsys, "runs", "--runs", root, "state:failed")
+        assert (code, out, err) == (0, "", "trainyard: The search fits none of the 3 runs.\n")
+        code, out, err = call(capsys, "runs", "--runs", root, "widht:3")
+        assert (code, out) == (2, "")
+        assert err.startswith("trainyard: No run has widht. Search for words, for a setting such as lr")
+    finally:
+        call(capsys, "mark", "--runs", root, names[2], "--no-archive")
+
+
+def test_the_csv_table_has_all_numbers_unrounded(runs: tuple[Path, list[str]], capsys, tmp_path: Path) -> None:
+    root, names = runs
+    path = tmp_path / "table.csv"
+    words = ("compare", "--runs", root, *names, "--target", "0.3", "--csv", path)
+    assert call(capsys, *words) == (0, "", "")
+    group, alone = csv.DictReader(path.read_text().splitlines())
+    document = json.loads(call(capsys, "compare", "--runs", root, *names, "--target", "0.3", "--json")[1])
+    for written, row in zip((group, alone), document["rows"], strict=True):
+        for name in ("last", "best", "best_step", "time_to_target_s", "samples_per_s", "training_s"):
+            assert float(written[name]) == row[name]
+    assert (group["runs"], group["count"], group["seed"]) == (" ".join(names[:2]), "2", "0 1")
+    assert (group["is_baseline"], alone["is_baseline"]) == ("True", "False")
+    assert (group["setting learning_rate"], alone["setting learning_rate"]) == ("0.1", "0.5")
+    assert (float(group["best_deviation"]), alone["best_deviation"], group["best_percent"]) == (0.0, "", "")
+    assert float(alone["best_percent"]) == -50.0
+    code, _, err = call(capsys, *words)
+    assert (code, "add --force to replace it" in err) == (2, True)
+    assert call(capsys, *words, "--force")[0] == 0
+    code, out, _ = call(capsys, *words[:-1], "-")
+    assert (code, out) == (0, path.read_text())
+
+
+def test_the_markdown_table_is_that_for_people(runs: tuple[Path, list[str]], capsys, tmp_path: Path) -> None:
+    root, names = runs
+    path = tmp_path / "table.md"
+    assert call(capsys, "compare", "--runs", root, *names, "--markdown", path) == (0, "", "")
+    headings, rule, group, alone, empty, *notes = path.read_text().splitlines()
+    assert headings.startswith("| RUN | RUNS | LEARNING_RATE | LAST | BEST | AT |")
+    assert (rule.count("---"), empty) == (headings.count("|") - 1, "")
+    assert f"| {names[0]} | 2 | 0.1 |" in group
+    assert "| 0.125 (-50.0 %) |" in alone
+    assert all(note.startswith("- ") for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--csv", "-", "--markdown", "-"), "Standard output can take one document."),
+        (("--csv", "-", "--json"), "Standard output can take one document."),
+        (("--csv", "x", "--why"), "--csv and --markdown write the table alone."),
+        (("--csv", "no/such/folder"), "no/such/folder could not be written: No such file or directory."),
+    ],
+)
+def test_tables_that_cannot_be_written_are_refused(runs, capsys, words, sentence) -> None:
+    root, names = runs
+    code, out, err = call(capsys, "compare", "--runs", root, *names, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+
+
+def test_markdown_shows_a_name_as_it_is(tmp_path: Path, capsys) -> None:
+    odd = "a|b *c* <img> `d` _e_ [f](g) \\"
+    events = [values(1, 1.0, 2.0, loss=[1.0, 0.5])]
+    write_run(tmp_path, "plain_name", events)
+    write_run(tmp_path, odd, events, spec=make_spec("digits_mlp", learning_rate=0.5))
+    code, out, _ = call(capsys, "compare", "--runs", tmp_path, "plain_name", tmp_path / odd, "--markdown", "-")
+    assert code == 0
+    assert "| plain_name |" in out
+    assert r"| a\|b \*c\* \<img\> \`d\` \_e\_ \[f\](g) \\ |" in out

@@ -139,7 +139,8 @@ def test_every_run_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
     settings = (
         "--epochs 2 --schedule cosine --warmup-steps 1 --weight-decay 0.1 --gradient-clip 1 --patience 9 "
         "--stop-on-nan --no-training-metrics --micro-batches 2 --steps-per-epoch 1 "
-        "--checkpoint-every epoch --keep-checkpoints 1 --release-wait 5 --release-tolerance 128"
+        "--checkpoint-every epoch --keep-checkpoints 1 "
+        "--rate-scaling sqrt --reference-batch 16 --activation-checkpointing --release-wait 5 --release-tolerance 128"
     )
     code, out, err = call("run", recipe, "--devices", "cpu:0", "--json", *settings.split())
     assert (code, err) == (0, "")
@@ -148,6 +149,7 @@ def test_every_run_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
         "schedule": "cosine", "warmup_steps": 1, "weight_decay": 0.1, "gradient_clip": 1.0, "patience": 9,
         "stop_on_nan": True, "compile": False, "micro_batches": 2, "steps_per_epoch": 1,
         "training_metrics": False,
+        "rate_scaling": "sqrt", "reference_batch": 16, "activation_checkpointing": True,
     }  # fmt: skip
     assert {name: spec["training"][name] for name in expected} == expected
     assert spec["checkpoints"] == {"unit": "epochs", "every": 1, "keep": 1, "best": True}

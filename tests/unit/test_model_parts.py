@@ -41,6 +41,17 @@ def test_shards_and_an_empty_device_are_told() -> None:
     ]
 
 
+def test_sizes_and_the_device_that_is_read_from_are_told() -> None:
+    shard = {**part("cpu:0", "a.weight", "b.weight", where="a shard of each on cpu"), "bytes": 2048}
+    assert sentences(shard) == [("CPU 0", "a shard of each of 2 parameters (2 kB)")]
+    reads = {**part("cpu:1"), "bytes": 0, "reads_from": "cpu:0"}
+    assert sentences({**part("cpu:0", "a.weight"), "bytes": 3 << 20}, reads) == [
+        ("CPU 0", "1 of 1 parameters: a (3 MB)"),
+        ("CPU 1", "no parameter: it reads those on CPU 0"),
+    ]
+    assert sentences({**part("cpu:0", "a.weight"), "bytes": "many"}) == [("CPU 0", "1 of 1 parameters: a")]
+
+
 def test_damaged_parts_and_unknown_devices_are_left_out() -> None:
     damaged = {"t": 2.0, "kind": "parts", "device": "cpu:0", "parameters": "body"}
     facts = facts_of(damaged, part("cpu:7", "x"), {**part("cpu:1"), "parameters": [1]})

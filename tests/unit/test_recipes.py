@@ -124,6 +124,22 @@ def test_callbacks_are_for_keras_alone(tmp_path: Path) -> None:
         recipes.read(Path(write_recipe(tmp_path, source.replace("folder, ", "model, "), "other")))
 
 
+@pytest.mark.parametrize(("body", "further", "named"), [
+    ("with tf.device('/gpu:1'):\n        pass", "", ("/gpu:1", 2)), ("return net().to('cuda:0')", "", ("cuda:0", 2)),
+    ("return net().to('cuda')", "", None), ("return net(name='gpu')", "", None),
+    ("return net().to('cuda:0')", "def placed_model(devices):\n    pass", None),
+])  # fmt: skip
+def test_device_that_a_model_names_is_told(
+    tmp_path: Path, body: str, further: str, named: tuple[str, int] | None
+) -> None:
+    path = write_recipe(tmp_path, f"def model():\n    {body}\n\ndef train_data():\n    pass\n\n{further}\n")
+    recipe = recipes.read(Path(path))
+    assert recipe.named_device == named
+    words = f"model() of the recipe names the device {named[0]} (line 2), but the strategy decides" if named else ""
+    assert recipe.doubt("keras").startswith(words)
+    assert bool(recipe.doubt("keras")) == bool(named)
+
+
 @pytest.mark.parametrize(("framework", "takes", "is_refused"), [
     ("pytorch", "params, learning_rate=0.1", False), ("pytorch", "params, rate", True), ("pytorch", "", False),
     ("keras", "learning_rate=0.1", False), ("keras", "params, learning_rate=0.1", True),

@@ -94,12 +94,15 @@ WHOLE = {
         "gradient_clip": 0.5,
         "patience": 3, "stop_on_nan": False, "compile": False, "micro_batches": 4,
         "training_metrics": True,
+        "rate_scaling": "linear", "reference_batch": 2, "cross_device_ops": "auto", "output_device": 0, "bucket_mb": 25,
+        "gradient_compression": "none", "meta_device": False, "activation_checkpointing": False,
     },
     "checkpoints": {"unit": "epochs", "every": 1, "keep": 2, "best": True},
     "ladder": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},
     "release": {"tolerance_mb": 64, "wait_s": 0.5},
 }  # fmt: skip
-OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience", "steps_per_epoch"}
+OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience", "steps_per_epoch",
+            "reference_batch", "bucket_mb"}  # fmt: skip
 SCRIPT_RUN = {
     **{name: value for name, value in WHOLE.items() if name not in RECIPE_PARTS},
     "framework": "script",

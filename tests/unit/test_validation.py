@@ -139,6 +139,60 @@ def test_batch_arithmetic_is_written_as_a_product(
     assert validation.batch_arithmetic(spec) == text
 
 
+@pytest.mark.parametrize(
+    ("framework", "strategy", "training", "words"),
+    [
+        ("pytorch", "ddp", {"cross_device_ops": "one_device"},
+         "“Reduction over devices” is for strategy mirrored of TensorFlow and Keras only, but ddp of PyTorch is"),
+        ("tensorflow", "towers", {"cross_device_ops": "one_device"}, "but towers of TensorFlow is chosen. Leave it at"),
+        ("keras", "mirrored", {"cross_device_ops": "nccl"}, "NCCL adds up gradients of GPUs only, and CPU devices are"),
+        ("pytorch", "ddp", {"output_device": 1}, "“Output device” is for strategy data_parallel of PyTorch only"),
+        ("pytorch", "fsdp", {"bucket_mb": 5}, "“Gradient buckets in MB” is for strategy ddp of PyTorch only"),
+        ("pytorch", "fsdp", {"gradient_compression": "powersgd"}, "“Gradient compression” is for strategy ddp of"),
+        ("pytorch", "ddp", {"gradient_compression": "bfloat16"}, "bfloat16 with NCCL only, and CPU devices use Gloo."),
+        ("pytorch", "ddp", {"meta_device": True}, "“Meta device” is for strategy fsdp of PyTorch only, but ddp of"),
+        ("pytorch", "pipeline", {"activation_checkpointing": True},
+         "“Activation checkpointing” is for strategies single, ddp and fsdp of PyTorch only, but pipeline of PyTorch"),
+        ("keras", "mirrored", {"activation_checkpointing": True}, "but mirrored of Keras is chosen."),
+        ("pytorch", "ddp", {"rate_scaling": "linear"}, "cannot be scaled to the batch size: the batch size for which"),
+        ("keras", "mirrored", {"reference_batch": 32}, "given, but nothing scales the rate. Choose linear or sqrt"),
+    ],
+)  # fmt: skip
+def test_setting_that_a_strategy_lacks_is_refused(
+    framework: str, strategy: str, training: dict[str, object], words: str
+) -> None:
+    spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices="cpu:0,cpu:1", **training)
+    (problem,) = validation.problems(spec, CPUS)
+    assert words in problem.sentence
+
+
+@pytest.mark.parametrize(
+    ("framework", "strategy", "training"),
+    [
+        ("tensorflow", "mirrored", {"cross_device_ops": "nccl"}),
+        ("pytorch", "data_parallel", {"output_device": 1}),
+        ("pytorch", "ddp", {"gradient_compression": "bfloat16", "bucket_mb": 50}),
+    ],
+)
+def test_settings_for_gpus_are_accepted_with_gpus(framework: str, strategy: str, training: dict[str, object]) -> None:
+    spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices="cpu:0,cpu:1", **training)
+    on_gpus = replace(spec, devices=tuple(each.id for each in GPUS[:2]))
+    assert validation.problems(on_gpus, GPUS) == []
+    if strategy == "data_parallel":
+        far = replace(on_gpus, training=replace(on_gpus.training, output_device=2))
+        (problem,) = validation.problems(far, GPUS)
+        assert "The output device is number 2, but the run has 2 devices, counted from 0." in problem.sentence
+
+
+def test_scaled_learning_rate_is_shown_as_a_product() -> None:
+    common = {"devices": "cpu:0,cpu:1", "learning_rate": 0.1, "batch_size": 256, "reference_batch": 64}
+    spec = make_spec("digits_mlp", rate_scaling="linear", **common)
+    assert validation.problems(spec, CPUS) == []
+    assert validation.batch_arithmetic(spec).endswith("1 accumulation; learning rate 0.4 = 0.1 × 256 / 64")
+    root = make_spec("digits_mlp", rate_scaling="sqrt", **common)
+    assert validation.batch_arithmetic(root).endswith("; learning rate 0.2 = 0.1 × √(256 / 64)")
+
+
 def test_recipe_of_another_framework_is_refused() -> None:
     keras_file = recipes.find("digits_mlp", "keras").path
     with pytest.raises(ValueError, match="Recipe digits_mlp imports keras: it is for TensorFlow or Keras and"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox
+from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox, QWidget
 
 from core.schema.settings import Checkpoints, Training
 from gui.widgets.forms.strategy_delegate import SECOND_LINE
@@ -105,13 +105,19 @@ NUMBERS = {
     "epochsBox": 7, "batchBox": 32, "warmupBox": 20, "accumulationBox": 2, "microBatchesBox": 8, "workersBox": 1,
     "seedBox": 5, "checkpointEveryBox": 3, "checkpointKeepBox": 4,
 }  # fmt: skip
-TEXTS = {"rateEdit": "0,25", "decayEdit": "1e-4", "clipEdit": "1", "patienceEdit": "6", "stepsPerEpochEdit": "9"}
-CHOICES = {"scheduleBox": "cosine", "precisionBox": "bfloat16", "checkpointUnitBox": "minutes"}
+TEXTS = {"rateEdit": "0,25", "decayEdit": "1e-4", "clipEdit": "1", "patienceEdit": "6", "stepsPerEpochEdit": "9",
+         "referenceBatchEdit": "16"}  # fmt: skip
+CHOICES = {
+    "scheduleBox": "cosine",
+    "rateScalingBox": "linear",
+    "precisionBox": "bfloat16",
+    "checkpointUnitBox": "minutes",
+}
 TICKS = {"nanBox": True, "compileBox": True, "checkpointBestBox": False, "trainingMetricsBox": False}
 EVERYTHING = Training(
     epochs=7, batch_size=32, learning_rate=0.25, seed=5, accumulation=2, precision="bfloat16", loader_workers=1,
     schedule="cosine", warmup_steps=20, weight_decay=1e-4, gradient_clip=1, patience=6, stop_on_nan=True, compile=True,
-    micro_batches=8, steps_per_epoch=9, training_metrics=False,
+    micro_batches=8, steps_per_epoch=9, rate_scaling="linear", reference_batch=16, training_metrics=False,
 )  # fmt: skip
 
 
@@ -163,6 +169,31 @@ def test_only_settings_of_chosen_strategy_are_shown(drive):
     assert every.isVisible()
     panel.choose(panel.box("checkpointUnitBox"), "auto")
     assert not every.isVisible()
+
+
+def test_each_strategy_shows_the_settings_that_it_alone_has(drive):
+    panel = drive()
+    panel.window.findChild(object, "allSettingsButton").click()
+    panel.tick("cpu:0", "cpu:1")
+    names = ("crossDeviceOpsBox", "outputDeviceBox", "bucketEdit", "compressionBox", "metaDeviceBox", "activationBox")
+
+    def shown() -> list[str]:
+        return [name for name in names if panel.window.findChild(QWidget, name).isVisible()]
+
+    assert shown() == ["bucketEdit", "compressionBox", "activationBox"]
+    panel.set_text("bucketEdit", "5")
+    panel.choose(panel.box("compressionBox"), "float16")
+    training = spec(panel).training
+    assert (training.bucket_mb, training.gradient_compression) == (5, "float16")
+    panel.choose(panel.strategy, "fsdp")
+    assert shown() == ["metaDeviceBox", "activationBox"]
+    panel.window.findChild(QCheckBox, "metaDeviceBox").setChecked(True)
+    training = spec(panel).training
+    assert (training.meta_device, training.bucket_mb) == (True, None)
+    panel.choose(panel.framework, "keras")
+    assert shown() == ["crossDeviceOpsBox"]
+    panel.choose(panel.box("crossDeviceOpsBox"), "nccl")
+    panel.until(lambda: "NCCL adds up gradients of GPUs only" in panel.start_status.text())
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 - `devices`, `catalog`, `pythons`: what this machine has to train on, and with
 - `start`: `run`, `again`, `resume` and `attach`
 - `control`: `stop`, `pause` and `save` a run
-- `runs`: list runs, show or rename one
+- `runs`: list and search runs, show, rename or `mark` one
 - `compare`: compare runs in a table
 - `curves`: `try` an expression on the log of a run, `reread` its curves
 - `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from core.cli.output import confirm, is_interactive
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
-from core.language import tr
+from core.language import tr, tr_noop
 from core.runs import index
 from core.runs.ownership import execution_warning
 from core.runs.run import Run
@@ -26,6 +26,11 @@ EXIT_CODES = {
 }  # fmt: skip
 """Exit code of a command that followed a run to this state."""
 
+RUN = tr_noop(
+    "name of the run or of its folder, the beginning of the folder's name, or a path; `trainyard runs` lists them"
+)
+"""What names a run, as help for an argument."""
+
 
 def survey() -> Survey:
     """Return the devices of this machine and their readings."""
@@ -33,9 +38,12 @@ def survey() -> Survey:
         return sampler.survey(TIMEOUT_S)
 
 
-def find(options: Namespace) -> Run:
-    """Return the run that `options.run` names. Raises `RunError` or `ValueError` with a sentence."""
-    found = Run.attach(index.find(options.runs, options.run))
+def find(options: Namespace, name: str | None = None) -> Run:
+    """Return the run of this name; None: the run that `options.run` names.
+
+    Raises `RunError` or `ValueError` with a sentence.
+    """
+    found = Run.attach(index.find(options.runs, options.run if name is None else name))
     found.spec()  # raises for a spec of a newer version
     return found
 

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import math
-from pathlib import PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli.output import say, say_json, say_table, short, warn
-from core.language import tr, tr_noop, tr_plural
+from core.cli.output import say, say_json, say_table, warn
+from core.language import tr
 from core.runs import index
-from core.text import one_line
-from core.units import BYTES_PER_GB, duration
+from core.series.export_file import check_free, export_bytes
+from core.text import one_line, short
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator
 
     from core.comparison.measured_run import MeasuredRun
     from core.comparison.reasons import Reasons
-    from core.comparison.table import Comparison, Row
+    from core.comparison.table import Comparison
 
 MAX_SETTINGS = 6
 """Settings that differ and get a column in the table; `--why` and `--json` list all of them."""
-MAX_COLUMN = 40
-"""Characters of a setting in the table."""
-PATHS = frozenset({"recipe", "script", "python", "working_dir", "rules_file"})
-"""Settings of which the table shows the last part, where that tells them apart."""
-HEADINGS = {
-    "last": tr_noop("LAST"), "best": tr_noop("BEST"), "best_step": tr_noop("AT"),
-    "time_to_target_s": tr_noop("TO TARGET"), "samples_per_s": tr_noop("SAMPLES/S"), "steps_per_s": tr_noop("STEPS/S"),
-    "training_s": tr_noop("TRAINED"), "peak_memory_bytes": tr_noop("PEAK GB"),
-}  # fmt: skip
-COMPARED = ("best", "time_to_target_s", "samples_per_s", "steps_per_s", "peak_memory_bytes")
-"""The quantities whose difference from the baseline stands behind them in the table."""
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -50,6 +38,9 @@ def add_options(parser: ArgumentParser) -> None:
     direction.add_argument(
         "--maximize", dest="lower", action="store_const", const=False, help=tr("higher values are better")
     )
+    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
+    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    add("--force", action="store_true", help=tr("replace files that exist"))
     add("--why", action="store_true", help=tr("show what differs: settings, text, package versions, devices"))
 
 
@@ -60,6 +51,7 @@ def compare_runs(options: Namespace) -> int:
     if options.target is not None and not math.isfinite(options.target):
         raise ValueError(tr("--target {target} is not a finite number. Give a value of the metric.",
                             target=options.target))  # fmt: skip
+    _check_files(options)
     folders = [index.find(options.runs, text) for text in options.compared]
     baseline = None if options.baseline is None else index.find(options.runs, options.baseline)
     if baseline is not None and baseline not in folders:
@@ -74,9 +66,14 @@ def compare_runs(options: Namespace) -> int:
     first = comparison.rows[comparison.baseline].runs[0]
     others = [row.runs[0] for row in comparison.rows if row.runs[0] is not first]
     why = [(run, reasons.reasons(first, run)) for run in others] if options.why else []
+    _write_files(options, comparison)
     if options.json:
         document = table.to_json(comparison)
         say_json({**document, "why": [_why_json(first, run, each) for run, each in why]} if options.why else document)
+        return 0
+    if options.csv is not None or options.markdown is not None:
+        for notice in comparison.notices:
+            warn(notice)
         return 0
     _say_table(comparison)
     for run, each in why:
@@ -88,81 +85,35 @@ def compare_runs(options: Namespace) -> int:
 
 
 def _say_table(comparison: Comparison) -> None:
-    names = list(comparison.rows[0].differs)
-    quantities = [name for name in HEADINGS if any(name in row.statistics for row in comparison.rows)]
-    if "samples_per_s" in quantities and all("samples_per_s" in row.statistics for row in comparison.rows):
-        quantities.remove("steps_per_s")
-    grouped = any(len(row.runs) > 1 for row in comparison.rows)
-    headings = [tr("RUN"), *([tr("RUNS")] if grouped else []), *(name.upper() for name in names[:MAX_SETTINGS])]
-    lines = [[*headings, *(tr(HEADINGS[name]) for name in quantities), tr("MEMORY")]]
-    for row in comparison.rows:
-        settings = [_setting(comparison, name, row) for name in names[:MAX_SETTINGS]]
-        count = [str(len(row.runs))] if grouped else []
-        values = [_value(row, name) for name in quantities]
-        verdicts = ", ".join(tr(each) for each in row.verdicts) or "-"
-        lines.append([row.runs[0].id, *count, *settings, *values, verdicts])
-    say_table(lines)
-    for sentence in _sentences(comparison):
+    from core.comparison import table_text
+
+    say_table(table_text.cells(comparison, MAX_SETTINGS))
+    for sentence in (*table_text.sentences(comparison), *table_text.left_out(comparison, MAX_SETTINGS)):
         say(sentence)
     for notice in comparison.notices:
         warn(notice)
 
 
-def _setting(comparison: Comparison, name: str, row: Row) -> str:
-    """Return the value of a setting; of a path the last part, if that tells the rows apart."""
-    value = row.differs[name]
-    every = {str(each.differs[name]) for each in comparison.rows}
-    if name in PATHS and isinstance(value, str) and len({PurePath(each).name for each in every}) == len(every):
-        value = PurePath(value).name
-    return one_line(short(value), MAX_COLUMN)
+def _check_files(options: Namespace) -> None:
+    """Raise `ValueError` with a sentence if a table cannot be written as it was asked for."""
+    files = [each for each in (options.csv, options.markdown) if each is not None]
+    if files and options.why and not options.json:
+        raise ValueError(tr("--csv and --markdown write the table alone. Leave out --why, or add --json."))
+    if files.count("-") + (options.json and "-" in files) > 1:
+        raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
+    for each in files:
+        check_free(Path(each), force=options.force)
 
 
-def _value(row: Row, name: str) -> str:
-    """Return a quantity: `0.31`, of a group `0.31 ± 0.02`, and how far it is from the baseline: `0.31 (-4.2 %)`."""
-    statistic = row.statistics.get(name)
-    if statistic is None:
-        return "-"
-    text = _number(name, statistic.mean)
-    if statistic.deviation is not None:
-        text = f"{text} ± {_number(name, statistic.deviation)}"
-    if statistic.count < len(row.runs):
-        text = tr("{value} ({count} of {all})", value=text, count=statistic.count, all=len(row.runs))
-    if name == "best_step":
-        return tr("epoch {epoch}", epoch=text) if row.results[0].by_epoch else text
-    difference = row.differences.get(name) if row.differences is not None else None
-    if name not in COMPARED or difference is None or difference.percent is None:
-        return text
-    return f"{text} ({round(difference.percent, 1) + 0.0:+.1f} %)"  # not -0.0
+def _write_files(options: Namespace, comparison: Comparison) -> None:
+    """Write the table to the files that were asked for."""
+    from core.comparison import table_text
 
-
-def _number(name: str, value: float) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    if name.endswith("_s") and not name.endswith("_per_s"):
-        return duration(value)
-    if name == "peak_memory_bytes":
-        return f"{value / BYTES_PER_GB:.2f}"
-    return f"{value:.6g}" if name == "best_step" else short(value)
-
-
-def _sentences(comparison: Comparison) -> Iterator[str]:
-    """Yield what the numbers mean."""
-    better = tr("lower is better") if comparison.lower_is_better else tr("higher is better")
-    baseline = comparison.rows[comparison.baseline].runs[0].id
-    if len(comparison.rows) > 1:
-        yield tr("Last and best of {metric}; {better}. Percentages are differences from {baseline}.",
-                 metric=comparison.metric, better=better, baseline=baseline)  # fmt: skip
-    else:
-        yield tr("Last and best of {metric}; {better}.", metric=comparison.metric, better=better)
-    for row in comparison.rows:
-        if len(row.runs) > 1:
-            yield tr("{run} stands for {runs}, which differ in nothing but the seed: mean ± standard deviation.",
-                     run=row.runs[0].id, runs=", ".join(run.id for run in row.runs))  # fmt: skip
-    more = len(comparison.rows[0].differs) - MAX_SETTINGS
-    if more > 0:
-        yield tr_plural(
-            "{count} more setting differs; --why lists it.", "{count} more settings differ; --why lists them.", more
-        )
+    for path, form in ((options.csv, table_text.csv_text), (options.markdown, table_text.markdown)):
+        if path == "-":
+            say(form(comparison).removesuffix("\n"), lines=True)
+        elif path is not None:
+            export_bytes(form(comparison).encode(), Path(path))
 
 
 # -- why -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The command `export`: a run's measurements or its model, for use elsewhere."""
+"""The command `export`: the measurements of runs or the model of one, for use elsewhere."""
 
 from __future__ import annotations
 
@@ -6,23 +6,31 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cli.commands.common import check_owner, find
+from core.cli.commands.common import RUN, check_owner, find
 from core.cli.output import no_measurement, say, say_json, warn
-from core.language import tr, tr_stored
+from core.language import tr, tr_plural, tr_stored
 from core.launchers import export_model
 from core.series import report
+from core.series.export_file import check_free
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
 
     from core.runs.run import Run
+    from core.series.run_series import RunSeries
 
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `export`."""
+    parser.add_argument("exported", metavar="RUN", nargs="+", help=tr(RUN))
     parser.add_argument("--csv", metavar="FILE", help=tr("write all metrics, every step, to this file; - for stdout"))
     parser.add_argument("--model", metavar="FOLDER", help=tr("write the model of a checkpoint to this new folder"))
-    parser.add_argument("--force", action="store_true", help=tr("replace a CSV file that exists"))
+    parser.add_argument(
+        "--tensorboard", metavar="FOLDER",
+        help=tr("write all metrics as TensorBoard event files; of several runs each into a folder of its own in it"),
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help=tr("replace files that exist"))
     parser.add_argument(
         "--format", choices=("state_dict", "keras", "saved_model"),
         help=tr("format of the model: state_dict for PyTorch; keras (default) or saved_model for Keras and TensorFlow"),
@@ -35,30 +43,31 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def export(options: Namespace) -> int:
-    """Write the metrics of a run to a CSV file, or its model to a folder."""
-    if options.csv is None and options.model is None:
-        raise ValueError(tr("Say what to export: --csv FILE or --model FOLDER."))
-    if options.csv is not None and options.model is not None:
-        raise ValueError(tr("Both --csv and --model are given. Give one of them."))
-    run = find(options)
-    if options.csv is None:
-        return _export_model(options, run)
-    if options.format or options.checkpoint:
+    """Write the metrics of a run to a CSV file or for TensorBoard, or its model to a folder."""
+    given = [name for name in ("csv", "tensorboard", "model") if getattr(options, name) is not None]
+    if not given:
+        raise ValueError(tr("Say what to export: --csv FILE, --tensorboard FOLDER or --model FOLDER."))
+    if len(given) > 1:
         raise ValueError(
-            tr("--format and --checkpoint are options of --model. Leave them out, or use --model instead of --csv.")
+            tr("Both --{first} and --{second} are given. Give one of them.", first=given[0], second=given[1])
         )
-    return _export_csv(options, run)
+    runs = [find(options, each) for each in options.exported]
+    if given != ["model"] and (options.format or options.checkpoint):
+        raise ValueError(
+            tr("--format and --checkpoint are options of --model. Leave them out, or use --model instead of --{given}.",
+               given=given[0])
+        )  # fmt: skip
+    if given == ["tensorboard"]:
+        return _export_tensorboard(options, runs)
+    if len(runs) > 1:
+        raise ValueError(tr("--{given} takes one run. Export one after the other.", given=given[0]))
+    return _export_model(options, runs[0]) if given == ["model"] else _export_csv(options, runs[0])
 
 
 def _export_csv(options: Namespace, run: Run) -> int:
     path = Path(options.csv)
-    if not options.force and path.is_file() and not path.is_relative_to("/dev"):  # such as /dev/stdout into a file
-        raise ValueError(tr("{path} exists already. Name another file, or add --force to replace it.", path=path))
-    run_series = report.read_series(run)
-    for text in run.facts.notices:  # what could not be read is missing from the table
-        warn(tr_stored(text))
-    if not run_series.metrics and (sentence := no_measurement(run)):
-        warn(sentence)
+    check_free(path, force=options.force)
+    run_series = _read(run)
     if options.csv == "-":
         report.write_csv(run_series, sys.stdout)
         return 0
@@ -66,6 +75,44 @@ def _export_csv(options: Namespace, run: Run) -> int:
     if options.json:
         rows = sum(len(series) for series in run_series.metrics.values())
         say_json({"run": run.id, "csv": options.csv, "rows": rows})
+    return 0
+
+
+def _read(run: Run) -> RunSeries:
+    """Return the measurements of a run, and say what is missing."""
+    run_series = report.read_series(run)
+    for text in run.facts.notices:  # what could not be read is missing from the table
+        warn(tr_stored(text))
+    if not run_series.metrics and (sentence := no_measurement(run)):
+        warn(sentence)
+    return run_series
+
+
+def _export_tensorboard(options: Namespace, runs: Sequence[Run]) -> int:
+    from core.metrics.files import tensorboard_folder  # loads numpy
+
+    folder = Path(options.tensorboard)
+    if twice := next((run for number, run in enumerate(runs) if run.dir in {each.dir for each in runs[:number]}), None):
+        raise ValueError(tr("Run {run} is named twice. Name each run once.", run=twice.id))
+    folders = [folder] if len(runs) == 1 else [folder / run.id for run in runs]
+    for each in folders:
+        tensorboard_folder.check_folder(each, force=options.force)
+    written = []
+    for run, each in zip(runs, folders, strict=True):
+        curves = tensorboard_folder.write_folder(_read(run), each)
+        values = sum(len(curve.values) for curve in curves)
+        written.append({"run": run.id, "folder": str(each), "metrics": len(curves), "values": values})
+        for curve in curves:
+            if curve.too_large:
+                warn(
+                    tr_plural(
+                        "{count} value of {metric} of run {run} is too large for TensorBoard, and infinite there.",
+                        "{count} values of {metric} of run {run} are too large for TensorBoard, and infinite there.",
+                        curve.too_large, metric=curve.tag, run=run.id,
+                    )
+                )  # fmt: skip
+    if options.json:
+        say_json({"tensorboard": options.tensorboard, "runs": written})
     return 0
 
 

@@ -1,10 +1,10 @@
-"""The commands `runs`, `show`, `rename` and `try`: list runs, show or rename one, try an expression on its log."""
+"""The commands `runs`, `show`, `rename` and `mark`: list and search runs, show one, rename or mark it."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from pathlib import Path
+from argparse import BooleanOptionalAction
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import framework_title
@@ -19,23 +19,27 @@ from core.cli.output import (
     say,
     say_json,
     say_rows,
-    short,
     warn,
 )
+from core.config.strategy_settings import rate_arithmetic
 from core.language import tr, tr_noop, tr_plural, tr_stored
-from core.runs import index, outputs, rename
+from core.runs import index, marks, outputs, rename
 from core.runs.model_parts import part_sentences
+from core.runs.search import parse_search, unknown_sentence
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
-from core.schema.spec import given_name
 from core.series import report
+from core.text import join_names, short
 from core.units import BYTES_PER_MB, disk
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from core.runs.facts import RunFacts
+    from core.runs.index import RunSummary
+    from core.runs.marks import Marks
     from core.runs.run import Run
     from core.runs.run_loss import RunLoss
     from core.schema.spec import RunSpec
@@ -44,15 +48,28 @@ SIGNS = {"warn": "!", "bad": "x"}
 """What marks an event that is not as it should be."""
 
 
+def add_search(parser: ArgumentParser) -> None:
+    """Add the arguments of `runs`."""
+    parser.add_argument(
+        "search", metavar="FILTER", nargs="*",
+        help=tr("words of names, tags and notes, and conditions: state:failed 'lr<1e-3' tag:baseline sort:-loss"),
+    )  # fmt: skip
+
+
 def list_runs(options: Namespace) -> int:
-    """List all runs, newest first."""
-    summaries = index.RunIndex(options.runs).poll()
+    """List runs, newest first: all that are not archived, or those that a search finds."""
+    search = parse_search(" ".join(options.search))
+    every = index.RunIndex(options.runs).poll()
+    if every and (unknown := search.unknown_keys(every)):
+        raise ValueError(unknown_sentence(unknown))
+    summaries = search.find(every)
     rows: list[dict[str, object]] = [
         {
             "run": each.dir.name, "dir": str(each.dir), "name": each.name, "state": each.state.value,
             "started": each.started, "ended": each.ended, "step": each.step, "loss": each.last_loss,
             "error": each.error, "owner": each.owner, "mean_loss": each.mean_loss,
             "best_validation_loss": each.best_validation[1] if each.best_validation else None,
+            "star": each.marks.star, "archived": each.marks.archived, "tags": list(each.marks.tags),
         }
         for each in summaries
     ]  # fmt: skip
@@ -60,17 +77,42 @@ def list_runs(options: Namespace) -> int:
         for row, each in zip(rows, summaries, strict=True):
             row["loss"] = _loss_text(each.loss)
             row["state"] = tr(state_info(each.state).label).lower()
-    if not rows and not options.json:
+            row["marks"] = _marks_text(each.marks) or "-"
+        _say_what_is_missing(options, every, summaries)
+    columns: tuple[str, ...] = ("run", "state", "step", "loss")
+    if any(each.renamed for each in summaries):
+        columns = (*columns, "name")
+    if any(_marks_text(each.marks) for each in summaries):
+        columns = (*columns, "marks")
+    return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
+
+
+def _say_what_is_missing(options: Namespace, every: Sequence[RunSummary], found: Sequence[RunSummary]) -> None:
+    """Say why no run is listed, or that archived ones are not."""
+    if not every:
         where = tr("There are no runs in {runs}", runs=options.runs)
         warn(
             tr("{where} yet.", where=where)
             if options.runs.exists()
             else tr("There is no folder {runs}, so there are no runs yet.", runs=options.runs)
         )
-    columns: tuple[str, ...] = ("run", "state", "step", "loss")
-    if any(given_name(Path(str(row["dir"]))) for row in rows):
-        columns = (*columns, "name")
-    return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
+    elif not found and options.search:
+        warn(tr_plural("The search fits none of the {count} run.", "The search fits none of the {count} runs.",
+                       len(every)))  # fmt: skip
+    archived = 0 if options.search else sum(each.marks.archived for each in every)
+    if archived:
+        warn(
+            tr_plural(
+                "{count} archived run is not listed; archived:yes lists it.",
+                "{count} archived runs are not listed; archived:yes lists them.",
+                archived,
+            )
+        )
+
+
+def _marks_text(marks: Marks) -> str:
+    """Return a star and the tags of a run."""
+    return " ".join([*(["*"] if marks.star else []), *marks.tags])
 
 
 def _loss_text(loss: RunLoss | None) -> str:
@@ -101,6 +143,46 @@ def rename_run(options: Namespace) -> int:
     return 0
 
 
+def add_marks(parser: ArgumentParser) -> None:
+    """Add the options of `mark`."""
+    add = parser.add_argument
+    add("--star", action=BooleanOptionalAction, help=tr("give it a star, or take it away"))
+    add("--tag", metavar="TAG", action="append", default=[], help=tr("add a tag; may be repeated"))
+    add("--untag", metavar="TAG", action="append", default=[], help=tr("remove a tag; may be repeated"))
+    add("--note", metavar="TEXT", default="", help=tr("add a note; notes are only added"))
+    add("--archive", action=BooleanOptionalAction, help=tr("leave it out of lists, or list it again"))
+
+
+def mark_run(options: Namespace) -> int:
+    """Give a run of your own a star, tags or a note, or archive it; without options, show what it has."""
+    run = find(options)
+    found = marks.change_marks(
+        run.dir, star=options.star, archived=options.archive, add_tags=options.tag, remove_tags=options.untag,
+        note=options.note,
+    )  # fmt: skip
+    if options.json:
+        say_json({"run": run.id, **marks.marks_fields(found)})
+        return 0
+    for line in _mark_lines(found) or [tr("It has no marks.")]:
+        say(line)
+    return 0
+
+
+def _mark_lines(found: Marks) -> list[str]:
+    """Return a line for the star, tags and archive of a run, and one for each note."""
+    kinds = [
+        *([tr("a star")] if found.star else []),
+        *([tr_plural("the tag {tags}", "the tags {tags}", len(found.tags), tags=", ".join(found.tags))]
+          if found.tags else []),
+        *([tr("a place in the archive")] if found.archived else []),
+    ]  # fmt: skip
+    lines = [tr("It has {marks}.", marks=join_names(kinds))] if kinds else []
+    for note in found.notes:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(note.time))
+        lines.append(tr("Note of {time}: {text}", time=when, text=" ".join(note.text.split())))
+    return lines
+
+
 def show(options: Namespace) -> int:
     """Show a run: its state, metrics, checkpoints, device memory and errors."""
     run = find(options)
@@ -113,7 +195,11 @@ def show(options: Namespace) -> int:
     say(_heading(run))
     if run.owner:
         say(tr("  It belongs to {owner}.", owner=run.owner))
+    for line in _mark_lines(marks.read_marks(run.dir)):
+        say(f"  {line}")
     say(f"  {_training(run.spec())}")
+    if scaled := rate_arithmetic(run.spec().training):
+        say(tr("  learning rate: {product}", product=scaled))
     for line in _measurement_lines(run, document):
         say(f"  {line}")
     for each in document["checkpoints"]:

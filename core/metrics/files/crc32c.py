@@ -40,18 +40,30 @@ def masked(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + MASK_DELTA) & 0xFFFFFFFF
 
 
+def crc32c_of_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Return the checksum of each row, shape (n, size) -> (n,)."""
+    count, size = rows.shape
+    if size > BLOCK:
+        return np.fromiter((crc32c(row.tobytes()) for row in rows), np.uint32, count)
+    table = _places()
+    crc = np.full(count, int(_of_ones(size)), np.uint32)
+    for place in range(size):
+        crc ^= table[size - 1 - place, rows[:, place]]
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+def masked_all(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return `masked` of each checksum, shape (n,)."""
+    return ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(MASK_DELTA)
+
+
 def headers(data: bytes) -> NDArray[np.intp]:
     """Return the indices of possible record headers: eight bytes followed by their own masked checksum."""
     count = len(data) - 11
     if count <= 0:
         return np.empty(0, np.intp)
     numbers = np.frombuffer(data, np.uint8)
-    table = _places()
-    crc = np.full(count, int(_of_ones(8)), np.uint32)
-    for place in range(8):
-        crc ^= table[7 - place, numbers[place : place + count]]
-    crc ^= np.uint32(0xFFFFFFFF)
-    rotated = ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(MASK_DELTA)
+    rotated = masked_all(crc32c_of_rows(np.lib.stride_tricks.sliding_window_view(numbers[:-4], 8)))
     stored = sum(numbers[8 + i : 8 + i + count].astype(np.uint32) << np.uint32(8 * i) for i in range(4))
     return np.flatnonzero(rotated == stored)
 

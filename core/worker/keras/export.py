@@ -8,7 +8,11 @@ import keras
 import numpy as np
 
 from ...language import tr
+from ...schema.settings import Training
 from ..recipe import wrong_return
+from ..steps import has_steps
+from ..tensorflow._steps import recipe_steps
+from ..tensorflow._stream import batches_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,15 +78,20 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
 
 
 def _build(model: keras.Model, recipe: LoadedRecipe) -> None:
-    """Create the weights of a model without an Input, by calling it with symbolic inputs of its data's shapes."""
-    data = recipe.call("train_data")
-    *inputs, _ = data if isinstance(data, tuple) else data.element_spec
-    whole_batches = isinstance(data, tuple)
-    shapes = [tuple(each.shape)[1:] if whole_batches else tuple(each.shape) for each in inputs]
-    symbols = [
-        keras.KerasTensor((None, *shape), keras.backend.standardize_dtype(each.dtype))
-        for shape, each in zip(shapes, inputs, strict=True)
-    ]
+    """Create the weights of a model without an Input, by calling it or its training step as a training would."""
+    batches = batches_of(
+        recipe.call("train_data"),
+        "train_data",
+        Training(steps_per_epoch=1),
+        any_shape=has_steps(recipe),
+        collate=recipe.bound("collate", 1) if recipe.has("collate") else None,
+        again=recipe.bound("train_data", 0),
+    )
+    step, _ = recipe_steps(recipe, model)
+    if step is not None:
+        step.try_out(batches.packed(batches.sample()))
+        return
+    symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in batches.specs()[:-1]]
     model(symbols if len(symbols) > 1 else symbols[0])
 
 

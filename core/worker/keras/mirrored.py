@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
 from ..tensorflow._build import build
-from ..tensorflow._devices import claim
+from ..tensorflow._devices import mirrored_strategy
 from ._fit import fit
 
 if TYPE_CHECKING:
@@ -20,5 +18,5 @@ if TYPE_CHECKING:
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
-    strategy = tf.distribute.MirroredStrategy(claim(context))
+    strategy = mirrored_strategy(context)
     fit(build(recipe, context, scope=strategy.scope()), recipe, context)

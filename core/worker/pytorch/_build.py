@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import random
 import sys
@@ -13,17 +14,20 @@ import torch
 from torch import nn
 
 from ...language import tr, tr_plural
-from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
-from ..steps import has_steps, validates_itself
+from ..steps import RATE, VALIDATION_PREFIX, has_steps, validates_itself
 from ..streams import stream_steps
+from ._blocks import checkpoint_blocks, compile_module
 from ._data import Batches, as_dataset, is_stream, share_socket_folder
 from ._loop import Task
+from ._optimizers import build_optimizers, turns_of
 from ._saver import undisturbed
+from ._scaling import LossScaler
 from ._schedule import recipe_schedule
 from ._steps import readers, step_module
 from ._stream import Shares, StreamBatches
+from ._training_metrics import TrainingMetrics
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -57,17 +61,24 @@ def build(recipe: LoadedRecipe, context: Context) -> Task:
     return task
 
 
-def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = False) -> Unplaced:
+def prepare(
+    recipe: LoadedRecipe,
+    context: Context,
+    *,
+    whole_batches: bool = False,
+    making: AbstractContextManager[Any] | None = None,
+) -> Unplaced:
     """Build data and model, the model still on the CPU.
 
-    `whole_batches`: each rank gets whole global batches instead of slices.
+    `whole_batches`: each rank gets whole global batches instead of slices. `making`: entered while the model is made.
     """
     seed = context.training.seed
     if context.training.loader_workers:
         share_socket_folder(context.run_dir)
     device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
     data = {name: _data(recipe, name, seed) for name in ("train_data", "val_data")}
-    model = build_model(recipe, "model", seed)
+    with making or contextlib.nullcontext():
+        model = build_model(recipe, "model", seed)
     make = partial(_batches, recipe, context, device, whole=whole_batches)
     train = make("train_data", data["train_data"])
     val = None if data["val_data"] is None else make("val_data", data["val_data"])
@@ -85,34 +96,68 @@ def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: obje
 
 
 def complete(
-    recipe: LoadedRecipe, context: Context, raw: Unplaced, model: nn.Module, module: nn.Module | None = None
+    recipe: LoadedRecipe,
+    context: Context,
+    raw: Unplaced,
+    model: nn.Module,
+    module: nn.Module | None = None,
+    *,
+    is_compiled: bool = False,
 ) -> Task:
     """Build the task for the model as the strategy has prepared it: the optimizer gets its parameters.
 
-    `module`: what the strategy has wrapped already; see `step_module`.
+    `module`: what the strategy has wrapped already; see `step_module`. `is_compiled`: its blocks are compiled already.
     """
     training_step, validation_step = readers(recipe)
-    if context.training.compile:
-        model.compile()  # in place, so that the names in its state_dict stay
+    if context.training.activation_checkpointing:
+        checkpoint_blocks(model, compiled=context.training.compile)
+    elif context.training.compile and not is_compiled:
+        compile_module(model)
     if context.rank:
         seed_everything(context.training.seed + context.rank)  # else all ranks would drop the same units
     if raw.device.type == "cuda" and context.world_size == 1:  # likewise for several devices in one process
         for number, generator in enumerate(torch.cuda.default_generators):
             generator.manual_seed(context.training.seed + number)
-    optimizer = _optimizer(recipe, context, model)
-    return Task(
+    optimizers = build_optimizers(recipe, context, model)
+    first = next(iter(optimizers.values()))
+    task = Task(
         model=model,
         module=module or step_module(recipe, model),
         loss=build_loss(recipe, raw.device),
-        optimizer=optimizer,
-        schedule=recipe_schedule(recipe, optimizer, raw.train.steps * context.training.epochs),
+        optimizer=first,
         train=raw.train,
         val=raw.val,
         metrics={name: _on(raw.device, each) for name, each in recipe.metrics().items()},
         autocast=autocast_of(context, raw.device),
         training_step=training_step,
         validation_step=validation_step,
+        training_metrics=_training_metrics(recipe, context, raw.device),
+        scaler=LossScaler(raw.device) if context.training.precision == "float16" else None,
     )
+    if recipe.has("optimizers"):
+        task.turns = turns_of(task, recipe, context, optimizers)
+    else:
+        task.schedule = recipe_schedule(recipe, first, raw.train.steps * context.training.epochs)
+    return task
+
+
+def _training_metrics(recipe: LoadedRecipe, context: Context, device: torch.device) -> TrainingMetrics | None:
+    """Return what measures the recipe's metrics on training batches; None if nothing does.
+
+    A step of the recipe's own reports its metrics itself.
+    """
+    if not context.training.training_metrics or has_steps(recipe) or not (names := list(recipe.metrics())):
+        return None
+    reserved = [name for name in names if name == RATE or name.startswith(VALIDATION_PREFIX)]
+    if reserved:
+        raise ValueError(
+            tr(
+                "metrics() of {recipe} has a metric called {name}, a name that the run itself uses. Rename it.",
+                recipe=recipe.name,
+                name=reserved[0],
+            )
+        )
+    return TrainingMetrics(names, device)
 
 
 def build_loss(recipe: LoadedRecipe, device: torch.device) -> Loss:
@@ -122,8 +167,9 @@ def build_loss(recipe: LoadedRecipe, device: torch.device) -> Loss:
 
 
 def autocast_of(context: Context, device: torch.device) -> AbstractContextManager[Any] | None:
-    """Return a reusable context for bfloat16, or None for float32."""
-    return torch.autocast(device.type, torch.bfloat16) if context.training.precision == "bfloat16" else None
+    """Return a reusable context for bfloat16 or float16, or None for float32."""
+    precision = context.training.precision
+    return None if precision == "float32" else torch.autocast(device.type, getattr(torch, precision))
 
 
 def _on(device: torch.device, measure: Any) -> Any:  # noqa: ANN401 (a function, or a module with tensors: class weights)
@@ -227,16 +273,3 @@ def _data(recipe: LoadedRecipe, function: str, seed: int) -> Any:  # noqa: ANN40
     if data is None:
         as_dataset(data, function)  # raises the error with the remedy
     return data
-
-
-def _optimizer(recipe: LoadedRecipe, context: Context, model: nn.Module) -> torch.optim.Optimizer:
-    """Return the recipe's optimizer at the run's learning rate, or Adam where the recipe has none."""
-    rate = context.training.learning_rate
-    if not recipe.has("optimizer"):
-        return torch.optim.Adam(model.parameters(), lr=rate or DEFAULT_LEARNING_RATE)
-    optimizer: torch.optim.Optimizer = recipe.call("optimizer", model.parameters())
-    if rate is not None and not recipe.takes("optimizer", "learning_rate"):
-        base = float(optimizer.defaults.get("lr") or 0)
-        for group in optimizer.param_groups:  # groups keep the recipe's proportions
-            group["lr"] = rate * float(group["lr"]) / base if base else rate
-    return optimizer

@@ -15,6 +15,7 @@ from ...schema.paths import RENDEZVOUS
 from ..metrics_reporter import RankedMetricsReporter
 from ..steps import other_names
 from ._loop import Tally, Validation, merge, own_part, scale_gradients
+from ._training_metrics import Cost, MeasuringReporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -79,6 +80,13 @@ def clip_over_ranks(parameters: Iterable[nn.Parameter], max_norm: float) -> None
     square = get_total_norm(gradients).square().to(_reducing_device())
     dist.all_reduce(square)
     clip_grads_with_norm_(parameters, max_norm, square.sqrt())
+
+
+def agree(number: Tensor) -> None:
+    """Set a number to the largest of all ranks."""
+    largest = number.to(_reducing_device(), copy=True)
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    number.copy_(largest)
 
 
 def _weigh_over_ranks(task: Task, weight: Tensor) -> Tensor:
@@ -155,6 +163,27 @@ class RankedReporter(RankedMetricsReporter):
         dist.all_reduce(shared)
         values: list[float] = shared.tolist()
         return values
+
+
+class _MeasuringRankedReporter(MeasuringReporter, RankedReporter):
+    """The measured metrics, and what they cost, travel in the reduction of the losses."""
+
+    def _reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
+        if not losses:
+            return super()._reduce(losses, shares, numbers)
+        rows, cost = self._take()
+        if self._context.rank:
+            cost = cost._replace(elapsed_us=0.0)
+        sums = super()._reduce(losses, shares, [*numbers, *rows.values, *cost])
+        at = len(sums) - len(rows.values) - len(cost)
+        self._plan(Cost(*sums[-len(cost) :]))
+        self._record_metrics(rows._replace(values=sums[at : at + len(rows.values)]))
+        return sums[:at]
+
+
+def reporter(context: Context, task: Task) -> RankedReporter:
+    """Return the reporter of one of several ranks."""
+    return RankedReporter(context, task) if task.training_metrics is None else _MeasuringRankedReporter(context, task)
 
 
 class EndRequestPoll:

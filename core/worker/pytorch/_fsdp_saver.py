@@ -14,32 +14,43 @@ from torch.distributed.checkpoint.state_dict import (
 
 from ...language import tr
 from ._distributed import broadcast_object
-from ._saver import MODEL, OPTIMIZER, does_not_fit, random_file, random_states, read, set_random_states, write
+from ._saver import (
+    MODEL,
+    OPTIMIZER,
+    does_not_fit,
+    load_scale,
+    random_file,
+    random_states,
+    read,
+    save_scale,
+    set_random_states,
+    write,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import torch
-    from torch import nn
-
     from ..context import Context
+    from ._loop import Task
 
 
 class ShardedSaver:
     """Saves model and optimizer on rank 0, so that any number of ranks can load them; each rank its random states."""
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, context: Context) -> None:
-        self._model, self._optimizer = model, optimizer
+    def __init__(self, task: Task, context: Context) -> None:
+        self._task, self._model = task, task.model
+        self._optimizers = tuple(each.optimizer for each in task.turns or (task,))
         self._rank = context.rank
 
     def save(self, folder: Path) -> None:
         """Write this rank's files."""
         gather = StateDictOptions(full_state_dict=True, cpu_offload=True)
         model = get_model_state_dict(self._model, options=gather)
-        optimizer = get_optimizer_state_dict(self._model, self._optimizer, options=gather)
+        optimizer = get_optimizer_state_dict(self._model, self._optimizers, options=gather)
         if self._rank == 0:
             write(folder / MODEL, model)
             write(folder / OPTIMIZER, optimizer)
+            save_scale(self._task, folder)
         write(folder / random_file(self._rank), random_states())
 
     def load(self, folder: Path) -> None:
@@ -56,7 +67,8 @@ class ShardedSaver:
             if broadcast_object(
                 0, first and bool(optimizer["state"]), device
             ):  # plain SGD has no state, and torch would fail
-                set_optimizer_state_dict(self._model, self._optimizer, optimizer, options=spread)
+                set_optimizer_state_dict(self._model, self._optimizers, optimizer, options=spread)
+            load_scale(self._task, folder)
         except (RuntimeError, ValueError, KeyError) as error:
             raise does_not_fit(folder, error) from error
         set_random_states(read(folder / random_file(self._rank)))

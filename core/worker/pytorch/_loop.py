@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.utils import clip_grad_norm_
 
 from ..context import REPORT_EVERY_S
 from ..metrics_reporter import MetricsReporter
+from ._optimizers import turn_names
+from ._training_metrics import MeasuringReporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from torch import Tensor, nn
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..controller import TrainingController, TrainingSize, Values
     from ._data import Batches, MicroBatch
+    from ._scaling import LossScaler
     from ._schedule import RecipeSchedule
     from ._steps import Measured, StepReader
     from ._stream import StreamBatches
+    from ._training_metrics import TrainingMetrics
 
     Loss = Callable[[Tensor, Tensor], Tensor]
-    Clip = Callable[[Iterable[nn.Parameter], float], object]
 
 
 @dataclass
@@ -39,21 +41,37 @@ class Task:
     """What strategies wrap and loops call: the model, with the recipe's own steps around it where it has them."""
     loss: Loss
     optimizer: torch.optim.Optimizer
+    """The recipe's, or the first of several."""
     train: Batches | StreamBatches
     val: Batches | StreamBatches | None
     metrics: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     autocast: AbstractContextManager[Any] | None
-    """For bfloat16, reusable. None for float32: entering even an empty context costs microseconds per step."""
+    """For bfloat16 and float16, reusable. None for float32: entering even an empty context costs microseconds per
+    step."""
     schedule: RecipeSchedule | None = None
     """The recipe's own schedule of the learning rate."""
     training_step: StepReader | None = None
     """Reads what the recipe's own `training_step` returns; None to train with `loss`."""
     validation_step: StepReader | None = None
     """Likewise for the validation; None to validate with `loss` and `metrics`."""
+    training_metrics: TrainingMetrics | None = None
+    """Measures `metrics` on training batches, too."""
+    scaler: LossScaler | None = None
+    """Scales the loss, for float16."""
+    turns: tuple[Task, ...] = ()
+    """A task for each of several optimizers; empty for one."""
+    turn: tuple[str, ...] = ()
+    """In such a task, the name of its optimizer: what the recipe's step gets after the batch."""
+
+    def __post_init__(self) -> None:
+        self.is_plain = self.autocast is None and self.training_metrics is None and self.scaler is None
+        """Whether a pass is the model, the loss and nothing else. Asked in each step, so it is not a property."""
 
     @property
     def value_names(self) -> Sequence[str]:
         """What each step is reported with: the loss, and the metrics of the recipe's own step."""
+        if self.turns:
+            return turn_names(self.turns)
         return (self.training_step and self.training_step.names) or ("loss",)
 
     @property
@@ -73,35 +91,49 @@ def learning_rate(optimizer: torch.optim.Optimizer) -> float:
 
 def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> Tensor:
     """Make one forward and backward pass on `scale` times the mean loss. Return the mean loss, detached."""
+    loss = task.loss(model(*batch.inputs), batch.target) if task.is_plain else _measured_loss(task, model, batch)
+    scaled = loss if scale == 1.0 else loss * scale  # saves a small model two multiplications
+    if not task.is_plain and task.scaler is not None:
+        scaled = task.scaler.scale(scaled)
+    scaled.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()
+
+
+def _measured_loss(task: Task, model: nn.Module, batch: MicroBatch) -> Tensor:
+    """Return the loss of a forward pass in the run's precision, and measure the metrics in the steps that do so."""
     if task.autocast is None:
-        loss = task.loss(model(*batch.inputs), batch.target)
+        output = model(*batch.inputs)
+        loss = task.loss(output, batch.target)
     else:
         with task.autocast:
-            loss = task.loss(model(*batch.inputs), batch.target)
-    if scale == 1.0:  # saves a small model two multiplications
-        loss.backward()  # type: ignore[no-untyped-call]
-    else:
-        (loss * scale).backward()  # type: ignore[no-untyped-call]
-    return loss.detach()
+            output = model(*batch.inputs)
+            loss = task.loss(output, batch.target)
+    if task.training_metrics is not None and task.training_metrics.is_due:
+        with task.autocast or contextlib.nullcontext():
+            task.training_metrics.measure(task.metrics, output, batch.target, batch.share)
+    return loss  # before the backward pass, the output is free again
 
 
 def step_backward(task: Task, module: nn.Module, batch: MicroBatch, scale: float) -> Measured:
     """Make the pass of a recipe's own step on `scale` times its loss, or, if it has a weight, on weight times loss."""
     assert task.training_step is not None
     if task.autocast is None:
-        measured = task.training_step.read(module(batch.data))
+        measured = task.training_step.read(module(batch.data, *task.turn))
     else:
         with task.autocast:
-            measured = task.training_step.read(module(batch.data))
+            measured = task.training_step.read(module(batch.data, *task.turn))
     if not measured.loss.requires_grad:
         raise task.training_step.no_graph()
     if measured.weight is None:
         loss = measured.loss if scale == 1.0 else measured.loss * scale  # saves a small model two multiplications
-        loss.backward()  # type: ignore[no-untyped-call]
-        return measured
-    weight = measured.weight if batch.share else torch.zeros_like(measured.weight)
-    (measured.loss.float() * weight.float()).backward()  # type: ignore[no-untyped-call]
-    return measured._replace(weight=weight)
+    else:
+        weight = measured.weight if batch.share else torch.zeros_like(measured.weight)
+        measured = measured._replace(weight=weight)
+        loss = measured.loss.float() * weight.float()
+    if task.scaler is not None:
+        loss = task.scaler.scale(loss)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return measured
 
 
 def merge(results: Sequence[Measured], micro_batches: Sequence[MicroBatch]) -> tuple[Tensor, float | Tensor]:
@@ -151,55 +183,6 @@ def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Ten
     return torch.stack(losses).sum()
 
 
-def updater(
-    task: Task, context: Context, controller: TrainingController, *, clip: Clip = clip_grad_norm_
-) -> Callable[[], object]:
-    """Return the function that makes an optimizer step with the run's schedule, weight decay and gradient clipping.
-
-    It is plain `optimizer.step` where the settings add nothing. `clip` scales the gradients of the whole model in
-    place to a largest norm.
-    """
-    training = context.training
-    is_plain = training.weight_decay is None and training.gradient_clip is None and task.schedule is None
-    if is_plain and not controller.rate_varies:
-        return task.optimizer.step
-    return _Update(task, context, controller, clip)
-
-
-class _Update:
-    def __init__(self, task: Task, context: Context, controller: TrainingController, clip: Clip) -> None:
-        optimizer = task.optimizer
-        self._optimizer, self._controller, self._clip = optimizer, controller, clip
-        self._schedule = task.schedule
-        self._decay, self._max_norm = context.training.weight_decay, context.training.gradient_clip
-        self._rates = [float(group["lr"]) for group in optimizer.param_groups]
-        if self._decay is not None:
-            for group in optimizer.param_groups:
-                group["weight_decay"] = 0.0  # `_shrink` replaces it
-
-    def __call__(self) -> None:
-        groups = self._optimizer.param_groups  # read each time: loading a checkpoint replaces them
-        if self._controller.rate_varies:
-            factor = self._controller.rate_factor()
-            for group, rate in zip(groups, self._rates, strict=True):
-                group["lr"] = rate * factor
-        if self._max_norm is not None:
-            self._clip([parameter for group in groups for parameter in group["params"]], self._max_norm)
-        if self._decay:
-            self._shrink(self._decay)
-        self._optimizer.step()
-        if self._schedule is not None:
-            self._schedule.follow(self._controller.step + 1)
-
-    @torch.no_grad()
-    def _shrink(self, decay: float) -> None:
-        """Apply decoupled weight decay as AdamW does, with any optimizer (Loshchilov and Hutter 2019)."""
-        for group in self._optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    parameter.mul_(1 - group["lr"] * decay)
-
-
 class Reporter(MetricsReporter):
     """Reports the losses of one process, fetched from their device in one transfer."""
 
@@ -215,6 +198,19 @@ class Reporter(MetricsReporter):
     def _fetch(self, losses: list[Tensor]) -> list[float]:
         values: list[float] = torch.stack(losses).float().flatten().tolist()
         return values
+
+
+class _MeasuringReporter(MeasuringReporter, Reporter):
+    def _record(self, values: list[float], sums: Sequence[float]) -> None:
+        rows, cost = self._take()
+        self._plan(cost)
+        self._record_metrics(rows)
+        super()._record(values, sums)
+
+
+def reporter(context: Context, task: Task) -> Reporter:
+    """Return the reporter of one process."""
+    return Reporter(context, task) if task.training_metrics is None else _MeasuringReporter(context, task)
 
 
 class Validation:

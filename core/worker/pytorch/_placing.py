@@ -93,7 +93,9 @@ def record_parts(context: Context, model: nn.Module, recorder: DeviceRecorder) -
     """Record which parameters are on which of the ticked devices."""
     parameters = list(model.named_parameters())
     for number, device in enumerate(context.assignment.devices):
-        here = [(name, str(each.device)) for name, each in parameters if recorder.number(each) == number]
-        context.record_parts(device, [name for name, _ in here], ", ".join(sorted({where for _, where in here})))
+        here = [(name, each) for name, each in parameters if recorder.number(each) == number]
+        where = ", ".join(sorted({str(each.device) for _, each in here}))
+        size_bytes = sum(each.nbytes for _, each in here)
+        context.record_parts(device, [name for name, _ in here], where, size_bytes=size_bytes)
         if not here:
             context.notice_empty_device(device)

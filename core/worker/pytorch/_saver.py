@@ -18,34 +18,72 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ..context import Context
+    from ._loop import Task
 
 MODEL = "model.pt"
 """A plain state_dict under the model's own names, which any program can load."""
 OPTIMIZER = "optimizer.pt"
+"""The optimizer's own state_dict; of several, those of all, by name."""
+SCALER = "scaler.pt"
+"""The loss scale of each optimizer, for float16."""
 
 
 class WholeSaver:
     """Saves a model that is whole on every rank: rank 0 writes it, each rank its random states."""
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, context: Context) -> None:
-        self._model, self._optimizer = model, optimizer
+    def __init__(self, task: Task, context: Context) -> None:
+        self._task = task
         self._rank = context.rank
 
     def save(self, folder: Path) -> None:
         """Write this rank's files."""
         if self._rank == 0:
-            write(folder / MODEL, self._model.state_dict())
-            write(folder / OPTIMIZER, self._optimizer.state_dict())
+            write(folder / MODEL, self._task.model.state_dict())
+            write(folder / OPTIMIZER, _optimizer_state(self._task))
+            save_scale(self._task, folder)
         write(folder / random_file(self._rank), random_states())
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote. Raises `ValueError` if it is of another model."""
         try:
-            self._model.load_state_dict(read(folder / MODEL))
-            self._optimizer.load_state_dict(read(folder / OPTIMIZER))
+            self._task.model.load_state_dict(read(folder / MODEL))
+            _load_optimizers(self._task, read(folder / OPTIMIZER))
+            load_scale(self._task, folder)
         except (RuntimeError, ValueError, KeyError) as error:
             raise does_not_fit(folder, error) from error
         set_random_states(read(folder / random_file(self._rank)))
+
+
+def _optimizer_state(task: Task) -> dict[str, Any]:
+    if not task.turns:
+        return task.optimizer.state_dict()
+    return {each.turn[0]: each.optimizer.state_dict() for each in task.turns}
+
+
+def _load_optimizers(task: Task, state: dict[str, Any]) -> None:
+    if not task.turns:
+        task.optimizer.load_state_dict(state)
+        return
+    names = [each.turn[0] for each in task.turns]
+    if list(state) != names:
+        raise ValueError(tr("it has the optimizers {found}, not {own}", found=", ".join(state), own=", ".join(names)))
+    for each in task.turns:
+        each.optimizer.load_state_dict(state[each.turn[0]])
+
+
+def save_scale(task: Task, folder: Path) -> None:
+    """Write the loss scale, for float16. It is the same on all ranks."""
+    if task.scaler is not None:
+        write(folder / SCALER, [each.scaler.state_dict() for each in task.turns or (task,) if each.scaler is not None])
+
+
+def load_scale(task: Task, folder: Path) -> None:
+    """Load what `save_scale` wrote."""
+    if task.scaler is None:
+        return
+    for each, state in zip(task.turns or (task,), read(folder / SCALER), strict=True):
+        assert each.scaler is not None
+        each.scaler.load_state_dict(state)
 
 
 def random_file(rank: int) -> str:

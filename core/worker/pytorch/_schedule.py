@@ -37,11 +37,19 @@ class RecipeSchedule:
             self._steps += 1
 
 
-def recipe_schedule(recipe: LoadedRecipe, optimizer: torch.optim.Optimizer, steps: int) -> RecipeSchedule | None:
-    """Return the recipe's schedule over so many steps; None if it has none. Raises `TypeError` or `ValueError`."""
+def recipe_schedule(
+    recipe: LoadedRecipe, optimizer: torch.optim.Optimizer, steps: int, name: str = ""
+) -> RecipeSchedule | None:
+    """Return the recipe's schedule over so many steps; None if it has none. Raises `TypeError` or `ValueError`.
+
+    `name`: that of one of several optimizers. It is given to a schedule() that takes it.
+    """
     if not recipe.has("schedule"):
         return None
-    schedule = recipe.call("schedule", optimizer, steps)
+    named = (name,) if name and recipe.takes("schedule", "name") else ()
+    schedule = recipe.call("schedule", optimizer, steps, *named)
+    if schedule is None and name:
+        return None
     if isinstance(schedule, ReduceLROnPlateau):
         raise ValueError(  # noqa: TRY004 (the user's choice, not a type of ours)
             tr(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..recipe import LoadedRecipe
 
-    Step = Callable[[nn.Module, Any], Any]
+    Step = Callable[..., Any]
 
 
 class StepModule(nn.Module):
@@ -93,15 +93,11 @@ def step_module(recipe: LoadedRecipe, model: nn.Module) -> nn.Module:
     """Return the module that strategies wrap: the model itself, or the model with the recipe's steps around it."""
     if not has_steps(recipe):
         return model
-    training = _bound(recipe, TRAINING_STEP)
+    training = recipe.bound(TRAINING_STEP, 3 if recipe.has("optimizers") else 2)
     validation = None
     if validates_itself(recipe):
-        validation = _bound(recipe, VALIDATION_STEP) if recipe.has(VALIDATION_STEP) else training
+        validation = recipe.bound(VALIDATION_STEP, 2) if recipe.has(VALIDATION_STEP) else training
     return StepModule(model, training, validation)
-
-
-def _bound(recipe: LoadedRecipe, function: str) -> Step:
-    return recipe.bound(function, 2)
 
 
 def readers(recipe: LoadedRecipe) -> tuple[StepReader | None, StepReader | None]:

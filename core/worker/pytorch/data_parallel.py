@@ -10,8 +10,10 @@ from torch import nn
 from ...language import tr
 from ..controller import TrainingController
 from ._build import build
-from ._loop import Reporter, Validation, learning_rate, passes, updater
+from ._loop import Validation, learning_rate, passes, reporter
+from ._placing import across
 from ._saver import WholeSaver
+from ._update import stepper
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -26,24 +28,24 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         )
     task = build(recipe, context)
     optimizer = task.optimizer
-    if task.autocast is not None:
+    if context.training.output_device:
+        # Batches are on the first GPU, where the model's own parameters are, and outputs on another.
+        task.loss = across(task.loss, task.train.device)
+        task.metrics = {name: across(metric, task.train.device) for name, metric in task.metrics.items()}
+    if context.training.precision == "bfloat16":
         task.model.register_forward_pre_hook(_in_bfloat16)
-    # Outputs are gathered on the first GPU before the loss is computed, so its mean is over the whole batch.
-    model = nn.DataParallel(task.model, device_ids=list(range(len(context.assignment.devices))))
-    controller = TrainingController(
-        context, Reporter(context, task), WholeSaver(task.model, optimizer, context), **task.size
-    )
-    update = updater(task, context, controller)
+    # Outputs are gathered on one GPU before the loss is computed, so its mean is over the whole batch.
+    devices = list(range(len(context.assignment.devices)))
+    model = nn.DataParallel(task.model, device_ids=devices, output_device=context.training.output_device)
+    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
+    step = stepper(task, context, controller, lambda part, batches: passes(part, model, batches))
     validation = Validation(task, context, model, controller)
 
     model.train()
     controller.begin(learning_rate(optimizer))
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            optimizer.zero_grad()
-            loss = passes(task, model, micro_batches)
-            update()
-            if controller.after_step(loss):
+            if controller.after_step(step(micro_batches)):
                 return
 
         controller.after_epoch_steps(learning_rate(optimizer))

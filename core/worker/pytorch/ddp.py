@@ -10,9 +10,11 @@ from torch.nn.parallel import DistributedDataParallel
 from ...language import tr
 from ..controller import TrainingController
 from ._build import build
-from ._distributed import RankedReporter, broadcast_buffers, join, leave, merge_over_ranks
-from ._loop import Validation, backward, learning_rate, step_backward, updater
+from ._compression import compress, require_no_weight
+from ._distributed import broadcast_buffers, join, leave, merge_over_ranks, reporter
+from ._loop import Validation, backward, learning_rate, step_backward
 from ._saver import WholeSaver
+from ._update import stepper
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -39,21 +41,23 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 def _train(task: Task, context: Context) -> None:
     on_gpu = context.assignment.kind != "cpu"
-    model = DistributedDataParallel(task.module, device_ids=[context.rank] if on_gpu else None)
-    optimizer = task.optimizer
-    controller = TrainingController(
-        context, RankedReporter(context, task), WholeSaver(task.model, optimizer, context), **task.size
+    model = DistributedDataParallel(
+        task.module,
+        device_ids=[context.rank] if on_gpu else None,
+        bucket_cap_mb=context.training.bucket_mb,
+        find_unused_parameters=bool(task.turns),  # the pass of one optimizer need not use those of another
     )
-    update = updater(task, context, controller)
+    optimizer = task.optimizer
+    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
+    step = stepper(task, context, controller, lambda part, batches: _accumulate(part, model, batches, context))
     validation = ReplicaValidation(task, context, task.module, controller)
 
     model.train()  # type: ignore[no-untyped-call]
     controller.begin(learning_rate(optimizer))
+    compress(model, context, steps=task.train.steps * context.training.epochs, done=controller.step)
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            optimizer.zero_grad()
-            loss, share = _accumulate(task, model, micro_batches, context.world_size)
-            update()
+            loss, share = step(micro_batches)
             if controller.after_step(loss, share):
                 return
 
@@ -73,7 +77,7 @@ class ReplicaValidation(Validation):
 
 
 def _accumulate(
-    task: Task, model: DistributedDataParallel, micro_batches: list[MicroBatch], world_size: int
+    task: Task, model: DistributedDataParallel, micro_batches: list[MicroBatch], context: Context
 ) -> tuple[Tensor, float | Tensor]:
     """Make all passes of one step and reduce gradients with the last. Return this rank's mean loss and its share.
 
@@ -81,12 +85,14 @@ def _accumulate(
     the gradient of the mean over the global batch, even if the batch does not divide evenly.
     """
     *rest, last = micro_batches
+    world_size = context.world_size
     if task.training_step is not None:
         results = []
         for batch in rest:
             with model.no_sync():
                 results.append(step_backward(task, model, batch, batch.share * world_size))
         results.append(step_backward(task, model, last, last.share * world_size))
+        require_no_weight(context, results)
         return merge_over_ranks(task, results, micro_batches)
     weighted = []
     for batch in rest:

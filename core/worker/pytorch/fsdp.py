@@ -14,15 +14,18 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import debug
+from torch.distributed.tensor import DTensor, debug
 
 from ...language import tr
 from ..controller import TrainingController
-from ._build import complete, prepare
-from ._distributed import RankedReporter, ShardedValidation, clip_over_ranks, join, leave, merge_over_ranks
+from ._blocks import compile_each, items
+from ._build import complete, prepare, seed_everything
+from ._deferred import DeferredModel
+from ._distributed import ShardedValidation, agree, clip_over_ranks, join, leave, merge_over_ranks, reporter
 from ._fsdp_saver import ShardedSaver
-from ._loop import backward, learning_rate, step_backward, updater
+from ._loop import backward, learning_rate, own_part, step_backward
 from ._steps import step_module
+from ._update import stepper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,13 +44,18 @@ MIN_PARAMETERS = 1_000_000
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 sees a request to stop or to pause."""
-    raw = prepare(recipe, context)
+    deferred = DeferredModel() if context.training.meta_device else None
+    raw = prepare(recipe, context, making=deferred)
     join(context)
     module = step_module(recipe, raw.model)
-    shard(raw.model, module, raw.device)
-    task = complete(recipe, context, raw, raw.model, module)
-    names = [name for name, _ in task.model.named_parameters()]
-    context.record_parts(context.assignment.own[0], names, tr("a shard of each on {device}", device=raw.device))
+    if deferred is None:
+        shard(raw.model, module, raw.device)
+    else:
+        shard_deferred(raw.model, module, raw.device, deferred, context.training.seed)
+    per_block = context.training.compile and not context.training.activation_checkpointing
+    is_compiled = per_block and compile_each(blocks(raw.model))
+    task = complete(recipe, context, raw, raw.model, module, is_compiled=is_compiled)
+    _record_shards(context, task.model, raw.device)
     _train(task, context)
     del raw, module, task
     _release_mesh()
@@ -56,18 +64,19 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 def _train(task: Task, context: Context) -> None:
     model, optimizer = task.module, task.optimizer
-    reporter = RankedReporter(context, task)
-    controller = TrainingController(context, reporter, ShardedSaver(task.model, optimizer, context), **task.size)
-    update = updater(task, context, controller, clip=clip_over_ranks)
-    validation = ShardedValidation(task, context, model, controller, reporter)
+    reports = reporter(context, task)
+    controller = TrainingController(context, reports, ShardedSaver(task, context), **task.size)
+    step = stepper(
+        task, context, controller, lambda part, batches: _accumulate(part, batches, context),
+        clip=clip_over_ranks, agree=agree,
+    )  # fmt: skip
+    validation = ShardedValidation(task, context, model, controller, reports)
 
     model.train()
     controller.begin(learning_rate(optimizer))
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            optimizer.zero_grad()
-            loss, share = _accumulate(task, micro_batches, context)
-            update()
+            loss, share = step(micro_batches)
             if controller.after_step(loss, share):
                 return
 
@@ -99,26 +108,59 @@ def shard(model: nn.Module, module: nn.Module, device: torch.device) -> None:
     into_shards(module)
 
 
+def shard_deferred(
+    model: nn.Module, module: nn.Module, device: torch.device, deferred: DeferredModel, seed: int
+) -> None:
+    """Shard a model that was made on the meta device, and give each rank the values of its shards."""
+    states = deferred.states(model)
+    shard(model, module, device)
+    known = {name: each for name, each in _states(model).items() if not each.is_meta}
+    values = {name: own_part(each).clone() for name, each in known.items()}
+    module.to_empty(device=device)
+    whole = _states(model)
+    for name, value in values.items():
+        own_part(whole[name]).copy_(value)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+
+    def keep(name: str, value: Tensor) -> None:
+        target = whole[name]
+        part = value
+        if isinstance(target, DTensor):  # FSDP divides the first dimension as `chunk` does
+            chunks = value.chunk(world_size)
+            part = chunks[rank] if rank < len(chunks) else value[:0]
+        own_part(target).copy_(part)
+
+    seed_everything(seed)
+    deferred.fill(states, keep)
+
+
+def _states(model: nn.Module) -> dict[str, Tensor]:
+    return {name: each.detach() for name, each in (*model.named_parameters(), *model.named_buffers())}
+
+
+def _record_shards(context: Context, model: nn.Module, device: torch.device) -> None:
+    """Record what this rank's device holds: a part of each parameter that has enough rows for all ranks."""
+    held = {name: own_part(each.detach()) for name, each in model.named_parameters()}
+    own = context.assignment.own[0]
+    names, size = [name for name, part in held.items() if part.numel()], sum(part.nbytes for part in held.values())
+    context.record_parts(own, names, tr("a shard of each on {device}", device=device), size_bytes=size)
+    if not size:
+        context.notice_empty_device(
+            own, tr("No parameter has a row for each device. Choose strategy ddp, or tick fewer devices.")
+        )
+
+
 def blocks(model: nn.Module) -> Iterator[nn.Module]:
     """Yield the large modules that follow one another in lists and sequences, outermost first.
 
     A module that shares a parameter with another part of the model stays with the rest: a parameter is in one group.
     """
     everywhere = _uses(model)
-    for module in _items(model):
+    for module in items(model):
         inside = _uses(module)
         alone = all(everywhere[each] == count for each, count in inside.items())
         if alone and sum(each.numel() for each in module.parameters()) >= MIN_PARAMETERS:
             yield module
-
-
-def _items(module: nn.Module) -> Iterator[nn.Module]:
-    for child in module.children():
-        is_container = isinstance(child, (nn.Sequential, nn.ModuleList, nn.ModuleDict))
-        if is_container or any(isinstance(inner, nn.ModuleList) for inner in child.modules()):
-            yield from _items(child)
-        else:
-            yield child
 
 
 def _uses(module: nn.Module) -> dict[int, int]:

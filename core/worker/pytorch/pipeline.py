@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from ...language import tr
 from ..controller import TrainingController
 from ._build import complete, prepare
-from ._distributed import RankedReporter, clip_over_ranks, join, leave
-from ._loop import learning_rate, updater
+from ._distributed import agree, clip_over_ranks, join, leave, reporter
+from ._loop import learning_rate
+from ._update import stepper
 from .stages.flow import StageRunner, StageValidation, batch_shape, steps
 from .stages.stage import StageSaver, build_stage
 
@@ -35,10 +36,11 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     shape = batch_shape(context, raw.train.items)
     stage = build_stage(recipe, context, raw, shape.size)
     task = complete(recipe, context, raw, stage.module)
-    names = [stage.names[name] for name, _ in stage.module.named_parameters()]
-    context.record_parts(context.assignment.own[0], names, str(raw.device))
+    held = {stage.names[name]: each for name, each in stage.module.named_parameters()}
+    own, size_bytes = context.assignment.own[0], sum(each.nbytes for each in held.values())
+    context.record_parts(own, list(held), str(raw.device), size_bytes=size_bytes)
     try:
-        _train(task, context, stage, StageRunner(stage, shape, raw.device, task.loss, task.autocast))
+        _train(task, context, stage, StageRunner(stage, shape, raw.device, task))
     except RuntimeError as error:
         if error.__cause__ is None:
             raise
@@ -48,20 +50,19 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 def _train(task: Task, context: Context, stage: Stage, stages: StageRunner) -> None:
     model, optimizer = task.model, task.optimizer
-    reporter = RankedReporter(context, task)
-    controller = TrainingController(context, reporter, StageSaver(stage, optimizer, context), **task.size)
-    update = updater(task, context, controller, clip=clip_over_ranks)
-    validation = StageValidation(task, context, stages, controller, reporter)
+    reports = reporter(context, task)
+    controller = TrainingController(context, reports, StageSaver(stage, task, context), **task.size)
+    step = stepper(
+        task, context, controller, lambda _, batch: stages.train(batch), clip=clip_over_ranks, agree=agree
+    )  # fmt: skip
+    validation = StageValidation(task, context, stages, controller, reports)
     share = float(context.rank == context.world_size - 1)  # only the last stage has the loss
 
     model.train()
     controller.begin(learning_rate(optimizer))
     for epoch in controller.epochs():
-        for step in steps(task.train, context, epoch, skip=controller.done_in_epoch):
-            optimizer.zero_grad()
-            loss = stages.train(step)
-            update()
-            if controller.after_step(loss, share):
+        for batch in steps(task.train, context, epoch, skip=controller.done_in_epoch):
+            if controller.after_step(step(batch), share):
                 return
 
         controller.after_epoch_steps(learning_rate(optimizer))

@@ -10,9 +10,10 @@ import torch
 from ..controller import TrainingController
 from ..epoch_end import set_epoch_end
 from ._build import build_model, complete, prepare
-from ._loop import Reporter, Validation, learning_rate, passes, updater
+from ._loop import Validation, learning_rate, passes, reporter
 from ._placing import DeviceRecorder, across, place_in_order, record_parts
 from ._saver import WholeSaver, undisturbed
+from ._update import stepper
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,21 +26,16 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     task = _build(recipe, context)
-    model, optimizer = task.model, task.optimizer
-    controller = TrainingController(
-        context, Reporter(context, task), WholeSaver(model, optimizer, context), **task.size
-    )
-    update = updater(task, context, controller)
+    optimizer = task.optimizer
+    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
+    step = stepper(task, context, controller, lambda part, batches: passes(part, part.module, batches))
     validation = Validation(task, context, task.module, controller)
 
     task.module.train()
     controller.begin(learning_rate(optimizer))
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            optimizer.zero_grad()
-            loss = passes(task, task.module, micro_batches)
-            update()
-            if controller.after_step(loss):
+            if controller.after_step(step(micro_batches)):
                 return
 
         controller.after_epoch_steps(learning_rate(optimizer))

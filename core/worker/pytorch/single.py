@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..controller import TrainingController
 from ._build import build
-from ._loop import Reporter, Validation, learning_rate, passes, updater
+from ._loop import Validation, learning_rate, passes, reporter
 from ._saver import WholeSaver
+from ._update import stepper
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -17,21 +18,16 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     task = build(recipe, context)
-    model, optimizer = task.model, task.optimizer
-    controller = TrainingController(
-        context, Reporter(context, task), WholeSaver(model, optimizer, context), **task.size
-    )
-    update = updater(task, context, controller)
+    optimizer = task.optimizer
+    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
+    step = stepper(task, context, controller, lambda part, batches: passes(part, part.module, batches))
     validation = Validation(task, context, task.module, controller)
 
     task.module.train()
     controller.begin(learning_rate(optimizer))
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            optimizer.zero_grad()
-            loss = passes(task, task.module, micro_batches)
-            update()
-            if controller.after_step(loss):
+            if controller.after_step(step(micro_batches)):
                 return
 
         controller.after_epoch_steps(learning_rate(optimizer))

@@ -198,7 +198,7 @@ def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optim
     if rate is not None and not recipe.takes("optimizer", "learning_rate"):
         _needs_plain_rate(recipe, optimizer)
         optimizer.learning_rate = rate
-    if training.schedule != "constant" or training.warmup_steps:
+    if training.schedule != "constant" or training.warmup_steps or training.rate_factor != 1:
         _needs_plain_rate(recipe, optimizer)
     if training.weight_decay is not None:
         optimizer.weight_decay = training.weight_decay  # decoupled, in all optimizers of Keras
@@ -210,7 +210,7 @@ def _needs_plain_rate(recipe: LoadedRecipe, optimizer: keras.optimizers.Optimize
         raise ValueError(  # noqa: TRY004 (the user's choice, not a type of ours)
             tr(
                 "optimizer() of {recipe} has a learning rate schedule of its own. Leave the run's learning rate, "
-                "schedule and warm-up unset, or give the optimizer a number.",
+                "its scaling, schedule and warm-up unset, or give the optimizer a number.",
                 recipe=recipe.name,
             )
         )

@@ -34,6 +34,22 @@ def claim(context: Context) -> list[str]:
     return [f"/gpu:{number}" for number in range(own)]  # the environment lists them in the order ticked
 
 
+def mirrored_strategy(context: Context) -> tf.distribute.MirroredStrategy:
+    """Claim this worker's devices and return a strategy that adds up gradients over them as the run says."""
+    devices = claim(context)
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=cross_device_ops(context.training.cross_device_ops))
+
+
+def cross_device_ops(name: str) -> tf.distribute.CrossDeviceOps | None:
+    """Return TensorFlow's object for one of our `CROSS_DEVICE_OPS`; None leaves the choice to TensorFlow."""
+    kinds = {
+        "nccl": tf.distribute.NcclAllReduce,
+        "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
+        "one_device": tf.distribute.ReductionToOneDevice,
+    }
+    return None if name == "auto" else kinds[name]()
+
+
 def _use_cores(cores: int) -> None:
     """Use as many threads as this process has cores. Leave the choice to TensorFlow where it is not pinned."""
     if cores:

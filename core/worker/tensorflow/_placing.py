@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -102,12 +103,25 @@ def split_evenly(sizes: Sequence[int], parts: int) -> list[int] | None:
 
 def record_parts(context: Context, model: keras.Model, devices: Sequence[str]) -> None:
     """Record which variables are on which of the ticked devices."""
-    by_place: dict[str, list[str]] = {}
+    by_place: dict[str, list[keras.Variable]] = {}
     for variable in model.weights:
-        by_place.setdefault(variable.value.device, []).append(variable.path)
+        by_place.setdefault(variable.value.device, []).append(variable)
     for device, name in zip(context.assignment.own, devices, strict=True):
         here = [where for where in by_place if where.lower().endswith(name.replace("/", "device:").lower())]
-        names = [path for where in here for path in by_place[where]]
-        context.record_parts(device, names, ", ".join(here))
-        if not names:
+        held = [variable for where in here for variable in by_place[where]]
+        _record(context, device, held, ", ".join(here))
+        if not held:
             context.notice_empty_device(device)
+
+
+def record_shared(context: Context, model: keras.Model, where: str) -> None:
+    """Record that the first device, or the host, has all variables, and that the other devices read them."""
+    first, *others = context.assignment.own
+    _record(context, first, model.weights, where)
+    for device in others:
+        context.record_parts(device, [], where, size_bytes=0, reads_from=first)
+
+
+def _record(context: Context, device: str, held: Sequence[keras.Variable], where: str) -> None:
+    size_bytes = sum(math.prod(each.shape) * tf.as_dtype(each.dtype).size for each in held)
+    context.record_parts(device, [each.path for each in held], where, size_bytes=size_bytes)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import tensorflow as tf
-
-from ._devices import claim
+from ._devices import mirrored_strategy
 from ._loop import Reporter, train_replicas
 
 if TYPE_CHECKING:
@@ -16,5 +14,5 @@ if TYPE_CHECKING:
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
-    strategy = tf.distribute.MirroredStrategy(claim(context))
+    strategy = mirrored_strategy(context)
     train_replicas(strategy, recipe, context, Reporter(context))

@@ -9,6 +9,7 @@ import tensorflow as tf
 from ._build import build
 from ._devices import claim
 from ._loop import Reporter, loop, traced
+from ._placing import record_shared
 from ._step import Passed, Update, passes_of, slice_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     devices = claim(context)
     with tf.device(devices[0]):  # the variables are here; the other towers read them each step
         task = build(recipe, context)
+    record_shared(context, task.model, devices[0])
     passes, update = passes_of(task, context), Update(task, context)
 
     def step(*feed: tf.Tensor) -> tf.Tensor:

@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QSpinBox, QVBoxLayout, QWidget
 
 from core.catalog import frameworks
 from core.language import tr, tr_noop
-from core.schema.settings import PRECISIONS, SCHEDULES, Training
+from core.schema.settings import PRECISIONS, RATE_SCALINGS, SCHEDULES, Training
+from gui.panels.recipe.distribution_form import DistributionForm
 from gui.widgets.forms import editors
 from gui.widgets.forms.editors import MAX_CHARACTERS, typed_number
 from gui.widgets.forms.field_group import FieldGroup
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QCheckBox
 
 SCHEDULE_TITLES = {"constant": tr_noop("constant"), "cosine": tr_noop("cosine")}
+RATE_SCALING_TITLES = {"none": tr_noop("off"), "linear": tr_noop("linear"), "sqrt": tr_noop("square root")}
 PIPELINES = ("pipeline",)
 """Strategies with micro-batches."""
 WITH_LOADERS = ("pytorch",)
@@ -49,7 +51,8 @@ class TrainingForm(QWidget):
         self._rate = line("rateEdit", tr("Learning rate"), tr("Learning rate; empty: the recipe's own"))
         self._recipe_rate = ""
         self._computing = ComputingForm()
-        self.groups: tuple[FieldGroup, ...] = (LearningForm(), EndingForm(), self._computing)
+        self._distribution = DistributionForm()
+        self.groups: tuple[FieldGroup, ...] = (LearningForm(), EndingForm(), self._computing, self._distribution)
         self._lay_out()
         for box in self._boxes().values():
             box.valueChanged.connect(lambda _: self.changed.emit())
@@ -74,6 +77,7 @@ class TrainingForm(QWidget):
     def show_strategy(self, framework: str, strategy: str) -> None:
         """Show the settings that this framework and strategy have."""
         self._computing.show_strategy(framework, strategy)
+        self._distribution.show_strategy(framework, strategy)
 
     def remember(self) -> dict[str, Any]:
         """Return what the user set, for the settings file."""
@@ -140,6 +144,22 @@ class LearningForm(FieldGroup):
             ),
         )  # fmt: skip
         self._add(
+            tr("Scale rate"),
+            rate_scaling=editors.one_of(
+                "rateScalingBox", tr("Scaling of the learning rate"),
+                tr("linear: rate × global batch / reference batch, as for SGD (Goyal et al. 2017); square root: for "
+                   "Adam. The tab Settings shows the rate. Give warm-up steps, too."), changed,
+                [(tr(RATE_SCALING_TITLES.get(name, name)), name) for name in RATE_SCALINGS],
+            ),
+        )  # fmt: skip
+        self._add(
+            tr("Reference batch"),
+            reference_batch=editors.number(
+                "referenceBatchEdit", tr("Reference batch"),
+                tr("The global batch size for which the learning rate was chosen"), changed, empty=tr("none"),
+            ),
+        )  # fmt: skip
+        self._add(
             tr("Weight decay"),
             weight_decay=editors.number(
                 "decayEdit", tr("Weight decay"),
@@ -192,7 +212,9 @@ class ComputingForm(FieldGroup):
         self._add(
             tr("Precision"),
             precision=editors.one_of(
-                "precisionBox", tr("Precision"), tr("bfloat16 uses half the memory where possible (autocast)"), changed,
+                "precisionBox", tr("Precision"),
+                tr("bfloat16 and float16 use half the memory where possible (autocast); float16 scales the loss"),
+                changed,
                 [(name, name) for name in PRECISIONS],
             ),
         )  # fmt: skip

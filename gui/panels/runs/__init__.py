@@ -1,5 +1,6 @@
 """The header of the shown run, and the list of runs.
 
 - `header`, `run_buttons`, `state_pill`, `progress`: name, buttons, state and progress
-- `machine_entry`, `run_list`, `run_menu`: this machine; all runs, and what can be done with one
+- `machine_entry`, `run_filter`: this machine; the field that searches the runs
+- `run_list`, `run_menu`: the runs, and what can be done with one
 """

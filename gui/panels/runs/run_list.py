@@ -28,6 +28,8 @@ MARK = Qt.ItemDataRole.UserRole + 2
 """Item data: name of the mark of the state."""
 ABOVE_PX = 5
 """Space above and below the two lines of a run."""
+ROWS = 300
+"""Rows that are made at once."""
 EMPTY = tr_noop("No runs yet.\n\nRuns stay in this list after the window is closed.")
 
 
@@ -36,6 +38,8 @@ class RunList(QListWidget):
 
     chosen = Signal(str)
     """The directory of the chosen run."""
+    more_wanted = Signal()
+    """The list was scrolled to its end, and `wanted` has grown: more rows are shown if there are any."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -46,6 +50,9 @@ class RunList(QListWidget):
         self.setUniformItemSizes(True)
         self.setMouseTracking(True)
         self._rows: list[RunRow] = []
+        self.wanted = ROWS
+        """Number of rows to show: thousands of items that nobody looks at would take long to make."""
+        self._empty_words = ""
         self._theme = theme
         self._delegate = RunDelegate(theme, self)
         self.setItemDelegate(self._delegate)
@@ -53,17 +60,27 @@ class RunList(QListWidget):
         self.run_menu.setObjectName("runListMenu")
         self.itemClicked.connect(self._on_item_chosen)
         self.itemActivated.connect(self._on_item_chosen)
+        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
 
     def show_rows(self, rows: Sequence[RunRow]) -> None:
         """Show these runs."""
         if rows == self._rows:
             return
-        if [row.dir for row in rows] != [row.dir for row in self._rows]:
+        known = [row.dir for row in self._rows]
+        if known and [row.dir for row in rows[: len(known)]] == known:
+            self._add_items(len(rows) - len(known))  # their end was reached
+        elif [row.dir for row in rows] != known:
             self._make_items(rows)
         for number, row in enumerate(rows):
             if number >= len(self._rows) or row != self._rows[number]:
                 _fill(self.item(number), row)
         self._rows = list(rows)
+
+    def show_empty_words(self, sentence: str) -> None:
+        """Say why no run is listed although there are some; the empty string if there are none."""
+        if sentence != self._empty_words:
+            self._empty_words = sentence
+            self.viewport().update()
 
     def mark_chosen(self, run_dir: Path | None) -> None:
         """Select the shown run."""
@@ -99,12 +116,23 @@ class RunList(QListWidget):
             painter = QPainter(self.viewport())
             painter.setPen(self._theme.muted)
             area = QRect(self.viewport().rect()).adjusted(8, 4, -8, -8)
-            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, tr(EMPTY))
+            words = self._empty_words or tr(EMPTY)
+            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, words)
             painter.end()
         return handled
 
     def _on_item_chosen(self, item: QListWidgetItem) -> None:
         self.chosen.emit(str(item.data(Qt.ItemDataRole.UserRole)))
+
+    def _on_scrolled(self, value: int) -> None:
+        """Want more rows when the last ones come into sight."""
+        if self.count() >= self.wanted and value + 2 * self.viewport().height() > self.verticalScrollBar().maximum():
+            self.wanted += ROWS
+            self.more_wanted.emit()
+
+    def _add_items(self, count: int) -> None:
+        for _ in range(count):
+            self.addItem(QListWidgetItem())
 
     def _make_items(self, rows: Sequence[RunRow]) -> None:
         """Create items for these runs; keep the selection and the scroll position."""

@@ -1,4 +1,4 @@
-"""The menu of a run: open its folder, rename it, reuse its settings, export it, delete it."""
+"""The menu of a run: open its folder, rename and mark it, reuse its settings, export it, delete it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import SignalInstance
 
+    from core.runs.marks import Marks
     from gui.style.theme import Theme
 
 KEYS = {"rename": "F2", "csv": "Ctrl+E"}
@@ -32,6 +33,10 @@ class RunMenu(QMenu):
     folder_asked = Signal(str)
     path_asked = Signal(str)
     rename_asked = Signal(str)
+    star_asked = Signal(str)
+    tags_asked = Signal(str)
+    note_asked = Signal(str)
+    archive_asked = Signal(str)
     again_asked = Signal(str)
     edit_asked = Signal(str)
     copy_asked = Signal(str)
@@ -52,6 +57,14 @@ class RunMenu(QMenu):
         self._add("folder", tr("Open folder"), tr("Show its folder in the file manager"), self.folder_asked)
         self._add("path", tr("Copy path"), tr("Copy the path of its folder"), self.path_asked)
         self._add("rename", tr("Rename…"), tr("Give it another name; its folder keeps its own"), self.rename_asked)
+        self.addSeparator()
+        self._add("star", tr("Star"), tr("Mark it, or take the mark away; star:yes finds it"), self.star_asked)
+        self._add("tags", tr("Tags…"), tr("Give it words by which it is found"), self.tags_asked)
+        self._add("note", tr("Add note…"), tr("Keep a note in its folder; show lists the notes"), self.note_asked)
+        self._add(
+            "archive", tr("Archive"), tr("Leave it out of the list, or list it again; nothing is deleted"),
+            self.archive_asked,
+        )  # fmt: skip
         self.addSeparator()
         self._add("again", tr("Run again"), tr("Start a new run with the same settings and devices"), self.again_asked)
         self._add(
@@ -86,6 +99,12 @@ class RunMenu(QMenu):
         """Set the run that the menu is about; the empty string for none."""
         self.run_dir = str(run_dir)
         self.allow(dict.fromkeys(ACTIONS, "" if self.run_dir else tr(NO_RUN)))
+
+    def show_marks(self, marks: Marks | None) -> None:
+        """Word the actions for a run with these marks."""
+        self._by_name["star"].setText(tr("Remove star") if marks is not None and marks.star else tr("Star"))
+        archived = marks is not None and marks.archived
+        self._by_name["archive"].setText(tr("List again") if archived else tr("Archive"))
 
     def allow(self, obstacles: Mapping[str, str]) -> None:
         """Enable the actions that have no obstacle, and give the others theirs as tooltip."""

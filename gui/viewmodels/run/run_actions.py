@@ -12,7 +12,22 @@ if TYPE_CHECKING:
     from core.runs.index import RunSummary
 
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
-ACTIONS = ("folder", "path", "rename", "again", "edit", "copy", "keep", "csv", "model", "remove")
+ACTIONS = (
+    "folder",
+    "path",
+    "rename",
+    "star",
+    "tags",
+    "note",
+    "archive",
+    "again",
+    "edit",
+    "copy",
+    "keep",
+    "csv",
+    "model",
+    "remove",
+)
 
 
 def obstacles(summary: RunSummary | None) -> dict[str, str]:
@@ -25,7 +40,7 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
     remove = "" if state.over else tr("This run is {state}. Press Stop first.", state=tr(state.label).lower())
     return {
         **dict.fromkeys(ACTIONS, ""),
-        "rename": others,
+        **dict.fromkeys(("rename", "star", "tags", "note", "archive"), others),
         "model": tr("A script saves its model itself; look for it where the script writes.")
         if summary.is_script
         else "",

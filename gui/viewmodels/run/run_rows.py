@@ -32,9 +32,9 @@ class RunRow:
 
     dir: Path
     title: str
-    """`18:03 digits_cnn`."""
+    """`18:03 digits_cnn`, with a star before it if the run has one."""
     outcome: str
-    """`finished · loss 0.214`; with the owner's name before it if the run belongs to another user."""
+    """`finished · loss 0.214`, then the tags; the owner's name before it if the run belongs to another user."""
     tone: str
     """Name of a colour of the theme."""
     mark: str
@@ -62,8 +62,8 @@ def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
     return [
         RunRow(
             dir=each.dir,
-            title=run_title(each, now),
-            outcome=" · ".join(part for part in (each.owner, outcome(each)) if part),
+            title=f"★ {run_title(each, now)}" if each.marks.star else run_title(each, now),
+            outcome=" · ".join(part for part in (each.owner, outcome(each), *each.marks.tags) if part),
             tone=tone(each),
             mark=mark(each),
             tip="\n".join(text for text in _tip_lines(each) if text),
@@ -81,6 +81,7 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
         tr_stored(summary.error or ""),
         _losses(summary),
         _loss_problem(summary),
+        *(note.text for note in summary.marks.notes),
     )
 
 

@@ -13,6 +13,7 @@ from core.catalog.strategies import strategy_of
 from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names
 from core.config.shell_command import repeat_line
+from core.config.strategy_settings import STRATEGY_SETTINGS, rate_arithmetic, without_meaning
 from core.language import tr, tr_noop, tr_plural
 from core.runs.model_parts import part_sentences
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
@@ -38,6 +39,8 @@ TRAINING = {
     "accumulation": tr_noop("Accumulation"), "micro_batches": tr_noop("Micro-batches"),
     "loader_workers": tr_noop("Data-loader workers"), "seed": tr_noop("Seed"), "compile": tr_noop("Compile"),
     "training_metrics": tr_noop("Training metrics"),
+    "rate_scaling": tr_noop("Scaling of the learning rate"), "reference_batch": tr_noop("Reference batch"),
+    **{row.name: row.title for row in STRATEGY_SETTINGS},
 }  # fmt: skip
 CHECKPOINTS = {
     "unit": tr_noop("Save"),
@@ -53,12 +56,13 @@ STOPPING = {
 }
 CHOICES = {
     "schedule": (tr_noop("constant"), tr_noop("cosine")),
+    "rate_scaling": (tr_noop("linear"), tr_noop("none")),
     "unit": (tr_noop("auto"), tr_noop("epochs"), tr_noop("steps"), tr_noop("minutes"), tr_noop("never")),
 }
 """Values that are words, by field."""
 NONE = {
     "learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF,
-    "steps_per_epoch": tr_noop("all of the data"),
+    "steps_per_epoch": tr_noop("all of the data"), "bucket_mb": tr_noop("PyTorch's 25"),
 }  # fmt: skip
 """What None means, by field."""
 SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", "transformers", "accelerate")
@@ -158,11 +162,16 @@ def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
         *(() if spec.strategy == "pipeline" else ("micro_batches",)),
         *(() if spec.framework == "pytorch" else ("loader_workers",)),
         *(() if spec.framework != "keras" else ("steps_per_epoch",)),
+        *(() if spec.training.rate_scaling != "none" else ("reference_batch",)),
+        *without_meaning(spec.framework, spec.strategy),
     }
     shown = {name: label for name, label in TRAINING.items() if name not in left_out}
     recipe = _recipe_now(spec)
     rate = recipe.learning_rate if recipe is not None else None  # a run keeps the rate that it found in the recipe
-    yield tr("Training"), _rows(spec.training, Training(learning_rate=rate), shown)
+    rows = _rows(spec.training, Training(learning_rate=rate), shown)
+    if scaled := rate_arithmetic(spec.training):
+        rows.append(SettingRow(label=tr("Scaled learning rate"), value=scaled, usual=tr("not scaled")))
+    yield tr("Training"), rows
     yield tr("Recipe"), _recipe_rows(spec, recipe)
     counted = spec.checkpoints.unit not in {"auto", "never"}
     labels = {name: label for name, label in CHECKPOINTS.items() if name != "every" or counted}

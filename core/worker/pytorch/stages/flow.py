@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from ...controller import TrainingController
     from ...metrics_reporter import MetricsReporter
     from .._data import Batches, MicroBatch
-    from .._loop import Loss, Task
+    from .._loop import Task
     from .._stream import StreamBatches
-    from .cost import Autocast
     from .stage import Stage, StageTensors
 
 # Older versions of torch always keep the outputs of all micro-batches.
@@ -83,9 +83,9 @@ class StageRunner:
     of weight 0.
     """
 
-    def __init__(self, stage: Stage, shape: BatchShape, device: torch.device, loss: Loss, autocast: Autocast) -> None:
+    def __init__(self, stage: Stage, shape: BatchShape, device: torch.device, task: Task) -> None:
         self._shape = shape
-        self._loss = _WeightedLoss(loss, autocast)
+        self._loss = _WeightedLoss(task)
         self._idle = torch.zeros((), device=device)
         trained = _pipeline_stage(stage, stage.training, device)
         validated = _pipeline_stage(stage, stage.validation, device)
@@ -96,18 +96,16 @@ class StageRunner:
 
     def train(self, step: Step) -> Tensor:
         """Run forward and backward passes. Return the batch's mean loss on the last rank, and 0 on the others."""
-        found: list[Tensor] = []
+        self._loss.values = []
         for number, (inputs, target) in enumerate(self._passes(step)):
             self._loss.expect(step.items - number * self._shape.items, step.items, self._shape)
-            losses: list[Tensor] = []
             if self._first:
                 self._training.step(*inputs, **WITHOUT_OUTPUTS)
             elif self._last:
-                self._training.step(target=target, losses=losses, **WITHOUT_OUTPUTS)
+                self._training.step(target=target, **WITHOUT_OUTPUTS)
             else:
                 self._training.step(**WITHOUT_OUTPUTS)
-            found += losses
-        return torch.stack(found).detach().sum() if found else self._idle
+        return torch.stack(self._loss.values).sum() if self._loss.values else self._idle
 
     def outputs(self, step: Step) -> Any:  # noqa: ANN401 (whatever the last stage returns)
         """Run forward passes only. Return the model's output for the batch on the last rank, None on the others."""
@@ -145,8 +143,10 @@ def _pipeline_stage(stage: Stage, example: StageTensors, device: torch.device) -
 class _WeightedLoss:
     """The recipe's loss of each micro-batch in turn over its real items, weighted by their share of the batch."""
 
-    def __init__(self, loss: Loss, autocast: Autocast) -> None:
-        self._loss, self._autocast = loss, autocast
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.values: list[Tensor] = []
+        """The weighted losses of the current step so far, detached."""
         self._real: Iterator[int] = iter(())
         self._all = 1
 
@@ -162,10 +162,13 @@ class _WeightedLoss:
             output, target = tree_map_only(torch.Tensor, lambda each: each[:real], output), target[:real]
         if not real:
             return torch.stack([each.sum() for each in tensors(output)]).sum()  # of no items: its gradient is zero
-        if self._autocast is None:
-            return self._loss(output, target) * (real / self._all)
-        with self._autocast:
-            return self._loss(output, target) * (real / self._all)
+        task, share = self._task, real / self._all
+        with task.autocast or contextlib.nullcontext():
+            loss = task.loss(output, target) * share
+            if task.training_metrics is not None and task.training_metrics.is_due:
+                task.training_metrics.measure(task.metrics, output, target, share)
+        self.values.append(loss.detach())
+        return loss if task.scaler is None else task.scaler.scale(loss)
 
 
 class StageValidation(LockstepValidation):

@@ -16,7 +16,16 @@ from ....language import tr
 from ....schema import checkpoint
 from .._build import autocast_of, build_loss
 from .._distributed import broadcast_object
-from .._saver import does_not_fit, random_file, random_states, read, set_random_states, write
+from .._saver import (
+    does_not_fit,
+    load_scale,
+    random_file,
+    random_states,
+    read,
+    save_scale,
+    set_random_states,
+    write,
+)
 from .cost import NOTHING, Call, calls, seconds, unchanged
 from .cut import CannotSplitError, split_evenly, too_few_parts
 from .sources import Source, source
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     from ...context import Context
     from ...recipe import LoadedRecipe
     from .._build import Unplaced
+    from .._loop import Task
     from .cost import Autocast
 
 CUT = "cut.json"
@@ -261,8 +271,8 @@ def _common_end(one: str, other: str) -> int:
 class StageSaver:
     """Saves this rank's stage under the whole model's names; rank 0 adds where the model was cut."""
 
-    def __init__(self, stage: Stage, optimizer: torch.optim.Optimizer, context: Context) -> None:
-        self._stage, self._optimizer = stage, optimizer
+    def __init__(self, stage: Stage, task: Task, context: Context) -> None:
+        self._stage, self._task, self._optimizer = stage, task, task.optimizer
         self._rank = context.rank
 
     def save(self, folder: Path) -> None:
@@ -274,12 +284,14 @@ class StageSaver:
         write(folder / random_file(self._rank), random_states())
         if self._rank == 0:
             (folder / CUT).write_text(json.dumps(self._stage.begins) + "\n", encoding="utf-8")
+            save_scale(self._task, folder)
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote. Raises `ValueError` if it is of another model."""
         try:
             self._load_weights(read(folder / f"model-{self._rank}.pt"))
             self._optimizer.load_state_dict(read(folder / f"optimizer-{self._rank}.pt"))
+            load_scale(self._task, folder)
         except (RuntimeError, ValueError, KeyError) as error:
             raise does_not_fit(folder, error) from error
         set_random_states(read(folder / random_file(self._rank)))

@@ -1,0 +1,177 @@
+"""A comparison as text: cells for people, Markdown, and CSV with all numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from core.comparison.table import LOWER_IS_BETTER, QUANTITIES
+from core.language import tr, tr_noop, tr_plural
+from core.series.report import spreadsheet_cell
+from core.text import one_line, replace_control_characters, short
+from core.units import BYTES_PER_GB, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from core.comparison.table import Comparison, Row
+
+MAX_COLUMN = 40
+"""Characters of a setting in a cell for people."""
+PATHS = frozenset({"recipe", "script", "python", "working_dir", "rules_file"})
+"""Settings of which a cell shows the last part, where that tells them apart."""
+HEADINGS = {
+    "last": tr_noop("LAST"), "best": tr_noop("BEST"), "best_step": tr_noop("AT"),
+    "time_to_target_s": tr_noop("TO TARGET"), "samples_per_s": tr_noop("SAMPLES/S"), "steps_per_s": tr_noop("STEPS/S"),
+    "training_s": tr_noop("TRAINED"), "peak_memory_bytes": tr_noop("PEAK GB"),
+}  # fmt: skip
+COMPARED = ("best", "time_to_target_s", "samples_per_s", "steps_per_s", "peak_memory_bytes")
+"""The quantities whose difference from the baseline stands behind them in a cell for people."""
+NUMBERS = tuple(dict.fromkeys([*QUANTITIES, *LOWER_IS_BETTER]))
+"""The quantities in the columns of a CSV table."""
+MARKUP = re.compile(r"[\\`*\[\]<>|~&]|(?<!\w)_|_(?!\w)")
+"""What Markdown would take for more than text."""
+
+
+# -- for people ----------------------------------------------------------------------------------
+
+
+def cells(comparison: Comparison, max_settings: int | None = None) -> list[list[str]]:
+    """Return the rows of the table, the first of them its headings. `max_settings`: how many of those that differ."""
+    names = list(comparison.rows[0].differs)[:max_settings]
+    quantities = [name for name in HEADINGS if any(name in row.statistics for row in comparison.rows)]
+    if "samples_per_s" in quantities and all("samples_per_s" in row.statistics for row in comparison.rows):
+        quantities.remove("steps_per_s")
+    grouped = any(len(row.runs) > 1 for row in comparison.rows)
+    headings = [tr("RUN"), *([tr("RUNS")] if grouped else []), *(name.upper() for name in names)]
+    lines = [[*headings, *(tr(HEADINGS[name]) for name in quantities), tr("MEMORY")]]
+    for row in comparison.rows:
+        settings = [_setting(comparison, name, row) for name in names]
+        count = [str(len(row.runs))] if grouped else []
+        values = [_value(row, name) for name in quantities]
+        verdicts = ", ".join(tr(each) for each in row.verdicts) or "-"
+        lines.append([row.runs[0].id, *count, *settings, *values, verdicts])
+    return lines
+
+
+def sentences(comparison: Comparison) -> Iterator[str]:
+    """Yield what the numbers mean."""
+    better = tr("lower is better") if comparison.lower_is_better else tr("higher is better")
+    baseline = comparison.rows[comparison.baseline].runs[0].id
+    if len(comparison.rows) > 1:
+        yield tr("Last and best of {metric}; {better}. Percentages are differences from {baseline}.",
+                 metric=comparison.metric, better=better, baseline=baseline)  # fmt: skip
+    else:
+        yield tr("Last and best of {metric}; {better}.", metric=comparison.metric, better=better)
+    for row in comparison.rows:
+        if len(row.runs) > 1:
+            yield tr("{run} stands for {runs}, which differ in nothing but the seed: mean ± standard deviation.",
+                     run=row.runs[0].id, runs=", ".join(run.id for run in row.runs))  # fmt: skip
+
+
+def left_out(comparison: Comparison, max_settings: int) -> Iterator[str]:
+    """Yield a sentence on the settings that the table leaves out, if there are any."""
+    more = len(comparison.rows[0].differs) - max_settings
+    if more > 0:
+        yield tr_plural(
+            "{count} more setting differs; --why lists it.", "{count} more settings differ; --why lists them.", more
+        )
+
+
+def _setting(comparison: Comparison, name: str, row: Row) -> str:
+    """Return the value of a setting; of a path the last part, if that tells the rows apart."""
+    value = row.differs[name]
+    every = {str(each.differs[name]) for each in comparison.rows}
+    if name in PATHS and isinstance(value, str) and len({PurePath(each).name for each in every}) == len(every):
+        value = PurePath(value).name
+    return one_line(short(value), MAX_COLUMN)
+
+
+def _value(row: Row, name: str) -> str:
+    """Return a quantity: `0.31`, of a group `0.31 ± 0.02`, and how far it is from the baseline: `0.31 (-4.2 %)`."""
+    statistic = row.statistics.get(name)
+    if statistic is None:
+        return "-"
+    text = _number(name, statistic.mean)
+    if statistic.deviation is not None:
+        text = f"{text} ± {_number(name, statistic.deviation)}"
+    if statistic.count < len(row.runs):
+        text = tr("{value} ({count} of {all})", value=text, count=statistic.count, all=len(row.runs))
+    if name == "best_step":
+        return tr("epoch {epoch}", epoch=text) if row.results[0].by_epoch else text
+    difference = row.differences.get(name) if row.differences is not None else None
+    if name not in COMPARED or difference is None or difference.percent is None:
+        return text
+    return f"{text} ({round(difference.percent, 1) + 0.0:+.1f} %)"  # not -0.0
+
+
+def _number(name: str, value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    if name.endswith("_s") and not name.endswith("_per_s"):
+        return duration(value)
+    if name == "peak_memory_bytes":
+        return f"{value / BYTES_PER_GB:.2f}"
+    return f"{value:.6g}" if name == "best_step" else short(value)
+
+
+# -- Markdown ------------------------------------------------------------------------------------
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return the table in Markdown, with the sentences on what it shows."""
+    headings, *rows = cells(comparison)
+    table = [_markdown_row(headings), f"|{' --- |' * len(headings)}", *map(_markdown_row, rows)]
+    notes = [*sentences(comparison), *comparison.notices]
+    return "\n".join([*table, "", *(f"- {markdown_text(each)}" for each in notes), ""])
+
+
+def _markdown_row(line: Iterable[str]) -> str:
+    return "| " + " | ".join(map(markdown_text, line)) + " |"
+
+
+def markdown_text(text: str) -> str:
+    """Return a text in one line that Markdown shows as it is."""
+    return MARKUP.sub(lambda found: f"\\{found[0]}", replace_control_characters(" ".join(text.split())))
+
+
+# -- CSV -----------------------------------------------------------------------------------------
+
+
+def csv_text(comparison: Comparison) -> str:
+    """Return the table as CSV: a line for each row, with all settings that differ and all numbers unrounded.
+
+    Sizes are in bytes and times in seconds. `..._deviation` is the standard deviation of a group, `..._percent` the
+    difference from the baseline.
+    """
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    names = list(comparison.rows[0].differs)
+    known = [name for name in NUMBERS if any(name in row.statistics for row in comparison.rows)]
+    fixed = ["run", "runs", "count", "name", "state", "seed", "is_baseline", "metric", "step_unit", "verdict"]
+    numbers = [f"{name}{suffix}" for name in known for suffix in ("", "_deviation", "_percent")]
+    writer.writerow(map(spreadsheet_cell, [*fixed, *(f"setting {name}" for name in names), *numbers]))
+    for at, row in enumerate(comparison.rows):
+        writer.writerow(map(spreadsheet_cell, _csv_row(comparison, at, row, names, known)))
+    return file.getvalue()
+
+
+def _csv_row(comparison: Comparison, at: int, row: Row, names: Sequence[str], known: Sequence[str]) -> Iterator[object]:
+    first = row.runs[0]
+    yield from (first.id, " ".join(run.id for run in row.runs), len(row.runs), first.spec.name)
+    yield " ".join(run.facts.state.value for run in row.runs)
+    yield " ".join("none" if seed is None else str(seed) for seed in row.seeds)
+    yield from (at == comparison.baseline, comparison.metric)
+    yield "epoch" if any(each.by_epoch for each in row.results) else "step"
+    yield " ".join(row.verdicts)
+    yield from (row.differs[name] for name in names)
+    for name in known:
+        statistic = row.statistics.get(name)
+        difference = None if row.differences is None else row.differences.get(name)
+        yield None if statistic is None else statistic.mean
+        yield None if statistic is None else statistic.deviation
+        yield None if difference is None else difference.percent

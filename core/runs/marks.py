@@ -1,0 +1,174 @@
+"""What users give to runs: a star, tags, notes, a place in the archive.
+
+They are lines of a file in the run's folder that is only appended to, so any number of windows and commands may give
+them at the same time. Nothing that was noted is lost; a later line decides on star, archive and each tag.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from core.errors import RunError
+from core.language import tr
+from core.runs.ownership import owner_of_run
+from core.schema.events import parse
+from core.schema.files import not_written, open_to_append, open_to_read
+from core.schema.paths import MARKS_FILE, SPEC_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+MAX_BYTES = 1024 * 1024
+"""Bytes of the file that are read; a planted one may be larger."""
+MAX_NOTE = 4000
+MAX_TAG = 50
+MAX_TAGS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A note on a run."""
+
+    time: float
+    """Unix seconds."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """The marks of a run."""
+
+    star: bool = False
+    archived: bool = False
+    tags: tuple[str, ...] = ()
+    """In the order in which they were given."""
+    notes: tuple[Note, ...] = field(default=())
+    """The oldest first."""
+
+
+NO_MARKS = Marks()
+
+
+def read_marks(run_dir: Path) -> Marks:
+    """Return the marks of a run. A line that is damaged is passed over."""
+    try:
+        with open_to_read(f"{run_dir}/{MARKS_FILE}") as file:
+            lines = file.read(MAX_BYTES).split(b"\n")
+    except OSError:
+        return NO_MARKS
+    marks = NO_MARKS
+    for line in lines:
+        event = _parsed(line)
+        if event is not None:
+            marks = _folded(marks, event)
+    return marks
+
+
+def change_marks(
+    run_dir: Path, *, star: bool | None = None, archived: bool | None = None, add_tags: Iterable[str] = (),
+    remove_tags: Iterable[str] = (), note: str = "",
+) -> Marks:  # fmt: skip
+    """Change what is given, and return the marks.
+
+    Raises `ValueError` with a sentence for a tag or note that cannot be used or a run of another user, `RunError` if
+    the marks cannot be written.
+    """
+    if owner := owner_of_run(run_dir):
+        raise ValueError(tr("Run {id} belongs to {owner}. Only its owner can mark it.", id=run_dir.name, owner=owner))
+    added, removed, note = [check_tag(each) for each in add_tags], [*remove_tags], note.strip()
+    if len(note) > MAX_NOTE:
+        raise ValueError(tr("The note has {count} characters. Give at most {limit}.", count=len(note), limit=MAX_NOTE))
+    before = read_marks(run_dir)
+    if missing := [tag for tag in removed if tag not in before.tags]:
+        raise ValueError(tr("Run {id} has no tag {tag}. `trainyard runs` lists the tags.", id=run_dir.name,
+                            tag=missing[0]))  # fmt: skip
+    if len({*before.tags, *added} - {*removed}) > MAX_TAGS:
+        raise ValueError(tr("A run can have {limit} tags. Remove some first.", limit=MAX_TAGS))
+    changes: dict[str, Any] = {
+        "star": star, "archived": archived, "tags": added or None, "untag": removed or None, "note": note or None,
+    }  # fmt: skip
+    given = {name: value for name, value in changes.items() if value is not None}
+    if given:
+        _append(run_dir, {"t": time.time(), "kind": "mark", **given})
+    return read_marks(run_dir)
+
+
+def check_tag(tag: str) -> str:
+    """Return a tag without spaces around it. Raises `ValueError` with a sentence if it cannot be one."""
+    tag = tag.strip()
+    if not tag or len(tag) > MAX_TAG or not tag.isprintable() or any(each in tag for each in ' ,"'):
+        raise ValueError(
+            tr(
+                "{tag!r} cannot be a tag. Give up to {limit} characters without spaces, commas and quotes.",
+                tag=tag,
+                limit=MAX_TAG,
+            )
+        )
+    return tag
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    event = parse(line) if b'"mark"' in line else None
+    return event if event is not None and event["kind"] == "mark" else None
+
+
+def _folded(marks: Marks, event: dict[str, Any]) -> Marks:
+    star, archived, note = event.get("star"), event.get("archived"), event.get("note")
+    added, removed = _texts(event.get("tags")), _texts(event.get("untag"))
+    kept = [tag for tag in dict.fromkeys([*marks.tags, *added]) if tag not in removed]
+    noted = (Note(time=float(event["t"]), text=note[:MAX_NOTE]),) if isinstance(note, str) else ()
+    return replace(
+        marks,
+        star=star if isinstance(star, bool) else marks.star,
+        archived=archived if isinstance(archived, bool) else marks.archived,
+        tags=tuple(kept[:MAX_TAGS]),
+        notes=(*marks.notes, *noted),
+    )
+
+
+def _texts(value: object) -> list[str]:
+    found = value[:MAX_TAGS] if isinstance(value, list) else []
+    return [each[:MAX_TAG] for each in found if isinstance(each, str)]
+
+
+def _append(run_dir: Path, event: dict[str, Any]) -> None:
+    """Append a line in one write. A line before it that was cut off, by a full disk say, is ended first."""
+    path = run_dir / MARKS_FILE
+    line = json.dumps(event, ensure_ascii=False).encode() + b"\n"
+    try:
+        data = line if _ends_with_line(path) else b"\n" + line
+        handle = open_to_append(path)
+        try:
+            if os.write(handle, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            os.fchmod(handle, stat.S_IMODE((run_dir / SPEC_FILE).stat().st_mode))  # readable by the same users
+        finally:
+            os.close(handle)
+    except OSError as error:
+        remedy = tr("Check the permissions of its folder.")
+        raise RunError(not_written(path, error, if_full=tr("Free some space."), otherwise=remedy)) from error
+
+
+def _ends_with_line(path: Path) -> bool:
+    try:
+        with open_to_read(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 1, 0))
+            return file.read(1) in {b"", b"\n"}
+    except FileNotFoundError:
+        return True
+
+
+def marks_fields(marks: Marks) -> dict[str, Any]:
+    """Return marks as JSON has them."""
+    return {
+        "star": marks.star, "archived": marks.archived, "tags": list(marks.tags),
+        "notes": [{"time": note.time, "text": note.text} for note in marks.notes],
+    }  # fmt: skip

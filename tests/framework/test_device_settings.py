@@ -1,0 +1,418 @@
+"""Settings that only some strategies have: each follows the curve of one device, or says why it cannot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+from core.runs.states import RunState
+from core.worker.pytorch._blocks import checkpoint_blocks, compile_module
+from core.worker.pytorch._deferred import DeferredModel
+from tests.support.resuming import broken_off, resumed
+from tests.support.running import Followed, make_spec, train, write_recipe
+from tests.support.strategy_runs import spec_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.strategy_runs import StrategyRuns
+
+BLOCKS = """
+    import torch
+    from torch import nn
+
+
+    class Block(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.norm = nn.LayerNorm(width)
+            self.inner, self.outer = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+        def forward(self, inputs):
+            return inputs + self.outer(torch.relu(self.inner(self.norm(inputs))))
+
+
+    class Model(nn.Module):
+        def __init__(self, width, blocks):
+            super().__init__()
+            self.embedding = nn.Linear(8, width)
+            self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
+            self.head = nn.Linear(width, 3)
+            self.register_buffer("scale", torch.arange(1.0, 1 + width).rsqrt())
+            self.apply(self._initialise)
+
+        def _initialise(self, module):
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=0.1)
+                nn.init.zeros_(module.bias)
+
+        def forward(self, inputs):
+            hidden = self.embedding(inputs) * self.scale
+            for block in self.blocks:
+                hidden = block(hidden)
+            return self.head(hidden)
+
+
+    def model(width=12, blocks=3):
+        return Model(width, blocks)
+
+
+    def train_data(items=77):
+        generator = torch.Generator().manual_seed(0)
+        inputs = torch.randn(items, 8, generator=generator)
+        return inputs, inputs[:, :3].argmax(1)
+
+
+    def val_data():
+        return train_data(13)
+
+
+    def optimizer(params, learning_rate=0.01):
+        return torch.optim.Adam(params, lr=learning_rate)
+"""
+"""A model of blocks that initialises itself, with data that two devices cannot share evenly."""
+SETTINGS = {"epochs": 4, "batch_size": 16}
+TWO = "cpu:0,cpu:1"
+EVERY_SEVENTH = {"unit": "steps", "every": 7, "keep": 9}
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_recipe(tmp_path_factory.mktemp("blocks"), BLOCKS, "blocks")
+
+
+@pytest.fixture(scope="module")
+def alone(recipe: str, tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    return train(make_spec(recipe, **SETTINGS), tmp_path_factory.mktemp("alone"))
+
+
+def on_two(recipe: str, runs_root: Path, strategy: str, **training: object) -> Followed:
+    return train(make_spec(recipe, strategy=strategy, devices=TWO, **{**SETTINGS, **training}), runs_root)
+
+
+def values(followed: Followed) -> list[float]:
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    return [*followed.losses(), *followed.run_series.metrics["val_loss"].values.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "training"),
+    [
+        ("ddp", {"bucket_mb": 1}),
+        ("ddp", {"activation_checkpointing": True, "accumulation": 2}),
+        ("fsdp", {"meta_device": True}),
+        ("fsdp", {"meta_device": True, "activation_checkpointing": True, "accumulation": 2}),
+    ],
+)
+def test_setting_keeps_the_curve_of_one_device(
+    runs_root: Path, recipe: str, alone: Followed, strategy: str, training: dict[str, object]
+) -> None:
+    followed = on_two(recipe, runs_root, strategy, **training)
+    assert len(followed.losses()) == 20
+    assert values(followed) == pytest.approx(values(alone), rel=1e-5)
+
+
+def test_each_shard_has_its_size(runs_root: Path, recipe: str, alone: Followed) -> None:
+    followed = on_two(recipe, runs_root, "fsdp", epochs=1, meta_device=True)
+    sizes = [part.size_bytes or 0 for part in followed.run.facts.parts.values()]
+    model = torch.load(next((alone.run.dir / "checkpoints").iterdir()) / "model.pt")
+    whole = sum(each.nbytes for name, each in model.items() if name != "scale")
+    assert sum(sizes) == whole
+    assert max(sizes) < 0.6 * whole
+    assert not followed.run.facts.notices
+
+
+def test_device_without_a_shard_is_named(runs_root: Path, tmp_path: Path) -> None:
+    """Rows are divided over the devices, and these parameters have one row each."""
+    source = """
+        import torch
+
+        def model():
+            return torch.nn.Linear(4, 1)
+
+        def train_data():
+            return torch.ones(8, 4), torch.ones(8, 1)
+
+        def loss():
+            return torch.nn.MSELoss()
+    """
+    followed = on_two(write_recipe(tmp_path, source, "row"), runs_root, "fsdp", epochs=1, batch_size=4)
+    assert followed.state is RunState.FINISHED, followed.run.facts.error
+    (notice,) = followed.run.facts.notices
+    assert notice.startswith("No parameter of the model is on cpu:1, although it was ticked: it only holds memory. No ")
+
+
+def test_float16_gradients_are_weighted_like_plain_ones(runs_root: Path, recipe: str, alone: Followed) -> None:
+    followed = on_two(recipe, runs_root, "ddp", gradient_compression="float16")
+    assert values(followed) == pytest.approx(values(alone), rel=1e-3)
+    assert values(followed) != pytest.approx(values(alone), rel=1e-6), "nothing was compressed"
+
+
+def test_powersgd_begins_after_a_tenth_of_the_steps_and_says_what_a_resume_changes(
+    runs_root: Path, recipe: str, alone: Followed
+) -> None:
+    followed = on_two(recipe, runs_root, "ddp", gradient_compression="powersgd", checkpoints=EVERY_SEVENTH)
+    losses, plain = followed.losses(), alone.losses()
+    assert losses[:3] == pytest.approx(plain[:3], rel=1e-5)  # two plain steps; the loss is measured before its step
+    assert losses[3] != pytest.approx(plain[3], rel=1e-4)
+    assert losses[-1] < 0.7 * losses[0]
+    assert not followed.run.facts.notices
+    again = resumed(broken_off(followed, 7, runs_root))
+    assert again.losses()[:8] == pytest.approx(losses[:8], rel=1e-5)
+    assert any("PowerSGD begins again after the resume" in text for text in again.run.facts.notices)
+
+
+WEIGHING = f"""{BLOCKS}
+
+    def training_step(model, batch):
+        inputs, target = batch
+        return {{"loss": nn.functional.cross_entropy(model(inputs), target), "weight": len(target)}}
+"""
+
+
+def test_weighted_steps_are_refused_with_a_compression_that_cannot_carry_them(runs_root: Path, tmp_path: Path) -> None:
+    followed = on_two(write_recipe(tmp_path, WEIGHING), runs_root, "ddp", gradient_compression="float16")
+    assert followed.state is RunState.FAILED
+    assert "Gradient compression float16 cannot carry them. Choose bfloat16" in str(followed.run.facts.error)
+
+
+def test_model_made_in_shards_resumes(runs_root: Path, recipe: str, alone: Followed) -> None:
+    whole = on_two(recipe, runs_root, "fsdp", meta_device=True, checkpoints=EVERY_SEVENTH)
+    again = resumed(broken_off(whole, 7, runs_root))
+    assert values(again) == pytest.approx(values(alone), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("width, blocks):\n", "width, blocks):\n            width = int(torch.tensor(12.0).item())\n"),
+         "model() reads the value of a tensor while it makes the model"),
+        (("nn.init.zeros_(module.bias)", "module.bias.data = torch.rand(len(module.bias), device='cpu')"),
+         "model() draws random numbers on the CPU by name (rand)"),
+        (("self.apply(", "self.unset = nn.Parameter(torch.empty(2)); self.apply("),
+         "model() gives unset no values on the meta device"),
+    ],
+)  # fmt: skip
+def test_model_that_the_meta_device_cannot_make_is_refused(
+    runs_root: Path, tmp_path: Path, change: tuple[str, str], words: str
+) -> None:
+    assert change[0] in BLOCKS
+    followed = on_two(write_recipe(tmp_path, BLOCKS.replace(*change)), runs_root, "fsdp", meta_device=True)
+    assert followed.state is RunState.FAILED
+    assert words in str(followed.run.facts.error)
+
+
+LARGE = """
+    import resource
+    from pathlib import Path
+
+    import torch
+    from torch import nn
+
+
+    def model(blocks=30):
+        return nn.Sequential(nn.Linear(8, 1024), *(nn.Linear(1024, 1024) for _ in range(blocks)), nn.Linear(1024, 3))
+
+
+    def train_data():
+        return torch.zeros(4, 8), torch.zeros(4, dtype=torch.long)
+
+
+    def optimizer(params, learning_rate=0.01):
+        peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        Path("{folder}", f"{torch.distributed.get_rank()}").write_text(str(peak_kb))
+        return torch.optim.SGD(params, lr=learning_rate)
+"""
+"""A model of 126 MB. `optimizer` is called when the shards are made."""
+
+
+@pytest.mark.slow
+def test_no_process_holds_the_whole_of_a_model_made_in_shards(runs_root: Path, tmp_path: Path) -> None:
+    peaks = {}
+    for meta in (True, False):
+        folder = tmp_path / str(meta)
+        path = write_recipe(folder, LARGE.replace("{folder}", str(folder)), "large")
+        followed = on_two(path, runs_root, "fsdp", epochs=1, batch_size=4, meta_device=meta)
+        assert followed.state is RunState.FINISHED, followed.run.facts.error
+        peaks[meta] = [int((folder / rank).read_text()) / 1024 for rank in "01"]
+    for deferred, plain in zip(peaks[True], peaks[False], strict=True):
+        assert plain - deferred > 40, peaks  # the other rank's half has 63 MB
+
+
+class Odd(nn.Module):
+    """A model whose values are made in many ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(50, 16, padding_idx=3)
+        self.position = nn.Parameter(torch.randn(7, 16) * 0.02)
+        self.register_buffer("mask", torch.tril(torch.ones(7, 7)).bool())
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
+        self.recurrent = nn.LSTM(16, 8, 2)
+        self.images = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+        self.orthogonal = nn.utils.parametrizations.weight_norm(nn.Linear(16, 16))
+        nn.init.orthogonal_(self.recurrent.weight_hh_l0)
+        nn.init.sparse_(self.recurrent.weight_hh_l1, 0.5)
+        self.head = nn.Linear(16, 50, bias=False)
+        self.head.weight = self.embedding.weight
+        self.loaded = nn.Linear(2, 2).to(torch.bfloat16)
+        self.loaded.load_state_dict({"weight": torch.ones(2, 2, device="cpu"), "bias": torch.zeros(2, device="cpu")})
+        self.apply(self._initialise)
+        with torch.no_grad():
+            self.orthogonal.bias[2:4] = 5
+            self.images[0].weight.copy_(self.images[0].weight.flip(0))
+
+    def _initialise(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear) and module.weight.shape[0] == 32:
+            nn.init.trunc_normal_(module.weight, std=0.02)
+
+
+def test_deferred_values_equal_those_of_a_model_made_at_once() -> None:
+    torch.manual_seed(4)
+    plain = Odd()
+    drawn = torch.rand(3)
+    making = DeferredModel()
+    with making:
+        model = Odd()
+    assert all(each.is_meta for each in (*model.parameters(), *model.buffers()))
+    found: dict[str, torch.Tensor] = {}
+    torch.manual_seed(4)
+    making.fill(making.states(model), lambda name, value: found.__setitem__(name, value.clone()))
+    wanted = dict([*plain.named_parameters(), *plain.named_buffers()])
+    assert found.keys() == wanted.keys()
+    assert [name for name, value in wanted.items() if not torch.equal(value, found[name])] == []
+    assert torch.equal(torch.rand(3), drawn), "as many random numbers"
+
+
+class Layers(nn.Module):
+    """Blocks, of which some have a batch normalisation."""
+
+    def __init__(self, blocks: int, *, normalises: bool = False, drops: float = 0.0) -> None:
+        super().__init__()
+        norm = nn.BatchNorm1d(32) if normalises else nn.LayerNorm(32)
+        self.blocks = nn.Sequential(
+            *(nn.Sequential(nn.Linear(32, 256), nn.ReLU(), nn.Dropout(drops), nn.Linear(256, 32), norm)
+              for _ in range(blocks))
+        )  # fmt: skip
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.blocks(inputs)  # type: ignore[no-any-return]
+
+
+def backward(model: nn.Module) -> tuple[list[torch.Tensor], int]:
+    """Return the gradients, and the bytes that were kept for the backward pass."""
+    kept = 0
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal kept
+        kept += tensor.nbytes
+        return tensor
+
+    torch.manual_seed(1)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda each: each):
+        loss = model(torch.randn(64, 32)).square().mean()
+    loss.backward()
+    return [each.grad for each in model.parameters() if each.grad is not None], kept
+
+
+def test_blocks_computed_twice_have_the_same_gradients_and_keep_less() -> None:
+    torch.manual_seed(0)
+    plain = Layers(4, drops=0.3)
+    twice = Layers(4, drops=0.3)
+    twice.load_state_dict(plain.state_dict())
+    names = list(twice.state_dict())
+    checkpoint_blocks(twice, compiled=False)
+    assert list(twice.state_dict()) == names
+    gradients, kept = backward(plain)
+    others, less = backward(twice)
+    assert all(torch.allclose(*pair, rtol=1e-6, atol=0) for pair in zip(gradients, others, strict=True))
+    assert less < kept / 4
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (Layers(3, normalises=True), "the blocks of Layers have a batch normalisation"),
+        (Layers(1), "needs a model of several blocks with layers of their own, such as modules in a ModuleList, but"),
+        (nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), "but Sequential has 0. Switch activation checkpointing off."),
+    ],
+)
+def test_model_without_blocks_cannot_be_computed_twice(model: nn.Module, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        checkpoint_blocks(model, compiled=False)
+
+
+def test_compiled_sequence_is_really_compiled_and_keeps_its_names() -> None:
+    graphs: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        graphs.append(graph)
+        return graph.forward
+
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+    inputs, names = torch.randn(3, 8), list(model.state_dict())
+    wanted = model(inputs)
+    compile_module(model, backend)
+    assert torch.allclose(model(inputs), wanted)
+    assert len(graphs) == 1
+    assert list(model.state_dict()) == names
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("twice", [False, True])
+def test_blocks_compiled_one_by_one_follow_the_curve(runs_root: Path, recipe: str, *, twice: bool) -> None:
+    """In shards of their own, which takes a million parameters each."""
+    wide = {"settings": {"width": "704", "blocks": "2"}, "epochs": 1}
+    plain = train(make_spec(recipe, batch_size=16, **wide), runs_root)
+    followed = on_two(recipe, runs_root, "fsdp", compile=True, activation_checkpointing=twice, **wide)
+    assert followed.losses() == pytest.approx(plain.losses(), rel=1e-3)
+
+
+def test_learning_rate_follows_the_batch_size(runs_root: Path, recipe: str) -> None:
+    """The scaled rate is the given one: the run equals one with that rate, and a warm-up is suggested."""
+    scaled = train(
+        make_spec(recipe, epochs=2, batch_size=32, learning_rate=0.01, rate_scaling="linear", reference_batch=8),
+        runs_root,
+    )
+    given = train(make_spec(recipe, epochs=2, batch_size=32, learning_rate=0.04), runs_root)
+    assert scaled.losses() == given.losses()
+    assert scaled.run_series.metrics["learning_rate"].values.tolist() == [0.04] * 6
+    (notice,) = scaled.run.facts.notices
+    assert "4 times as high as for a batch of 8, and there is no warm-up" in notice
+    assert "--warmup-steps 3, for example" in notice
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("framework", "operation"), [("tensorflow", "hierarchical_copy"), ("keras", "one_device")])
+def test_reductions_over_devices_follow_the_curve_of_one_device(
+    runs_root: Path, strategy_runs: StrategyRuns, framework: str, operation: str
+) -> None:
+    followed = train(spec_of(framework, "mirrored", cross_device_ops=operation, epochs=1), runs_root)
+    assert followed.state is RunState.FINISHED, followed.run.facts.error
+    assert followed.losses() == pytest.approx(strategy_runs[framework, "single", 1].losses()[:23], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("framework", "strategy", "training", "words"),
+    [
+        ("tensorflow", "mirrored", {"cross_device_ops": "nccl"}, "NcclAllReduce"),
+        ("pytorch", "ddp", {"gradient_compression": "bfloat16"}, "BF16 all reduce communication hook required"),
+    ],
+)
+def test_settings_for_gpus_reach_the_framework(
+    runs_root: Path, framework: str, strategy: str, training: dict[str, object], words: str
+) -> None:
+    """Without the check before the start, the framework itself refuses them on CPU devices."""
+    choices = {"framework": framework, "strategy": strategy, "devices": TWO, "epochs": 1, **training}
+    followed = train(make_spec("digits_mlp", **choices), runs_root)
+    assert followed.state is RunState.FAILED
+    assert words in str(followed.run.facts.error)
+
+
+def test_output_on_another_device_follows_the_curve(runs_root: Path, recipe: str, alone: Followed) -> None:
+    """Without a GPU, nn.DataParallel calls the model itself: this runs our loop, and moves nothing."""
+    followed = on_two(recipe, runs_root, "data_parallel", output_device=1)
+    assert values(followed) == pytest.approx(values(alone), rel=1e-6)

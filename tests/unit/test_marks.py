@@ -1,0 +1,126 @@
+"""Stars, tags, notes and the archive of runs."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.errors import RunError
+from core.runs import marks as module
+from core.runs.index import RunIndex
+from core.runs.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, change_marks, read_marks
+from core.schema.paths import MARKS_FILE
+from tests.support.written_runs import values, write_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    return write_run(tmp_path, "20260101-000000-run-0000", [values(1, 1, 2, loss=[2.0, 1.0])])
+
+
+def test_what_is_given_is_read_again_and_notes_are_kept(run_dir: Path) -> None:
+    assert read_marks(run_dir) == NO_MARKS
+    change_marks(run_dir, star=True, add_tags=["baseline", " v2 "], note=" first ")
+    change_marks(run_dir, note="second\nline", archived=True, remove_tags=["baseline"], add_tags=["v2", "v3"])
+    found = change_marks(run_dir, star=False)
+    assert (found.star, found.archived, found.tags) == (False, True, ("v2", "v3"))
+    assert [note.text for note in found.notes] == ["first", "second\nline"]
+    assert read_marks(run_dir) == found
+    assert (run_dir / MARKS_FILE).stat().st_mode == (run_dir / "spec.json").stat().st_mode
+
+
+def test_without_a_change_nothing_is_written(run_dir: Path) -> None:
+    assert change_marks(run_dir) == NO_MARKS
+    assert not (run_dir / MARKS_FILE).exists()
+
+
+def _tag(run_dir: Path, writer: int) -> None:
+    for number in range(20):
+        change_marks(run_dir, add_tags=[f"{writer}-{number}"], note=f"{writer} {number}")
+
+
+def test_several_processes_lose_nothing(run_dir: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=_tag, args=(run_dir, writer)) for writer in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    found = read_marks(run_dir)
+    assert set(found.tags) == {f"{writer}-{number}" for writer in range(4) for number in range(20)}
+    assert len(found.notes) == 80
+
+
+def test_a_line_that_was_cut_off_costs_no_other(run_dir: Path) -> None:
+    change_marks(run_dir, add_tags=["one"])
+    with (run_dir / MARKS_FILE).open("ab") as file:
+        file.write(b'{"t": 1, "kind": "mark", "ta')
+    found = change_marks(run_dir, add_tags=["two"])
+    assert found.tags == ("one", "two")
+    assert json.loads((run_dir / MARKS_FILE).read_text().splitlines()[-1])["tags"] == ["two"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"star": 3, "archived": "x", "tags": [1, None, "kept"], "note": ["x"]},
+        {"star": True, "tags": "abc", "untag": 5},
+        {"note": "x" * 100_000},
+        {"tags": ["x" * 1000] * 5000},
+    ],
+)
+def test_a_planted_file_is_read_without_harm(run_dir: Path, line: dict[str, object]) -> None:
+    (run_dir / MARKS_FILE).write_text(json.dumps({"t": 1.0, "kind": "mark", **line}) + "\n[]\nnull\n{}\n")
+    found = read_marks(run_dir)
+    assert found.archived is False
+    assert all(len(tag) <= module.MAX_TAG for tag in found.tags)
+    assert all(len(note.text) <= MAX_NOTE for note in found.notes)
+    (run_dir / MARKS_FILE).unlink()
+    (run_dir / MARKS_FILE).symlink_to("/dev/zero")
+    assert read_marks(run_dir) == NO_MARKS
+
+
+def test_a_huge_file_is_read_in_part(run_dir: Path) -> None:
+    change_marks(run_dir, star=True)
+    os.truncate(run_dir / MARKS_FILE, 100 * MAX_BYTES)
+    assert read_marks(run_dir).star
+
+
+@pytest.mark.parametrize("tag", ["", " ", "two words", "a,b", "x" * 51, "line\nbreak", '"quoted"', "\x1b[2J"])
+def test_a_text_that_cannot_be_a_tag_is_refused(run_dir: Path, tag: str) -> None:
+    with pytest.raises(ValueError, match=r"cannot be a tag\. Give up to 50 characters without spaces"):
+        change_marks(run_dir, add_tags=[tag], star=True)
+    assert read_marks(run_dir) == NO_MARKS, "nothing of it was done"
+
+
+def test_other_refusals_are_sentences(run_dir: Path, monkeypatch) -> None:
+    with pytest.raises(ValueError, match="has no tag v9"):
+        change_marks(run_dir, remove_tags=["v9"])
+    with pytest.raises(ValueError, match=r"The note has 4001 characters\. Give at most 4000\."):
+        change_marks(run_dir, note="x" * 4001)
+    with pytest.raises(ValueError, match="A run can have 100 tags"):
+        change_marks(run_dir, add_tags=[f"t{number}" for number in range(101)])
+    monkeypatch.setattr(module, "owner_of_run", lambda run_dir: "anna")
+    with pytest.raises(ValueError, match=r"belongs to anna\. Only its owner can mark it\."):
+        change_marks(run_dir, star=True)
+
+
+def test_a_full_disk_is_one_sentence(run_dir: Path, monkeypatch) -> None:
+    monkeypatch.setattr(module.os, "write", lambda handle, data: 1)
+    with pytest.raises(RunError, match="Free some space"):
+        change_marks(run_dir, star=True)
+
+
+def test_the_list_of_runs_takes_marks_in_that_another_process_gave(run_dir: Path) -> None:
+    index = RunIndex(run_dir.parent)
+    assert index.poll()[0].marks == NO_MARKS
+    for tag in ("one", "two"):  # the second does not change the folder, only the file
+        change_marks(run_dir, add_tags=[tag])
+        assert tag in index.poll()[0].marks.tags

@@ -1,0 +1,167 @@
+"""Event files for TensorBoard: TensorBoard's own reader and ours give what was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from core.cli import __main__
+from core.metrics.files.tensorboard import EventFile
+from core.metrics.files.tensorboard_writer import ROWS, ScalarCurve, event_file
+from core.runs.run import Run
+from core.series import report
+from core.series.export_file import export_bytes
+from tests.support.recorded_events import scalar_record
+from tests.support.written_runs import BEGAN, values, write_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+READ = """
+import json, sys, types
+sys.modules["tensorboard.compat.notf"] = types.ModuleType("notf")  # without TensorFlow, which takes seconds to load
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+for folder in sys.argv[1:]:
+    read = EventAccumulator(folder, size_guidance={"scalars": 0}).Reload()
+    curves = {tag: [[each.step, each.wall_time, repr(each.value)] for each in read.Scalars(tag)]
+              for tag in read.Tags()["scalars"]}
+    print(json.dumps(curves))
+"""
+
+
+def read_by_tensorboard(*folders: Path) -> list[dict[str, list[tuple[int, float, float]]]]:
+    """Return step, time and value of each scalar, as TensorBoard reads them."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ, *map(str, folders)], capture_output=True, text=True, check=True, timeout=120
+    )
+    return [
+        {tag: [(step, time, float(value)) for step, time, value in rows] for tag, rows in json.loads(line).items()}
+        for line in done.stdout.splitlines()
+    ]
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    try:
+        code = __main__.main([str(each) for each in arguments])
+    except SystemExit as left:
+        code = int(left.code or 0)
+    return code, *capsys.readouterr()
+
+
+def curve(tag: str, steps: Sequence[float], numbers: Sequence[float]) -> ScalarCurve:
+    times = BEGAN + 0.125 * np.arange(len(steps))
+    return ScalarCurve(tag=tag, steps=np.array(steps, float), times=times, values=np.array(numbers, float))
+
+
+@pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs TensorBoard")
+def test_tensorboard_reads_the_same_values_steps_and_times(tmp_path: Path, capsys) -> None:
+    losses = [2.0 / step for step in range(1, 301)]
+    losses[5:8] = [math.nan, math.inf, -math.inf]
+    events = [values(1, 1.0, 300.0, loss=losses), values(300, 301.0, 301.0, val_loss=[0.5])]
+    first = write_run(tmp_path, "first", events)
+    odd = values(128, 1.0, 1.0, **{"träin/\u2603 |<b>": [0.25]})
+    second = write_run(tmp_path, "second", [odd, values(2**40, 2.0, 2.0, loss=[3e38])])
+    assert call(capsys, "export", first, "--tensorboard", tmp_path / "one")[0] == 0
+    code, out, _ = call(capsys, "export", first, second, "--tensorboard", tmp_path / "both", "--json")
+    assert (code, [each["values"] for each in json.loads(out)["runs"]]) == (0, [301, 2])
+    one, again, other = read_by_tensorboard(tmp_path / "one", tmp_path / "both" / "first", tmp_path / "both" / "second")
+    assert set(one) == {"loss", "val_loss"}
+    steps, times, read = map(list, zip(*one["loss"], strict=True))
+    assert steps == list(range(1, 301))
+    assert np.array_equal(times, BEGAN + np.linspace(1.0, 300.0, 300)), "exactly: times have 64 bits"
+    recorded = report.read_series(Run(first)).metrics["loss"].values
+    assert np.array_equal(read, recorded.astype(np.float32), equal_nan=True)
+    assert np.allclose(read, losses, rtol=1e-6, equal_nan=True), "NaN and infinite, too"
+    assert one["val_loss"] == [(300, BEGAN + 301.0, 0.5)]
+    assert repr(again) == repr(one)
+    assert other["träin/\u2603 |<b>"] == [(128, BEGAN + 1.0, 0.25)]
+    assert other["loss"] == [(2**40, BEGAN + 2.0, float(np.float32(3e38)))]
+
+
+def test_records_are_those_of_pytorch() -> None:
+    long = "x" * 600  # beyond the block of the checksum
+    for tag, step, value in (("loss", 0, 0.1), ("a/b", 127, -1e-30), ("a", 128, 7.0), (long, 2**35, math.inf)):
+        _, record = event_file([curve(tag, [step], [value])], BEGAN)
+        assert record == scalar_record(tag, value, step, BEGAN)
+
+
+def test_steps_of_every_size_and_a_negative_one_keep_their_order(tmp_path: Path) -> None:
+    steps = [-5.0, 0.0, *(float(2**power) for power in range(53)), 2.0**53 - 1]
+    path = tmp_path / "events.out.tfevents.1.x"
+    path.write_bytes(b"".join(event_file([curve("loss", steps, range(len(steps)))], BEGAN)))
+    readings = EventFile(path).poll()
+    assert [each.step for each in readings] == [int(step) for step in steps]
+    assert [each.values["loss"] for each in readings] == list(range(len(steps)))
+
+
+def test_a_long_curve_is_written_in_pieces_of_bounded_size() -> None:
+    count = 3 * ROWS + 5
+    pieces = list(event_file([curve("loss", range(count), np.zeros(count))], BEGAN))
+    assert sum(len(piece) for piece in pieces) > 40 * count
+    assert max(len(piece) for piece in pieces) < 64 * ROWS
+
+
+def test_values_that_are_too_large_are_counted_and_told(tmp_path: Path, capsys) -> None:
+    run = write_run(tmp_path, "large", [values(1, 1.0, 3.0, loss=[1e300, math.inf, 1.0])])
+    code, _, err = call(capsys, "export", run, "--tensorboard", tmp_path / "tb")
+    assert code == 0
+    assert err == "trainyard: 1 value of loss of run large is too large for TensorBoard, and infinite there.\n"
+
+
+def test_nothing_is_mixed_or_replaced_silently(tmp_path: Path, capsys) -> None:
+    run = write_run(tmp_path, "run", [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
+    folder = tmp_path / "tb"
+    export = ("export", run, "--tensorboard", folder)
+    assert call(capsys, *export)[0] == 0
+    (path,) = folder.iterdir()
+    before = path.read_bytes()
+    code, _, err = call(capsys, *export)
+    assert (code, path.read_bytes()) == (2, before)
+    assert "has event files of an earlier export. Name another folder, or add --force" in err
+    path.rename(folder / "events.out.tfevents.0000000001.trainyard")  # as of another run
+    assert call(capsys, *export, "--force")[0] == 0
+    assert [each.name for each in folder.iterdir()] == [path.name]
+    (folder / "events.out.tfevents.1.host").touch()
+    code, _, err = call(capsys, *export, "--force")
+    assert (code, "of another program, and TensorBoard would mix their curves" in err) == (2, True)
+    assert "is a file. Name a folder" in call(capsys, "export", run, "--tensorboard", path)[2]
+    assert "Run run is named twice" in call(capsys, "export", run, run, "--tensorboard", tmp_path / "x")[2]
+    assert "--csv takes one run." in call(capsys, "export", run, run, "--csv", tmp_path / "x")[2]
+
+
+def test_full_disk_leaves_the_old_file_and_nothing_else(small_disk: Path, capsys, tmp_path: Path) -> None:
+    run = write_run(tmp_path, "run", [values(1, 1.0, 2.0, loss=[0.5] * 20_000)])
+    (small_disk / "tb").mkdir()
+    path = small_disk / "table.csv"
+    export_bytes(b"old", path)
+    path.chmod(0o640)
+    free = os.statvfs(small_disk)
+    (small_disk / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize - 8192))
+    for option, place in (("--csv", path), ("--tensorboard", small_disk / "tb")):
+        code, _, err = call(capsys, "export", run, option, place, "--force")
+        assert code == 2
+        assert err.startswith("trainyard: The disk is full: ")
+        assert err.endswith("could not be written. Free some space.\n")
+    assert path.read_bytes() == b"old"
+    assert not list((small_disk / "tb").iterdir())
+    assert sorted(each.name for each in small_disk.iterdir()) == ["filler", "table.csv", "tb"]
+    (small_disk / "filler").unlink()
+    assert call(capsys, "export", run, "--csv", path, "--force")[0] == 0
+    assert path.read_text().count("\n") == 20_001
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "table")
+    export_bytes(b"new", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "table").read_bytes() == b"new"

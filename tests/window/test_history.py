@@ -1,0 +1,204 @@
+"""The list of runs in the window: search, star, tags, notes, archive, and lists of many runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton
+
+from core.runs import marks
+from core.runs.marks import change_marks, read_marks
+from gui.panels.runs.run_list import ROWS
+from gui.widgets.name_dialog import NameDialog
+from tests.support.running import make_spec
+from tests.support.written_runs import values, write_run
+from tests.window.driving import menu_action
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.window.driving import Driver
+
+
+def write_runs(root: Path, count: int) -> list[Path]:
+    """Write finished runs, the newest last; every third has another learning rate."""
+    return [
+        write_run(
+            root, f"20260101-{number:06}-run-{number:04}", [values(1, 1, 2, loss=[2.0, 1.0 + number])],
+            spec=make_spec("digits_mlp", learning_rate=0.5 if number % 3 == 0 else 0.1),
+        )
+        for number in range(count)
+    ]  # fmt: skip
+
+
+def listed(panel: Driver) -> list[str]:
+    items = [panel.runs.item(row).data(Qt.ItemDataRole.UserRole) for row in range(panel.runs.count())]
+    return [text.rpartition("-")[2] for text in items]
+
+
+def search(panel: Driver, text: str) -> None:
+    field = panel.window.findChild(QLineEdit, "runFilter")
+    field.selectAll()
+    panel.qtbot.keyClicks(field, text)
+    panel.qtbot.keyClick(field, Qt.Key.Key_Return)
+
+
+def choose(panel: Driver, run_dir: Path, action: str) -> None:
+    menu = panel.runs.run_menu
+    menu.show_run(run_dir)
+    menu.opened.emit()
+    menu_action(menu, action).trigger()
+
+
+def answer(panel: Driver, text: str) -> None:
+    dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
+    dialog.edit.setText(text)
+    panel.qtbot.mouseClick(dialog.findChild(QPushButton, "yesButton"), Qt.MouseButton.LeftButton)
+
+
+def test_the_field_filters_sorts_and_says_what_is_wrong(drive, runs_root: Path) -> None:
+    panel = drive()
+    field = panel.window.findChild(QLineEdit, "runFilter")
+    assert not field.isVisible(), "there is nothing to search"
+    write_runs(runs_root, 6)
+    panel.until(lambda: panel.runs.count() == 6, "the runs")
+    assert field.isVisible()
+    search(panel, "lr>0.2")
+    assert listed(panel) == ["0003", "0000"]
+    search(panel, "lr<0.2 sort:loss")
+    assert listed(panel) == ["0001", "0002", "0004", "0005"]
+    search(panel, "lr<abc")
+    assert listed(panel) == ["0001", "0002", "0004", "0005"], "the list stays until the search can be understood"
+    assert field.property("tone") == "bad"
+    assert "Give a number" in field.toolTip()
+    assert "Give a number" in field.accessibleDescription()
+    search(panel, "tag:none")
+    assert listed(panel) == []
+    assert "fits none of the 6 runs" in field.toolTip()
+    search(panel, "widht:3")
+    assert "No run has widht." in field.toolTip()
+    panel.qtbot.keyClick(field, Qt.Key.Key_Escape)
+    assert field.text() == ""
+    assert len(listed(panel)) == 6
+    assert not field.property("tone")
+
+
+def test_a_run_that_appears_is_listed_only_if_it_fits(drive, runs_root: Path) -> None:
+    write_runs(runs_root, 3)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 3, "the runs")
+    search(panel, "lr>0.2")
+    for number, rate in ((7, 0.1), (8, 0.9)):
+        write_run(
+            runs_root, f"20260102-00000{number}-new-000{number}", spec=make_spec("digits_mlp", learning_rate=rate)
+        )
+    panel.until(lambda: listed(panel) == ["0008", "0000"], "the new run that fits")
+
+
+def test_star_tags_notes_and_archive_come_from_the_menu(drive, runs_root: Path) -> None:
+    first, second = write_runs(runs_root, 2)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    choose(panel, first, "Star")
+    assert read_marks(first).star
+    assert panel.runs.item(1).text().startswith("★ ")
+    panel.runs.run_menu.opened.emit()
+    choose(panel, first, "Remove star")
+    assert not read_marks(first).star
+    choose(panel, first, "Tags…")
+    answer(panel, "baseline, v2 baseline")
+    assert read_marks(first).tags == ("baseline", "v2")
+    assert panel.runs.item(1).text().endswith("baseline · v2")
+    choose(panel, first, "Tags…")
+    answer(panel, "v2")
+    assert read_marks(first).tags == ("v2",)
+    choose(panel, first, "Add note…")
+    answer(panel, "the one <b>to beat</b>")
+    assert [note.text for note in read_marks(first).notes] == ["the one <b>to beat</b>"]
+    assert "to beat" in panel.runs.item(1).toolTip()
+    choose(panel, first, "Archive")
+    assert listed(panel) == ["0001"]
+    assert "archived:yes" in panel.message("messageStrip")
+    search(panel, "archived:yes")
+    assert listed(panel) == ["0000"]
+    choose(panel, first, "List again")
+    assert listed(panel) == []
+    choose(panel, second, "Archive")
+    assert listed(panel) == ["0001"]
+
+
+def test_tags_that_cannot_be_are_refused_in_the_dialog(drive, runs_root: Path) -> None:
+    (run_dir,) = write_runs(runs_root, 1)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    choose(panel, run_dir, "Tags…")
+    dialog = panel.window.findChild(NameDialog)
+    dialog.edit.setText("x" * 51)
+    assert not dialog.yes.isEnabled()
+    assert "cannot be a tag" in dialog.notice.text()
+    dialog.edit.setText("")
+    assert dialog.yes.isEnabled(), "all tags may be removed"
+    dialog.reject()
+
+
+def test_marks_that_cannot_be_written_are_a_message(drive, runs_root: Path, monkeypatch) -> None:
+    (run_dir,) = write_runs(runs_root, 1)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    monkeypatch.setattr(marks.os, "write", lambda handle, data: 0)
+    choose(panel, run_dir, "Star")
+    assert "Free some space" in panel.message("messageStrip")
+    assert not panel.runs.item(0).text().startswith("★")
+
+
+def test_the_marks_of_another_users_run_cannot_be_changed(drive, runs_root: Path) -> None:
+    (run_dir,) = write_runs(runs_root, 1)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    from dataclasses import replace
+
+    service = panel.window.services.run_list
+    service.summaries[:] = [replace(service.summaries[0], owner="anna")]
+    menu = panel.runs.run_menu
+    menu.show_run(run_dir)
+    menu.opened.emit()
+    for text in ("Star", "Tags…", "Add note…", "Archive"):
+        assert not menu_action(menu, text).isEnabled()
+        assert "anna" in menu_action(menu, text).toolTip()
+
+
+def test_ctrl_f_in_the_card_of_the_runs_goes_to_the_field(drive, runs_root: Path) -> None:
+    write_runs(runs_root, 1)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.runs.setFocus()
+    panel.window.panels.menu.action("find").trigger()
+    assert panel.window.findChild(QLineEdit, "runFilter").hasFocus()
+    panel.table.setFocus()
+    panel.window.panels.menu.action("find").trigger()
+    assert not panel.window.findChild(QLineEdit, "runFilter").hasFocus()
+
+
+def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path) -> None:
+    folders = write_runs(runs_root, 1)
+    for number in range(1, ROWS + 50):
+        (runs_root / f"20260101-{number:06}-run-{number:04}").mkdir()
+        for part in ("events", "spec.json", "log.txt"):
+            (runs_root / f"20260101-{number:06}-run-{number:04}" / part).symlink_to(folders[0] / part)
+            if part == "spec.json":
+                link = runs_root / f"20260101-{number:06}-run-{number:04}" / part
+                link.unlink()
+                link.write_bytes((folders[0] / part).read_bytes())
+    change_marks(folders[0], star=True)
+    panel = drive()
+    panel.until(lambda: len(panel.window.services.run_list.summaries) == ROWS + 50, "all runs")
+    assert panel.runs.count() == ROWS
+    bar = panel.runs.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    assert panel.runs.count() == ROWS + 50
+    assert listed(panel)[-1] == "0000"
+    assert panel.runs.item(ROWS + 49).text().startswith("★ ")
+    search(panel, "star:yes")
+    assert listed(panel) == ["0000"], "among those that were not shown, too"
+    assert panel.window.findChild(QMenu, "runListMenu") is panel.runs.run_menu
