@@ -57,7 +57,7 @@ def _checked(found: Any, recipe: LoadedRecipe) -> list[of_keras.Callback]:  # no
         raise wrong_return(CALLBACKS, recipe, found, remedy)
     for each in found:
         if isinstance(each, type) or not isinstance(each, of_keras.Callback):
-            kind = f"the class {each.__name__}" if isinstance(each, type) else type(each).__name__
+            kind = tr("the class {name}", name=each.__name__) if isinstance(each, type) else type(each).__name__
             raise TypeError(
                 tr(
                     "callbacks() of {recipe} returned {kind} in its list. {remedy}",
