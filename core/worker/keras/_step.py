@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     Logs = dict[str, tf.Tensor]
     Gradients = list[tf.Tensor | None]
 
-OF_COMPILE = ("loss", "compile_metrics")
-"""Keras' names of the mean loss, and of the metrics that were given to `compile`."""
-
 
 def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None = None) -> Callable[[Any], Logs]:
     """Return the function that `fit` calls for each batch. Its logs are those of the batch, unlike Keras' own.
@@ -39,7 +36,7 @@ def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None
     if task.training_step is not None or cut.needed or gradient or context.training.gradient_clip:
         _require_keras_step(task)
         return CutStep(task, context, cut, gradient)
-    return _with_values_per_batch(task.model, with_metrics=measures_training(context))
+    return _with_values_per_batch(task.model, task.metrics if measures_training(context) else {})
 
 
 def measures_training(context: Context) -> bool:
@@ -47,15 +44,28 @@ def measures_training(context: Context) -> bool:
     return context.training.training_metrics
 
 
-def _with_values_per_batch(model: keras.Model, *, with_metrics: bool) -> Callable[[Any], Logs]:
-    """Return the model's step, with the mean loss, and the metrics if they are wanted, reset before each batch."""
-    step, names = model.train_step, OF_COMPILE if with_metrics else OF_COMPILE[:1]
+def _with_values_per_batch(model: keras.Model, metrics: Mapping[str, Measure]) -> Callable[[Any], Logs]:
+    """Return the model's step with the mean loss reset before each batch, and these metrics of the batch.
+
+    They take the place of Keras' running means of the metrics, which take longer. A model with methods of its own for
+    it keeps them.
+    """
+    step, running_means = model.train_step, model.compute_metrics
+    kind = type(model)
+    of_keras = kind.train_step is keras.Model.train_step and kind.compute_metrics is keras.Model.compute_metrics
+
+    def of_batch(x: Any, y: tf.Tensor, y_pred: Any, sample_weight: Any = None) -> Logs:  # noqa: ANN401, ARG001 (Keras')
+        logs = {metric.name: metric.result() for metric in model.metrics if metric.name == "loss"}
+        return logs | {name: tf.reduce_mean(tf.cast(each(y, y_pred), tf.float32)) for name, each in metrics.items()}
 
     def reset_and_step(data: Any) -> Logs:  # noqa: ANN401 (the data set's elements)
         for metric in model.metrics:
-            if metric.name in names:
+            if metric.name == "loss":
                 metric.reset_state()
+        if of_keras:
+            model.compute_metrics = of_batch
         logs: Logs = step(data)
+        model.compute_metrics = running_means
         return logs
 
     return reset_and_step
