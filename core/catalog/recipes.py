@@ -201,8 +201,16 @@ class RecipeFile:
             )
         )
 
-    def check_optimizers(self, framework: str) -> None:
-        """Raise `ValueError` if the recipe has several optimizers that cannot be trained."""
+    def check_optimizers(self, framework: str, strategy: str) -> None:
+        """Raise `ValueError` if the recipe has several optimizers that cannot be trained, or one of a whole model."""
+        if framework == "pytorch" and strategy == "pipeline" and (self.optimizer_needs or ("",))[0] == "model":
+            raise ValueError(
+                tr(
+                    "optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
+                    "Let it take the parameters, or choose another strategy.",
+                    name=self.name,
+                )
+            )
         if "optimizers" not in self.functions:
             return
         problem = ""

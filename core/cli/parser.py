@@ -49,7 +49,7 @@ class _Row:
 COMMANDS = (
     _Row("devices", devices.devices),
     _Row("catalog", catalog.show_catalog),
-    _Row("recipes", catalog.show_recipes),
+    _Row("recipes", catalog.show_recipes, (catalog.add_options,)),
     _Row("pythons", pythons.pythons, (pythons.add_options,)),
     _Row("run", start.run, (add_run_options, add_yes)),
     _Row("runs", runs.list_runs, (runs.add_search,)),

@@ -27,6 +27,7 @@ IDENTIFIER = "a value that is stored and compared, and translated where it is sh
 STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
     "core/catalog/interpreters.py": {"import sys; ": PROGRAM},
+    "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
     "core/cli/commands/devices.py": {"held by": "the heading of a column, as in `--json`"},
     "core/worker/pytorch/_deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..controller import Values
     from ..recipe import LoadedRecipe
     from ..tensorflow._build import Measure, Task
+    from ..tensorflow._data import Feed
     from ..tensorflow._step import Gradient
 
 
@@ -114,17 +115,33 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) 
     task.model.get_compile_config = lambda: None
     if cut.replicas == 1 and by_fit:
         _build_metrics(task)
+    elif by_fit:
+        _build_with_one_item(task)
 
 
 def _build_metrics(task: Task) -> None:
-    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them.
+    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them."""
+    *inputs, target = _one_item(task)
+    task.model.compute_metrics(None, target, call(task.model, inputs, training=False))
 
-    Under a strategy Keras builds them itself.
+
+def _build_with_one_item(task: Task) -> None:
+    """Let Keras build the model and the metrics for several replicas with one item.
+
+    It would take the mean of the replicas' first batches, which fails if these differ in size: at data that are fewer
+    than a global batch and do not divide evenly.
     """
+    model = task.model
+    *inputs, target = _one_item(task)
+    model._maybe_symbolic_build(data_batch=(inputs[0] if len(inputs) == 1 else tuple(inputs), target))  # noqa: SLF001
+    model._maybe_symbolic_build = lambda **_: None  # noqa: SLF001 (Keras has no public way)
+
+
+def _one_item(task: Task) -> Feed:
+    """Return the tensors of a batch of one item of the data on which `fit` measures."""
     batches = task.train if task.training_step is None else task.val
     assert batches is not None, "else nothing is measured"
-    *inputs, target = batches.tensors(tuple(part[:1] for part in next(batches.in_order())))
-    task.model.compute_metrics(None, target, call(task.model, inputs, training=False))
+    return batches.tensors(tuple(part[:1] for part in next(batches.in_order())))
 
 
 class MeanLoss(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types

@@ -131,7 +131,6 @@ class CutPasses(Passes):
                 start, size = part(tf.shape(weights)[0], number, self._accumulation)
                 mine = tuple(each[start : start + size] for each in tensors)
                 values, gradients = self._one(mine, tf.reduce_sum(weights[start : start + size]))
-            gradients = [each if each is None else tf.convert_to_tensor(each) for each in gradients]
             total = values if total is None else total + values
             sums = [add_gradients(*pair) for pair in zip(sums, gradients, strict=True)] if sums else gradients
             done = [total, *(each for each in sums if each is not None)]
