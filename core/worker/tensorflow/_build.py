@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from ._stream import batches_of
 from ._training_metrics import TrainingMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from ..context import Context
@@ -182,7 +183,14 @@ def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches |
     seed_everything(training.seed)
     data = recipe.call(function)
     if context.spec.framework == "keras":
-        return Batches(data, function, batch_size=training.batch_size, seed=training.seed)
+        own = has_steps(recipe) if function == "train_data" else validates_itself(recipe)
+        if own and not (isinstance(data, (tf.data.Dataset, tuple, Mapping)) or hasattr(data, "shape")):
+            remedy = tr(
+                "Keras' fit takes arrays in a tuple or a dict, or a tf.data.Dataset. For lists and streams of items "
+                "choose framework tensorflow."
+            )
+            raise wrong_return(function, recipe, data, remedy)
+        return Batches(data, function, batch_size=training.batch_size, seed=training.seed, any_shape=own)
     return batches_of(
         data,
         function,

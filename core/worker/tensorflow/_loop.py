@@ -327,10 +327,10 @@ def train_replicas(
         return update.make(passes.gradients(feed, share))
 
     def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (likewise)
-        return _over_replicas(strategy, train_on, feed)
+        return over_replicas(strategy, train_on, feed)
 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
-        return _over_replicas(strategy, passes.sums, feed)
+        return over_replicas(strategy, passes.sums, feed)
 
     def agree(step: Any, feed: Feed) -> None:  # noqa: ANN401 (a traced function)
         """Let the workers compare the names of their step's values: with others they would wait for ever."""
@@ -344,7 +344,7 @@ def train_replicas(
     loop(task, context, reporter, function, traced(measure, task.val))
 
 
-def _over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> Any:  # noqa: ANN401 (tensors)
+def over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> Any:  # noqa: ANN401 (tensors)
     """Let each of this process's replicas compute on its own slice. Return the sum of their results, and any outputs.
 
     The outputs are those of the replicas in their order.
