@@ -10,6 +10,7 @@ write English into a run's directory. Window and command line translate it with 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import struct
 from functools import lru_cache
@@ -77,6 +78,17 @@ def use(code: str) -> None:
 def current() -> str:
     """Return the code of the language in use."""
     return _chosen_code
+
+
+@contextlib.contextmanager
+def in_english() -> Iterator[None]:
+    """Speak English within the block: for sentences that are stored, which `tr_stored` translates when shown."""
+    before = current()
+    use(ENGLISH)
+    try:
+        yield
+    finally:
+        use(before)
 
 
 def _load(code: str) -> GNUTranslations:

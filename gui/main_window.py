@@ -22,6 +22,7 @@ from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
 from gui.controllers.output_controller import OutputController
 from gui.controllers.preferences_controller import PreferencesController
+from gui.controllers.recipe_copy_controller import RecipeCopyController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
 from gui.controllers.run_controller import RunController
@@ -71,6 +72,7 @@ class Controllers:
         self.devices = DeviceController(panels, services, self.memory)
         self.menu = MenuController(window, panels, services, self.layout)
         self.help = HelpController(panels, services)
+        self.recipe_copy = RecipeCopyController(panels, self.help)
         self.preferences = PreferencesController(panels, self.devices, preferences)
         self.export = ExportController(panels, services, self.help)
         self.outputs = OutputController(panels, services, self.help)
@@ -78,7 +80,7 @@ class Controllers:
         self.objects = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs,
+            self.outputs, self.recipe_copy,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`

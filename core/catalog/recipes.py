@@ -36,7 +36,7 @@ STRATEGIES_WITH_STEPS: Mapping[str, tuple[str, ...]] = {
         "single", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server", "towers", "tpu",
         "placement",
     ),
-    "keras": (),
+    "keras": ("single", "mirrored", "placement"),
 }  # fmt: skip
 """The strategies of each framework that know them."""
 
@@ -161,17 +161,16 @@ class RecipeFile:
         """Raise `ValueError` if the recipe has steps of its own that this strategy cannot train."""
         own = [name for name in STEP_FUNCTIONS if name in self.functions]
         known = STRATEGIES_WITH_STEPS[framework]
-        if not own or strategy in known:
-            return
-        if not known:
+        if framework == "keras" and "collate" in own:
             raise ValueError(
                 tr(
-                    "Recipe {name} has {function}(), which Keras' fit does not call. Choose framework tensorflow, "
-                    "whose own loop calls it, or give the recipe loss() and batches of (inputs, target) instead.",
+                    "Recipe {name} has collate(), which Keras' fit does not call. Choose framework tensorflow, whose "
+                    "own loop calls it, or let train_data() return arrays or a tf.data.Dataset without collate().",
                     name=self.name,
-                    function=own[0],
                 )
             )
+        if not own or strategy in known:
+            return
         reason = tr("it divides the batch after collating it")
         if strategy == "pipeline":
             reason = tr("no device has the whole model")
@@ -202,8 +201,16 @@ class RecipeFile:
             )
         )
 
-    def check_optimizers(self, framework: str) -> None:
-        """Raise `ValueError` if the recipe has several optimizers that cannot be trained."""
+    def check_optimizers(self, framework: str, strategy: str) -> None:
+        """Raise `ValueError` if the recipe has several optimizers that cannot be trained, or one of a whole model."""
+        if framework == "pytorch" and strategy == "pipeline" and (self.optimizer_needs or ("",))[0] == "model":
+            raise ValueError(
+                tr(
+                    "optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
+                    "Let it take the parameters, or choose another strategy.",
+                    name=self.name,
+                )
+            )
         if "optimizers" not in self.functions:
             return
         problem = ""

@@ -239,7 +239,8 @@ def _add_learning(group: argparse._ArgumentGroup) -> None:
     add("--stop-on-nan", action="store_true", default=None, help=tr("fail if the loss is NaN or infinite"))
     add(
         "--training-metrics", action=argparse.BooleanOptionalAction, default=None,
-        help=tr("measure the recipe's metrics on training batches, too; default: yes, in at most 1 % of the time"),
+        help=tr("measure the recipe's metrics on training batches, too; default: yes, in at most a hundredth of"
+            " the time"),
     )  # fmt: skip
 
 

@@ -10,13 +10,14 @@ from core.errors import RunError
 from core.language import tr
 from core.runs.index import is_run
 from core.runs.run import Run
-from core.series.report import read_series
+from core.series.report import series_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from core.runs.facts import Plan, RunFacts
+    from core.schema.events import Event
     from core.schema.spec import RunSpec
     from core.series.run_series import RunSeries
 
@@ -44,12 +45,18 @@ class MeasuredRun:
         return self.facts.plan or self.facts.earlier_plan
 
 
-def read_run(run_dir: Path) -> MeasuredRun:
-    """Read a run. Raises `RunError` or `ValueError` with a sentence, also if its folder vanishes meanwhile."""
+def read_run(run_dir: Path, listen: Callable[[Run, list[Event]], None] | None = None) -> MeasuredRun:
+    """Read a run. `listen` is called with all its events.
+
+    Raises `RunError` or `ValueError` with a sentence, also if its folder vanishes meanwhile.
+    """
     try:
         run = Run.attach(run_dir)
         spec = run.spec()
-        series = read_series(run)
+        events = run.catch_up()
+        series = series_of(run, events)
+        if listen is not None:
+            listen(run, events)
     except ValueError as error:
         if not is_run(run_dir):
             raise RunError(_removed(run_dir)) from error
@@ -63,12 +70,17 @@ def read_run(run_dir: Path) -> MeasuredRun:
 def read_runs(run_dirs: Iterable[Path]) -> list[MeasuredRun]:
     """Read at least two different runs, in their order. Raises like `read_run`."""
     found = list(run_dirs)
-    twice = next((each for number, each in enumerate(found) if each in found[:number]), None)
-    if twice is not None:
-        raise ValueError(tr("Run {run} is named twice. Name each run once.", run=twice.name))
+    check_different(found)
     if len(found) < 2:
         raise ValueError(tr("A comparison needs at least two runs. `trainyard runs` lists them."))
     return [read_run(each) for each in found]
+
+
+def check_different(run_dirs: Sequence[Path]) -> None:
+    """Raise `ValueError` with a sentence if a run is among them twice."""
+    twice = next((each for number, each in enumerate(run_dirs) if each in run_dirs[:number]), None)
+    if twice is not None:
+        raise ValueError(tr("Run {run} is named twice. Name each run once.", run=twice.name))
 
 
 def _removed(run_dir: Path) -> str:

@@ -31,6 +31,10 @@ SETTINGS = frozenset({"learning_rate"})
 """Series that say how the run was trained, not what it came to: never chosen, but compared on request."""
 
 
+class NothingInCommonError(RunError):
+    """No two of the runs measured the same."""
+
+
 def lower_is_better(metric: str) -> bool | None:
     """Return whether lower values of a metric are better, by its name: `val_loss`, `mAP50`; None if it does not say."""
     words = re.findall(r"[a-z]+[0-9]*", metric.lower())
@@ -54,7 +58,7 @@ def choose_metric(runs: Sequence[MeasuredRun], wanted: str | None = None) -> str
         raise RunError(tr("None of these runs measured {metric}. They measured {known}.", metric=wanted, known=known))
     shared = {name: count for name, count in counts.items() if count > 1 and name not in SETTINGS}
     if not shared:
-        raise RunError(_nothing_in_common(names))
+        raise NothingInCommonError(_nothing_in_common(names))
     return min(shared, key=lambda name: (-shared[name], name != VALIDATION_LOSS, name != LOSS, name))
 
 

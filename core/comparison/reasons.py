@@ -44,12 +44,17 @@ def reasons(first: MeasuredRun, second: MeasuredRun) -> Reasons:
     text, notice = _text_difference(first, second)
     return Reasons(
         settings={name: (first.settings.shown(name), second.settings.shown(name)) for name in differing},
-        packages=_differing(_packages(first), _packages(second)),
+        packages=differing_packages(first, second),
         devices=_differing(_devices(first), _devices(second)),
         commits=commits if commits[0] != commits[1] else None,
         text=tuple(text),
         text_notice=notice,
     )
+
+
+def differing_packages(first: MeasuredRun, second: MeasuredRun) -> dict[str, Pair]:
+    """Return the versions that differ, by name; none unless both runs recorded their packages."""
+    return _differing(_packages(first), _packages(second))
 
 
 def _differing(first: Mapping[str, str] | None, second: Mapping[str, str] | None) -> dict[str, Pair]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_COLUMN = 40
 """Characters of a setting in a cell for people."""
-PATHS = frozenset({"recipe", "script", "python", "working_dir", "rules_file"})
+PATHS = frozenset({"imported", "recipe", "script", "python", "working_dir", "rules_file"})
 """Settings of which a cell shows the last part, where that tells them apart."""
 HEADINGS = {
     "last": tr_noop("LAST"), "best": tr_noop("BEST"), "best_step": tr_noop("AT"),

@@ -32,7 +32,7 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
     strategy = choices.strategy or strategies.default_strategy(choices.framework, len(choices.devices))
     recipe.check_steps(choices.framework, strategy)
     recipe.check_epoch_end(choices.framework, strategy)
-    recipe.check_optimizers(choices.framework)
+    recipe.check_optimizers(choices.framework, strategy)
     given = choices.training.get
     varies = given("schedule", "constant") != "constant" or bool(given("warmup_steps"))
     varies = varies or given("rate_scaling", "none") != "none"

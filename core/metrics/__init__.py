@@ -5,6 +5,7 @@
 - `rank_reader`: read everything one rank prints and writes
 - `event_writer`: write metrics as events
 - `log_times`, `reread`: when a log was written; read the curves of a run again
+- `import_curves`: curves of other programs as runs
 - `file_owners`: find out which run writes a file
 - `expression_trial`: test an expression on an existing log
 - `common`: readings, metric names, merging of sources

@@ -134,6 +134,11 @@ def reread(run_dir: Path) -> Result:
 
 def _check(run: Run, spec: RunSpec) -> None:
     """Raise `ValueError` if the run cannot be read again."""
+    if spec.imported:
+        raise ValueError(
+            tr("Run {id} was imported. To read its files again, import them again: trainyard import {path}",
+               id=run.id, path=spec.imported)
+        )  # fmt: skip
     if spec.script is None:
         raise ValueError(
             tr(
@@ -200,7 +205,7 @@ class _Rereader:
         new = [list(self._measured(rank, reader)) for rank, reader in enumerate(readers)]
         self.troubles += dict.fromkeys(sentence for reader in readers for sentence in reader.troubles())
         self.kept = tuple(self._lost_curves(new))
-        lines = _Lines()
+        lines = Lines()
         for event in self._old.events:
             if event["kind"] not in REPLACED:
                 lines.add(event)
@@ -301,7 +306,7 @@ class _Rereader:
         taken: list[MergedReading] = []
         for merged in reader.read_sources(last=True):
             taken += merged
-        yield from self._with_all_times([(each, self._time(each, known, steps)) for each in _current(taken)])
+        yield from self._with_all_times([(each, self._time(each, known, steps)) for each in current(taken)])
 
     def _time(
         self, reading: MergedReading, known: Mapping[str, Mapping[int, tuple[float, float]]], steps: Mapping[int, float]
@@ -369,7 +374,7 @@ class _Rereader:
         return found
 
 
-class _Lines:
+class Lines:
     """The lines of the new event file."""
 
     def __init__(self) -> None:
@@ -404,7 +409,7 @@ def _same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-7) or (math.isnan(one) and math.isnan(other))
 
 
-def _current(readings: Sequence[MergedReading]) -> list[MergedReading]:
+def current(readings: Sequence[MergedReading]) -> list[MergedReading]:
     """Return the readings without the values that a restart of their curve has made void."""
     current: list[MergedReading] = []
     void: frozenset[str] = NO_NAMES

@@ -23,6 +23,7 @@
 - `setting_values`: what was asked of a run, as named values
 - `marks`: star, tags, notes and archiving, which users give to runs
 - `search`: find runs by words and conditions, and sort them
+- `summary`, `summary_cache`: a run in a line; such lines in the user's cache folder
 - `index`: list the runs below a folder, and find one by name
 - `device_use`: find the runs and other programs that use each device
 - `removal`, `rename`: delete a run, give it another name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import tr_plural
-from core.runs.index import RunIndex
+from core.runs.index import all_runs
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.paths import SUPERVISOR_EVENTS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device, Sample, Survey
-    from core.runs.index import RunSummary
+    from core.runs.summary import RunSummary
     from core.system.process_info import ProcessInfo
 
 MIN_SHARE = 0.01
@@ -67,7 +67,7 @@ class DeviceUsers:
 def devices_in_use(survey: Survey, runs_root: Path) -> dict[str, DeviceUse]:
     """Return by device id what uses it now, without unused devices. Runs are left out if they cannot be listed."""
     try:
-        on_devices = DeviceUsers().on_devices(RunIndex(runs_root).poll())
+        on_devices = DeviceUsers().on_devices(all_runs(runs_root))
     except RunError:
         on_devices = {}
     workers = _worker_pids({summary.dir for runs in on_devices.values() for summary in runs})

@@ -1,51 +1,34 @@
-"""The runs below a root: list them, find one by its name, and summarize each in a line."""
+"""The runs below a root: list them, find one by its name, and keep their summaries up to date."""
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
 from core.language import tr
-from core.runs.facts import Plan, RunFacts
-from core.runs.fold import fold
-from core.runs.marks import NO_MARKS, Marks, read_marks
 from core.runs.ownership import owner_of_run
-from core.runs.run import Run, folders_mark, mark
-from core.runs.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
-from core.runs.setting_values import ENVIRONMENT, setting_values
+from core.runs.run import folders_mark, mark
 from core.runs.states import RunState, state_info
-from core.schema.events import last_step, parse
-from core.schema.files import is_regular, open_to_read, read_json
-from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
-from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
-from core.schema.spec import MAX_NAME, given_name, read_spec
+from core.runs.summary import RunSummary, SummaryReader, name_and_kind
+from core.runs.summary_cache import CachedSummary, SummaryCache
+from core.schema.files import is_regular
+from core.schema.paths import SPEC_FILE
 from core.system.folders import runs_folder
 from core.text import first_names, join_names
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from core.runs.run import Mark
-    from core.runs.run_loss import RunLoss
-    from core.schema.events import Event
-    from core.schema.settings import SettingValue
-
 log = logging.getLogger(__name__)
-
-HEAD_BYTES = 64 * 1024
-"""Bytes at the beginning of an event file in which the plan is searched."""
-TAIL_BYTES = 256 * 1024
-"""Bytes at the end of an event file in which the last loss is searched: more than one batch of measurements."""
-
 
 LOOKED_AT = 50
 """Runs that are over which a poll looks at again; a folder may have thousands."""
+MIN_READ = 20
+"""Runs that a poll reads however long that takes."""
+MIN_CACHED = 100
+"""Runs below a root from which on their summaries are kept in the user's cache folder."""
+FIRST = 200
+"""Summaries of the newest runs that the first poll takes from there; the next one takes the others."""
 
 
 def default_root() -> Path:
@@ -58,6 +41,11 @@ def directories(root: Path) -> list[Path]:
 
     Raises `RunError` with a sentence when the root cannot be listed.
     """
+    return [root / name for name in _names_below(root) if is_run(root / name)]
+
+
+def _names_below(root: Path) -> list[str]:
+    """Return the names in a folder of runs, newest first. Raises `RunError` like `directories`."""
     try:
         names = os.listdir(root)  # noqa: PTH208 (names only)
     except FileNotFoundError:
@@ -66,7 +54,7 @@ def directories(root: Path) -> list[Path]:
         raise RunError(
             tr("The runs in {root} cannot be listed: {strerror}.", root=root, strerror=error.strerror)
         ) from error
-    return [root / name for name in sorted(names, reverse=True) if is_run(root / name)]
+    return sorted(names, reverse=True)
 
 
 def is_run(path: Path) -> bool:
@@ -96,7 +84,7 @@ def find(root: Path, text: str) -> Path:
                 names=_names(matches),
             )
         )
-    given = [path for path in known if _name_and_kind(path)[0] == text]
+    given = [path for path in known if name_and_kind(path)[0] == text]
     if len(given) == 1:
         return given[0]
     if given:
@@ -116,38 +104,12 @@ def _names(paths: list[Path]) -> str:
     return join_names(first_names([path.name for path in paths]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
-    """A summary of a run."""
-
-    dir: Path
-    name: str
-    state: RunState
-    started: float | None
-    ended: float | None
-    error: str | None
-    last_loss: float | None
-    step: int
-    plan: Plan | None
-    """None until the workers have loaded their data."""
-    is_script: bool = False
-    """Whether it is a program of the user, which cannot be resumed."""
-    owner: str | None = None
-    """The user to whom it belongs if that is another one; None for a run of one's own."""
-    mean_loss: float | None = None
-    """The exponential mean of the last losses."""
-    best_validation: tuple[int, float] | None = None
-    """The step and the value of the smallest validation loss."""
-    renamed: bool = False
-    """Whether the user gave it another name after its start."""
-    marks: Marks = NO_MARKS
-    settings: Mapping[str, SettingValue] = field(default_factory=dict)
-    """What was asked of it, without variables of the environment; empty if its spec cannot be used."""
-
-    @property
-    def loss(self) -> RunLoss | None:
-        """The loss by which the run is compared with others; None if it has none."""
-        return run_loss(self.best_validation, self.mean_loss, self.last_loss)
+def all_runs(root: Path) -> list[RunSummary]:
+    """Return up-to-date summaries of all runs, newest first, for a command. Raises `RunError` like `directories`."""
+    index = RunIndex(root, cache=SummaryCache(root))
+    summaries = index.poll()
+    index.save()
+    return summaries
 
 
 class RunIndex:
@@ -157,44 +119,155 @@ class RunIndex:
     again: `LOOKED_AT` runs a poll are looked at for that, in turn.
     """
 
-    def __init__(self, root: Path, patience_s: float | None = None) -> None:
-        """`patience_s`: seconds that a poll may search for validations, the next goes on; None: until all are found."""
+    def __init__(self, root: Path, patience_s: float | None = None, *, cache: SummaryCache | None = None) -> None:
+        """`patience_s`: seconds that a poll may search for validations, the next goes on; None: until all are found.
+
+        `cache`: where summaries of many runs are kept; None for nowhere.
+        """
         self.root = root
+        self.left = 0
+        """Runs that the last poll found and has not read yet."""
+        self.total = 0
+        """Runs that the last poll found."""
         self._patience_s = patience_s
         self._until: float | None = None
-        self._over: dict[Path, tuple[RunSummary, Mark]] = {}
-        self._folders: dict[Path, Mark] = {}
-        """The state of the folders of each run in `_over`."""
+        self._read_until: float | None = None
+        self._over: dict[str, CachedSummary] = {}
+        """By name of the folder, runs that are over."""
+        self._live: dict[str, SummaryReader] = {}
         self._looked_at = 0
-        self._live: dict[Path, _SummaryReader] = {}
+        self._cache = cache
+        self._to_load: list[str] | None = None
+        """Names whose cached summaries are not loaded yet, newest first; None before the first poll."""
+        self._unchecked: list[str] = []
+        """Names whose cached summaries were not compared with their files yet, the newest last."""
+        self._unsaved: set[str] = set()
+        """Names whose summaries are not in the cache yet."""
+        self._cached: set[str] = set()
+        self._gone: set[str] = set()
+        """Names that are in the cache, and no longer below the root."""
 
-    def poll(self) -> list[RunSummary]:
-        """Return up-to-date summaries of all runs, newest first."""
-        found = directories(self.root)
-        self._until = None if self._patience_s is None else time.monotonic() + self._patience_s
-        for known in (self._over, self._folders, self._live):
-            for path in known.keys() - set(found):
-                del known[path]
-        self._look_at_some(found)
-        return [self._known(path) or self._read_any(path) for path in found]
+    def poll(self, budget_s: float | None = None, *, rest_s: float = 0.0) -> list[RunSummary]:
+        """Return up-to-date summaries of all runs, newest first.
+
+        `budget_s`: seconds to read runs that are not known yet; `left` counts the others, and the next poll goes on
+        with them. None: until all are read. `rest_s`: seconds to sleep after each of them, so that another thread of
+        this process, such as that of a window, does not have to wait for long.
+        """
+        names = _names_below(self.root)
+        now = time.monotonic()
+        self._until = None
+        self._read_until = None if budget_s is None else now + budget_s
+        self._drop_gone(set(names))
+        self._load(names)
+        self._check_some()
+        self._look_at_some(names)
+        found, read = [], 0
+        self.left, waiting = 0, set(self._to_load or ())
+        for name in names:
+            summary = self._known(name)
+            is_new = summary is None and name not in self._live
+            if is_new and (name in waiting or (read >= MIN_READ and self._is_late())):
+                self.left += 1
+                continue
+            if summary is None:
+                path = self.root / name
+                if not is_run(path):
+                    if name in self._cached:
+                        self._gone.add(name)
+                    continue
+                read += 1
+                summary = self._read_any(path)
+                if rest_s and is_new:
+                    time.sleep(rest_s)
+            found.append(summary)
+        self.total = len(found) + self.left
+        return found
+
+    @property
+    def busy(self) -> bool:
+        """Whether the next poll has more to do than to look for changes."""
+        return bool(self.left or self._to_load or self._unchecked)
+
+    @property
+    def unsaved(self) -> int:
+        """Number of summaries that `save` would keep or forget."""
+        return len(self._gone) + (len(self._unsaved) if len(self._over) >= MIN_CACHED else 0)
 
     def forget(self, path: Path) -> None:
-        """Read this run again at the next poll: its name has changed."""
-        self._over.pop(path, None)
+        """Read this run again at the next poll: its name or its marks have changed."""
+        self._over.pop(path.name, None)
+        self._live.pop(path.name, None)
 
-    def _look_at_some(self, found: list[Path]) -> None:
-        """Forget those of the next runs whose folders have changed since they were read."""
-        first = self._looked_at if self._looked_at < len(found) else 0
-        self._looked_at = first + LOOKED_AT
-        for path in found[first : self._looked_at]:
-            if path in self._over and self._folders.get(path) != folders_mark(path):
+    def save(self) -> None:
+        """Keep what is new in the cache; what cannot be written now may be later. Another thread may call this."""
+        if self._cache is None or not self.unsaved:
+            return
+        names, gone = list(self._unsaved), list(self._gone)
+        kept = {name: each for name in names if (each := self._over.get(name)) is not None}
+        if self._cache.save(kept, gone):
+            self._cached.update(kept)
+            self._unsaved.difference_update([name for name in names if self._over.get(name) is kept.get(name)])
+            self._gone.difference_update(gone)
+
+    def _is_late(self) -> bool:
+        return self._read_until is not None and time.monotonic() > self._read_until
+
+    def _drop_gone(self, names: set[str]) -> None:
+        for name in self._over.keys() - names:
+            del self._over[name]
+            self._unsaved.discard(name)
+            if name in self._cached:
+                self._gone.add(name)
+        for name in self._live.keys() - names:
+            del self._live[name]
+
+    def _load(self, names: list[str]) -> None:
+        """Take summaries from the cache: with a budget first the newest ones, at the next poll the others."""
+        if self._cache is None or self._to_load == []:
+            return
+        if self._to_load is None:
+            many = len(names) >= MIN_CACHED
+            self._to_load = names if many else []
+            now, then = (names[:FIRST], names[FIRST:]) if self._read_until is not None else (names, [])
+        else:
+            now, then = self._to_load, []
+        if self._to_load:
+            loaded = self._cache.load(now if then else None)
+            known = {name: each for name, each in loaded.items() if name not in self._over and name not in self._live}
+            present = set(names)
+            self._cached.update(loaded)
+            self._gone.update(loaded.keys() - present)
+            fresh = [name for name in reversed(names) if name in known]
+            self._over.update((name, known[name]) for name in fresh)
+            self._unchecked = [*fresh, *self._unchecked]
+            self._to_load = then
+
+    def _check_some(self) -> None:
+        """Compare cached summaries with the files of their runs, as far as there is time."""
+        checked = 0
+        while self._unchecked and (checked < LOOKED_AT or not self._is_late()):
+            name, checked = self._unchecked.pop(), checked + 1
+            kept, path = self._over.get(name), self.root / name
+            if kept is not None and (kept.mark != mark(path) or kept.folders != folders_mark(path)):
                 self.forget(path)
 
-    def _known(self, path: Path) -> RunSummary | None:
-        summary, then = self._over.get(path, (None, None))
-        if summary is None or summary.state is RunState.FINISHED or then == mark(path):
-            return summary
-        del self._over[path]
+    def _look_at_some(self, names: list[str]) -> None:
+        """Forget those of the next runs whose folders have changed since they were read."""
+        first = self._looked_at if self._looked_at < len(names) else 0
+        self._looked_at = first + LOOKED_AT
+        for name in names[first : self._looked_at]:
+            kept = self._over.get(name)
+            if kept is not None and kept.folders != folders_mark(self.root / name):
+                self.forget(self.root / name)
+
+    def _known(self, name: str) -> RunSummary | None:
+        kept = self._over.get(name)
+        if kept is None:
+            return None
+        if kept.summary.state is RunState.FINISHED or kept.mark == mark(kept.summary.dir):
+            return kept.summary
+        del self._over[name]
         return None
 
     def _read_any(self, path: Path) -> RunSummary:
@@ -203,7 +276,7 @@ class RunIndex:
             return self._read(path)
         except Exception as error:
             log.exception("cannot read the run %s", path)
-            self._live.pop(path, None)
+            self._live.pop(path.name, None)
             summary = RunSummary(
                 dir=path, name=path.name, state=RunState.LOST, started=None, ended=None,
                 error=tr(
@@ -213,139 +286,20 @@ class RunIndex:
                 ),
                 last_loss=None, step=0, plan=None, owner=owner_of_run(path),
             )  # fmt: skip
-            self._over[path], self._folders[path] = (summary, mark(path)), folders_mark(path)
+            self._over[path.name] = CachedSummary(summary, mark(path), folders_mark(path))
             return summary
 
     def _read(self, path: Path) -> RunSummary:
+        if self._patience_s is not None and self._until is None:
+            self._until = time.monotonic() + self._patience_s  # from here on: listing many runs takes longer
         before, folders = mark(path), folders_mark(path)
-        reader = self._live.get(path)
+        reader = self._live.get(path.name)
         if reader is None:
-            reader = self._live[path] = _SummaryReader(path)
-        summary = reader.summary(before, self._until)
+            reader = self._live[path.name] = SummaryReader(path)
+        summary = reader.summary((*before, *folders), self._until)
         if state_info(summary.state).over and reader.is_whole:
-            self._over[path], self._folders[path] = (summary, before), folders
-            del self._live[path]
+            self._over[path.name] = CachedSummary(summary, before, folders)
+            if self._cache is not None:
+                self._unsaved.add(path.name)
+            del self._live[path.name]
         return summary
-
-
-class _SummaryReader:
-    """Follows a run without reading its measurements, except their end for the last loss."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._run = Run(path, only=(SUPERVISOR_EVENTS,))
-        self._plan: Plan | None = None
-        self._settings: Mapping[str, SettingValue] = {}
-        self._validations = ValidationReader(foreign=self._run.owner is not None)
-        self.is_whole = False
-        """Whether all validations were found that were there."""
-        self._over: tuple[RunSummary, Mark] | None = None
-        """The summary of a run that is over, whose validations are not all found yet."""
-
-    def summary(self, now: Mark, until: float | None) -> RunSummary:
-        """Return the summary now; search for validations until `until` (`time.monotonic()`). `now`: see `mark`."""
-        if self._over is None or self._over[1] != now:
-            summary = self._read()
-            self._over = (summary, now) if state_info(summary.state).over else None
-        else:
-            summary = self._over[0]
-        self.is_whole = self._validations.read(_measurements_file(self._path), until)
-        return replace(summary, best_validation=self._validations.best)
-
-    def _read(self) -> RunSummary:
-        self._run.catch_up()
-        facts: RunFacts = self._run.facts
-        step, losses = _last_losses(self._path)
-        self._plan = self._plan or _plan(self._path)
-        name, is_script = _name_and_kind(self._path)
-        self._settings = self._settings or _settings(self._path, facts)
-        return RunSummary(
-            dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
-            ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
-            plan=self._plan, owner=self._run.owner, mean_loss=recent_mean(losses),
-            renamed=bool(given_name(self._path)), marks=read_marks(self._path), settings=self._settings,
-        )  # fmt: skip
-
-
-def _name_and_kind(path: Path) -> tuple[str, bool]:
-    """Return the name of a run, and whether it is a script."""
-    try:
-        spec = read_json(path / SPEC_FILE)
-        return given_name(path) or str(spec["name"])[:MAX_NAME], spec.get("script") is not None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return path.name, False
-
-
-def _settings(path: Path, facts: RunFacts) -> Mapping[str, SettingValue]:
-    """Return the settings of a run once its devices are known, or it is over."""
-    if not facts.devices and not state_info(facts.state).over:
-        return {}
-    try:
-        values = setting_values(read_spec(path), facts.devices)
-    except ValueError:
-        return {}
-    return {name: value for name, value in values.items() if not name.startswith(ENVIRONMENT)}
-
-
-def _measurements_file(path: Path) -> Path:
-    """Return the file with the measurements: that of rank 0, or for a script that of the collector."""
-    own = path / EVENTS / worker_events(0)
-    return own if own.exists() else path / EVENTS / COLLECTED
-
-
-def _plan(path: Path) -> Plan | None:
-    """Return the plan in the first lines of the event file of rank 0."""
-    try:
-        with open_to_read(_measurements_file(path)) as file:
-            *lines, _ = file.read(HEAD_BYTES).split(b"\n")
-    except OSError:
-        return None
-    events = [event for line in lines if b'"plan"' in line and (event := parse(line)) is not None]
-    return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
-
-
-def _last_losses(path: Path) -> tuple[int, list[float | None]]:
-    """Return the last step, and the losses of the last steps, from the whole batches near the end of the file."""
-    found: list[float | None] = []
-    most, last, last_other = sys.maxsize, None, None
-    for event in _last_events(path):
-        if event["kind"] == "anew":
-            if LOSS in event["metrics"]:
-                break  # a better source was found, and gave the losses from the start
-        elif event["kind"] == "rewind":
-            most = min(most, event["step"])  # what was measured after it is void
-        elif event["first"] <= most:
-            losses = event["values"].get(LOSS)
-            if losses is None:  # of a script that prints other metrics
-                last_other = last_other or min(most, last_step(event))
-                continue
-            losses = losses[: most - event["first"] + 1]
-            found[:0] = losses
-            last = event["first"] + len(losses) - 1 if last is None else last
-            most = min(most, event["first"] - 1)
-            if len(found) >= RECENT:
-                break
-    if last is None:
-        return last_other or (0 if most == sys.maxsize else most), []
-    return last, found
-
-
-def _last_events(path: Path) -> Iterator[Event]:
-    """Yield the events near the end of the file that say what was measured, the last one first.
-
-    Of the measurements without a loss only the last are yielded: parsing all of them would take milliseconds.
-    """
-    try:
-        with open_to_read(_measurements_file(path)) as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL_BYTES))
-            lines = file.read(TAIL_BYTES).split(b"\n")
-    except OSError:
-        return
-    marks: tuple[bytes, ...] = (b'"metrics"', b'"loss":[', b'"rewind"', b'"anew"')
-    for line in reversed(lines):
-        event = parse(line) if any(mark in line for mark in marks) else None
-        if event is not None and event["kind"] in {"metrics", "rewind", "anew"}:
-            yield event
-            if event["kind"] == "metrics":
-                marks = marks[-3:]

@@ -69,13 +69,12 @@ def _sentence(part: ModelPart, whole: int, labels: Mapping[str, str]) -> str:
         return tr("no parameter: it reads those on {device}", device=labels.get(part.reads_from, part.reads_from))
     if not count:
         return tr("no parameter of the model")
-    size = "" if part.size_bytes is None else f" ({disk(part.size_bytes)})"
     if part.is_sharded:
-        return tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count) + size
-    return (
-        tr("{count} of {whole} parameters: {modules}", count=count, whole=whole, modules=_modules(part.parameters))
-        + size
-    )
+        held = tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count)
+    else:
+        modules = _modules(part.parameters)
+        held = tr("{count} of {whole} parameters: {modules}", count=count, whole=whole, modules=modules)
+    return held if part.size_bytes is None else tr("{held} ({size})", held=held, size=disk(part.size_bytes))
 
 
 def _modules(names: Sequence[str]) -> str:

@@ -114,6 +114,7 @@ class Run:
         used; `RunError` when the run could not be resumed. `allow_open_ports`: set this in the spec.
         """
         run = cls.attach(run_dir)
+        run.spec().check_startable()
         if run.spec().script is not None:
             raise ValueError(
                 tr(

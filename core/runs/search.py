@@ -19,7 +19,7 @@ from core.text import first_names, join_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from core.runs.index import RunSummary
+    from core.runs.summary import RunSummary
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """What a condition compares: a number, a text, or several texts of which one has to fit. None: the run has none."""

@@ -31,6 +31,8 @@ def setting_values(spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> d
     `devices`: what the run recorded of each device, by id; may be empty. The devices count by kind and number, not by
     id. Variables of the environment are `env.NAME`; their values may be secrets.
     """
+    if spec.imported:
+        return {"imported": spec.imported, "devices": device_text((), {})}
     values: dict[str, SettingValue] = {"framework": spec.framework, "strategy": spec.strategy}
     if spec.script is not None:
         values |= _script_values(spec.script)

@@ -66,6 +66,8 @@ class RunSpec:
     """Run a strategy whose workers listen in the machine's network, where others can connect without a password."""
     python: str
     """The interpreter of the workers."""
+    imported: str = ""
+    """The file or folder of another program from which the curves were imported; empty for a run that was trained."""
     working_dir: str
     """The folder in which the user started the run, and in which the workers run: relative paths keep their meaning."""
 
@@ -87,10 +89,25 @@ class RunSpec:
         assert self.recipe is not None
         return self.recipe
 
+    def check_startable(self) -> None:
+        """Raise `ValueError` with a sentence if the run was imported, so that there is nothing to start."""
+        if self.imported:
+            raise ValueError(
+                tr(
+                    "Run {name} was imported from {path}: Trainyard does not know the program that trained it. "
+                    "Start that program itself.",
+                    name=self.name,
+                    path=self.imported,
+                )
+            )
+
     def to_json(self) -> dict[str, Any]:
         """Return the content of `spec.json`. A script's has no recipe, training or checkpoint settings."""
         parts = asdict(self)
-        kept = {name: value for name, value in parts.items() if self.script is None or name not in RECIPE_PARTS}
+        unused = RECIPE_PARTS if self.script is not None else frozenset()
+        kept = {
+            name: value for name, value in parts.items() if name not in unused and (name, value) != ("imported", "")
+        }
         return {"version": VERSION, **kept, "devices": list(self.devices)}
 
     @classmethod

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from core.runs.facts import RunFacts
-    from core.runs.index import RunSummary
     from core.runs.run import Run
+    from core.runs.summary import RunSummary
     from core.runs.verdicts import Release
     from core.schema.events import Event
     from core.series.series import Series
@@ -39,10 +39,11 @@ FORMULA = ("=", "+", "-", "@")
 
 def read_series(run: Run) -> RunSeries:
     """Read a run, of which nothing has been read yet, to its end, and return its series."""
-    return _series_of(run, run.catch_up())
+    return series_of(run, run.catch_up())
 
 
-def _series_of(run: Run, events: list[Event]) -> RunSeries:
+def series_of(run: Run, events: list[Event]) -> RunSeries:
+    """Return the series of all events of a run, and note in its facts what is missing."""
     run_series = RunSeries()
     run_series.fold(events)
     run.add_notice(run_series.notice)
@@ -52,7 +53,7 @@ def _series_of(run: Run, events: list[Event]) -> RunSeries:
 def document(run: Run) -> Json:
     """Read a run, of which nothing has been read yet, to its end, and return the document that `show --json` prints."""
     events = run.catch_up()
-    run_series = _series_of(run, events)
+    run_series = series_of(run, events)
     facts = run.facts
     reasons = {str(each.get("name")): str(each.get("reason")) for each in events if each["kind"] == "checkpoint"}
     return {

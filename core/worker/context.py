@@ -136,14 +136,10 @@ class Context:
 
     def notice_empty_device(self, device: str, remedy: str | None = None) -> None:
         """Tell that a ticked device holds nothing of a divided model. `remedy`: what to do; default: for placement."""
-        remedy = remedy or tr("Check the devices in placed_model(), or tick fewer devices.")
-        self.notice(
-            tr(
-                "No parameter of the model is on {device}, although it was ticked: it only holds memory. {remedy}",
-                device=device,
-                remedy=remedy,
-            )
+        what = tr(
+            "No parameter of the model is on {device}, although it was ticked: it only holds memory.", device=device
         )
+        self.notice(f"{what} {remedy or tr('Check the devices in placed_model(), or tick fewer devices.')}")
 
     def record_checkpoint(self, **facts: object) -> None:
         """Record a complete checkpoint."""

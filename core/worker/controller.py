@@ -12,6 +12,7 @@ from ..schema.checkpoint import TrainingPosition
 from .checkpoint_store import CheckpointStore
 from .context import REPORT_EVERY_S, Request
 from .epoch_end import RecipeFunctionError
+from .metrics_reporter import Mean
 from .schedule import LearningRateSchedule
 
 if TYPE_CHECKING:
@@ -77,8 +78,11 @@ class TrainingController:
         self._best, self._since_best = math.inf, 0
         self._value: float | None = None
         """The monitored loss of the last recorded epoch."""
-        self._mean: float | None = None
-        """The mean training loss of the last recorded epoch."""
+        self.keeps_numbers = context.on_epoch_end is not None
+        """Whether `numbers` are kept. Equal on all ranks, and set before `begin`."""
+        self.numbers: dict[str, float] = {}
+        """The numbers of the last epoch: `epoch`, from 1, `step`, `learning_rate`, and means of loss and metrics."""
+        self._altered = False
         self._rate = math.nan
         """The learning rate at the end of the last epoch."""
         self._late = False
@@ -114,6 +118,11 @@ class TrainingController:
         return self._reporter.steps - self.epoch * self._per_epoch
 
     @property
+    def steps_per_epoch(self) -> int:
+        """Steps of a whole epoch."""
+        return self._per_epoch
+
+    @property
     def rate_varies(self) -> bool:
         """Whether the learning rate changes from step to step."""
         return self._schedule.varies
@@ -125,6 +134,7 @@ class TrainingController:
     def begin(self, base_rate: float) -> None:
         """Restore the newest checkpoint, if there is one, and record the plan of the training."""
         self._reporter.first_rate = base_rate
+        self._reporter.averages_all = self.keeps_numbers
         if self._schedule.varies:
             self._reporter.rate_of_step = lambda step: base_rate * self._schedule.factor(step)
         if self._context.resumed:
@@ -218,6 +228,7 @@ class TrainingController:
             return False
         self._reporter.record_validation(values)
         before = self._best, self._since_best, self._reporter.epoch_mean.sum, self._reporter.epoch_mean.count
+        others = {name: (mean.sum, mean.count) for name, mean in self._reporter.other_means.items()}
         self._compare(values)
         requests, self._reporter.requests = self._reporter.requests, 0
         self._sync_requested = bool(requests & SYNC)
@@ -226,10 +237,12 @@ class TrainingController:
         if requests & Request.PAUSE and not values:
             self._best, self._since_best = before[:2]
             self._reporter.epoch_mean.restore(*before[2:])
+            for name, sums in others.items():
+                self._reporter.other_means[name].restore(*sums)
             if self._pause():
                 return True  # the resumed training ends this epoch, validation included
         self.epoch += 1
-        return not self._call_epoch_end(values) or self._after_whole_epoch(values, requests)
+        return not self._call_epoch_end() or self._after_whole_epoch(values, requests)
 
     def _after_whole_epoch(self, values: Values, requests: int) -> bool:
         """Decide what follows an epoch. Return True if the loop must return."""
@@ -248,18 +261,15 @@ class TrainingController:
             self._save("asked" if requests & Request.SAVE else self._reason)
         return False
 
-    def _call_epoch_end(self, values: Values) -> bool:
+    def _call_epoch_end(self) -> bool:
         """Call the recipe's function on rank 0. If it fails, save the epoch and raise; return False on other ranks."""
         call = self._context.on_epoch_end
         if call is None:
             return True
         failure: RecipeFunctionError | None = None
         if self._context.rank == 0:
-            numbers = {"epoch": self.epoch, "step": self.step, "learning_rate": self._rate}
-            if self._mean is not None:
-                numbers["loss"] = self._mean
             try:
-                call({**numbers, **{name: value[0] for name, value in values.items()}})
+                call(self.numbers)
             except RecipeFunctionError as error:
                 failure = error
         if self._reporter.all_ok(ok=failure is None):
@@ -270,8 +280,13 @@ class TrainingController:
             raise failure
         return False
 
-    def finish(self) -> None:
-        """Record the last measurements and write the last checkpoint. Not called after a stop or a pause."""
+    def finish(self, *, altered: bool = False) -> None:
+        """Record the last measurements and write the last checkpoint. Not called after a stop or a pause.
+
+        `altered`: whether the weights have changed since the last step, so that an earlier checkpoint of that step will
+        not do.
+        """
+        self._altered = altered
         self._reporter.report()
         is_new = (self.step, self.epoch) != self._restored
         if is_new and (self._when.unit != "never" or self._reporter.requests & Request.SAVE):
@@ -289,7 +304,7 @@ class TrainingController:
         by_epochs = self._when.unit == "epochs" and self._is_due()
         if last or by_epochs or self._late or training.patience is not None:
             return True
-        if self._context.on_epoch_end is not None:
+        if self.keeps_numbers:
             return True
         if self._sync_requested or self._reporter.requests:
             return True
@@ -337,7 +352,9 @@ class TrainingController:
 
     def _compare(self, values: Values) -> None:
         """Compare the epoch just recorded with the best so far."""
-        self._mean = mean = self._reporter.epoch_mean.take()
+        mean = self._reporter.epoch_mean.take()
+        if self.keeps_numbers:
+            self._keep_numbers(mean, values)
         self._value = values["val_loss"][0] if "val_loss" in values else mean
         if self._validates and not values:
             self._value = None  # cut short: there is nothing to compare
@@ -345,6 +362,16 @@ class TrainingController:
             self._best, self._since_best = self._value, 0
         else:
             self._since_best += 1
+
+    def _keep_numbers(self, loss: float | None, values: Values) -> None:
+        means = {"loss": loss, **{name: mean.take() for name, mean in self._reporter.other_means.items()}}
+        self.numbers = {
+            "epoch": self.epoch + 1,
+            "step": self.step,
+            "learning_rate": self._rate,
+            **{name: mean for name, mean in means.items() if mean is not None},
+            **{name: value[0] for name, value in values.items()},
+        }
 
     def _is_due(self) -> bool:
         """Return whether a checkpoint is due at the end of this epoch."""
@@ -405,8 +432,18 @@ class TrainingController:
             progress={
                 "best": self._best if math.isfinite(self._best) else None, "since_best": self._since_best,
                 "loss_sum": mean.sum if math.isfinite(mean.sum) else None, "loss_count": mean.count,
+                **self._more_progress(),
             },
         )  # fmt: skip
+
+    def _more_progress(self) -> dict[str, Any]:
+        """Return what only some runs have."""
+        means = self._reporter.other_means
+        found: dict[str, Any] = {"altered": True} if self._altered else {}
+        if means:
+            finite = {name: each.sum if math.isfinite(each.sum) else None for name, each in means.items()}
+            found["other_means"] = {name: [total, means[name].count] for name, total in finite.items()}
+        return found
 
     def _continue_from(self, position: TrainingPosition) -> None:
         if position.steps_per_epoch != self._per_epoch:
@@ -427,6 +464,9 @@ class TrainingController:
         self._reporter.epoch_mean.restore(
             math.nan if kept["loss_sum"] is None else kept["loss_sum"], kept["loss_count"]
         )
+        for name, (total, count) in kept.get("other_means", {}).items():
+            mean = self._reporter.other_means.setdefault(name, Mean())
+            mean.restore(math.nan if total is None else total, count)
         if self._when.unit == "steps":
             self._save_at = (position.step // self._when.every + 1) * self._when.every
 

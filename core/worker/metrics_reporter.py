@@ -59,8 +59,11 @@ class MetricsReporter:
         """The learning rate at the start of the training; None if it is unknown."""
         self.rate_of_step: Callable[[int], float] | None = None
         """Returns the learning rate of a step, where it varies from step to step."""
-        self.epoch_mean = _Mean()
+        self.epoch_mean = Mean()
         """The mean of the losses reported since the epoch began."""
+        self.averages_all = False
+        """Whether `other_means` has a mean of each metric beside the loss."""
+        self.other_means: dict[str, Mean] = {}
         self._losses: list[Any] = []
         self._ends: list[EpochEnd] = []
         self._since: float | None = None
@@ -197,7 +200,7 @@ class MetricsReporter:
         first = self.steps - len(losses) + 1
         recorded = averaged = used = 0
         for count, since, until, numbers, record in self._ends:
-            self.epoch_mean.add(losses[averaged:count])
+            self._average(columns, averaged, count)
             averaged = count
             if numbers:
                 part = {name: column[recorded:count] for name, column in columns.items()}
@@ -205,10 +208,18 @@ class MetricsReporter:
                 recorded = count
             record(sums[used : used + len(numbers)])
             used += len(numbers)
-        self.epoch_mean.add(losses[averaged:])
+        self._average(columns, averaged, len(losses))
         part = {name: column[recorded:] for name, column in columns.items()}
         self._record_losses(first + recorded, part, self._since, self._until)
         self._losses, self._ends, self._since, self._until = [], [], None, None
+
+    def _average(self, columns: Mapping[str, Sequence[float]], begin: int, end: int) -> None:
+        """Add values of steps of one epoch to its means."""
+        self.epoch_mean.add(columns["loss"][begin:end])
+        if self.averages_all:
+            for name, column in columns.items():
+                if name != "loss":
+                    self.other_means.setdefault(name, Mean()).add(column[begin:end])
 
     def _record_losses(
         self, first: int, values: dict[str, list[float]], since: float | None, until: float | None
@@ -322,11 +333,14 @@ class RankedMetricsReporter(MetricsReporter):
         raise NotImplementedError
 
 
-class _Mean:
+class Mean:
+    """The mean of values, as they come."""
+
     def __init__(self) -> None:
         self.sum, self.count = 0.0, 0
 
     def add(self, values: Sequence[float]) -> None:
+        """Count more values."""
         self.sum += sum(values)
         self.count += len(values)
 

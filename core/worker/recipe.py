@@ -25,7 +25,7 @@ PHASES = {
 """What a worker does while it calls these functions; see `Context.enter_phase`."""
 
 
-ON_EPOCH_END = "on_epoch_end"
+ON_EPOCH_END, CALLBACKS = "on_epoch_end", "callbacks"
 
 
 class LoadedRecipe:

@@ -4,6 +4,7 @@
 - `run_controller`: show the attached run and pass on what its buttons ask for
 - `first_steps_controller`: do what the guidance for a first run offers
 - `reuse_controller`: start from an earlier run or a preset
+- `recipe_copy_controller`: copy a built-in workload to a file of the user's
 - `history_controller`: search in the list of runs, star, tags, notes and archive
 - `removal_controller`: delete runs
 - `teach_controller`: mark the numbers of the log, and teach what they are

@@ -26,6 +26,7 @@ from gui.widgets.dock import Dock
 from gui.widgets.message_stack import MessageStack
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from gui.panels.runs.run_menu import RunMenu
@@ -47,6 +48,11 @@ class MainPanels:
         self.setup = SetupPanel(theme)
         self.machine = MachineEntry()
         self.run_filter = RunFilter()
+        self.runs_left = PlainLabel()
+        self.runs_left.setObjectName("runsLeft")
+        self.runs_left.setProperty("role", "small")
+        self.runs_left.setIndent(8)
+        self.runs_left.hide()
         self.runs = RunList(theme)
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
@@ -123,10 +129,11 @@ class DockLayout(QObject):
         window.setCentralWidget(scroll)
         self._cover(scroll, panels)
         theme = panels.theme
+        runs = _stacked(panels.machine, panels.run_filter, panels.runs_left, panels.runs)
         self.docks = (
             Dock("devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
             Dock("trainingDock", tr("Training"), panels.setup, theme),
-            Dock("runsDock", tr("Runs"), _stacked(panels.machine, panels.run_filter, panels.runs), theme),
+            Dock("runsDock", tr("Runs"), runs, theme),
             Dock("logDock", tr("Log"), panels.details, theme, heading=panels.details.heading),
         )
         for dock in self.docks:

@@ -11,11 +11,12 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
+from core import language
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs.rename import rename, why_no_name
 from core.runs.run import Run
-from core.system.helper_process import HelperProcess
+from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.run.run_actions import obstacles
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from core.runs.index import RunSummary
+    from core.runs.summary import RunSummary
     from core.schema.spec import RunSpec
     from gui.panels.runs.run_menu import RunMenu
     from gui.plots.base import Plot
@@ -79,6 +80,8 @@ class ExportController(QObject):
         menu.path_asked.connect(self._copy_path)
         menu.rename_asked.connect(self._ask_for_name)
         menu.csv_asked.connect(self._ask_for_csv)
+        menu.tensorboard_asked.connect(self._ask_for_tensorboard)
+        menu.report_asked.connect(self._ask_for_report)
         menu.model_asked.connect(self._ask_for_model)
 
     def _allow(self, menu: RunMenu) -> None:
@@ -116,6 +119,18 @@ class ExportController(QObject):
         self._ask_where(
             tr("Export measurements"), f"{self._name(run_dir)}.csv", tr("CSV table (*.csv)"), ".csv",
             lambda path, _: self._write(lambda: _csv(Path(run_dir), path)),
+        )  # fmt: skip
+
+    def _ask_for_tensorboard(self, run_dir: str) -> None:
+        self._ask_where(
+            tr("Export for TensorBoard"), f"{self._name(run_dir)}-tensorboard", tr("Folder (*)"), "",
+            lambda path, _: self._write(lambda: _tensorboard(Path(run_dir), path)),
+        )  # fmt: skip
+
+    def _ask_for_report(self, run_dir: str) -> None:
+        self._ask_where(
+            tr("Export report"), f"{self._name(run_dir)}.html", tr("HTML page (*.html)"), ".html",
+            lambda path, _: self._write(lambda: _report(Path(run_dir), path)),
         )  # fmt: skip
 
     def _ask_for_table(self) -> None:
@@ -216,20 +231,40 @@ class ExportController(QObject):
 
 
 def _csv(run_dir: Path, path: Path) -> tuple[str, str]:
-    """Let the command `export` write the table: the measurements of a long run would keep this process from drawing."""
-    command = own_command(
-        "core.cli", "export", str(run_dir.absolute()), "--csv", str(path.absolute()), "--force", "--json"
-    )
-    with HelperProcess(command, stderr=subprocess.PIPE) as process:
+    document, said = _by_command("export", run_dir, "--csv", path, "--force", "--json")
+    written = tr("Wrote {count} values to {path}.", count=json.loads(document)["rows"], path=path)
+    return f"{written} {said}".rstrip(), "warn" if said else "good"
+
+
+def _tensorboard(run_dir: Path, path: Path) -> tuple[str, str]:
+    # Without --force, as the dialog asks about files and not about folders.
+    document, said = _by_command("export", run_dir, "--tensorboard", path, "--json")
+    (run,) = json.loads(document)["runs"]
+    written = tr("Wrote {count} values to {path}.", count=run["values"], path=path)
+    return f"{written} {said}".rstrip(), "warn" if said else "good"
+
+
+def _report(run_dir: Path, path: Path) -> tuple[str, str]:
+    # Without --json, so that the report speaks the language of the window.
+    said = _by_command("report", run_dir, "--output", path, "--force")[1]
+    return f"{tr('Wrote {path}.', path=path)} {said}".rstrip(), "warn" if said else "good"
+
+
+def _by_command(command: str, run_dir: Path, option: str, path: Path, *more: str) -> tuple[bytes, str]:
+    """Let a command write: a long run would keep this process from drawing.
+
+    Returns what the command prints, and what it says beside that. Raises `RunError` with its sentence.
+    """
+    words = own_command("core.cli", command, str(run_dir.absolute()), option, str(path.absolute()), *more)
+    environment = {**clean_environment(), "LANGUAGE": language.current()}
+    with HelperProcess(words, environment=environment, stderr=subprocess.PIPE) as process:
         process.wait()
         failed = process.exit_code() != 0
     lines = process.errors.decode(errors="replace").splitlines()
     said = tr_stored(" ".join(line.removeprefix("trainyard: ") for line in lines))  # with --json it is English
     if failed:
         raise RunError(said or tr("{path} could not be written.", path=path))
-    rows = json.loads(process.output)["rows"]
-    written = tr("Wrote {count} values to {path}.", count=rows, path=path)
-    return f"{written} {said}".rstrip(), "warn" if said else "good"
+    return bytes(process.output), said
 
 
 def _table(summaries: list[RunSummary], path: Path) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from core.errors import RunError
 from core.language import tr, tr_plural
 from core.runs.marks import MAX_NOTE, change_marks, check_tag
 from core.runs.search import parse_search, unknown_sentence
+from gui.style.formatting import number
 from gui.widgets.name_dialog import NameDialog
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ class HistoryController(QObject):
 
     def _show(self) -> None:
         """Show the field if there is something to search, and say if the search finds nothing."""
-        every, search = self._run_list.summaries, self._run_list.search
+        every, search, left = self._run_list.summaries, self._run_list.search, self._run_list.left
+        self._panels.runs_left.setVisible(left > 0)
+        if left:
+            done, total = number(len(every), 1), number(len(every) + left, 1)
+            self._panels.runs_left.setText(tr("{done} of {total} runs read", done=done, total=total))
         self._filter.setVisible(bool(every) or bool(self._filter.text()))
         problem = ""
         if every and not self._run_list.found:

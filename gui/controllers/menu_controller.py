@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .dock_layout import DockLayout, MainPanels
 
-EXPORTS = ("csv", "model")
+EXPORTS = ("csv", "tensorboard", "report", "model")
 """Actions of a run that are in the menu File."""
 
 

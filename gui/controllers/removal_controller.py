@@ -21,7 +21,7 @@ from gui.widgets.confirm_dialog import ask
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.runs.index import RunSummary
+    from core.runs.summary import RunSummary
     from gui.services.services import Services
 
     from .dock_layout import MainPanels

@@ -176,7 +176,12 @@ class ReuseController(QObject):
             self._message.show_passing(tr("Removed the preset {name}.", name=path.stem))
 
     def _with_spec(self, run_dir: str, action: Callable[[RunSpec], object]) -> None:
-        self._attempt(lambda: action(Run.attach(Path(run_dir)).spec()))
+        def use() -> None:
+            spec = Run.attach(Path(run_dir)).spec()
+            spec.check_startable()
+            action(spec)
+
+        self._attempt(use)
 
     def _attempt(self, action: Callable[[], object]) -> None:
         try:

@@ -35,6 +35,7 @@ class Entry:
 FILE = (
     Entry(name="openRecipe", text=tr_noop("Open &recipe…"), keys="Ctrl+O"),
     Entry(name="openScript", text=tr_noop("Open &script…"), keys="Ctrl+Shift+O"),
+    Entry(name="copyRecipe", text=tr_noop("Copy &workload as a recipe…")),
 )
 EXPORT = (
     Entry(name="pictures", text=tr_noop("Save picture of the plots…")),

@@ -89,7 +89,8 @@ class SettingsView(QScrollArea):
             wide = [group for group in self._shown.groups if group.is_wide]
             _add_columns(layout, narrow, self._columns)
             _add_columns(layout, wide, 1)
-            layout.addWidget(_command(self._shown.command))
+            if self._shown.command:
+                layout.addWidget(_command(self._shown.command))
         layout.addStretch(1)
         self.setWidget(content)
 

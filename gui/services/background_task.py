@@ -56,6 +56,12 @@ class BackgroundTask(Generic[Result]):
         self._thread = None
         return self._results.pop() if self._results else None
 
+    def wait(self) -> Result | None:
+        """Wait for the end of the work under way, and return its result like `poll`; for work of a bounded time."""
+        if self._thread is not None:
+            self._thread.join()
+        return self.poll()
+
     def _do(self, work: Callable[[], Result], otherwise: Callable[[Exception], Result]) -> None:
         try:
             self._results.append(work())

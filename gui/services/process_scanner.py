@@ -86,6 +86,8 @@ class ProcessScanner(QObject):
         self._describing: BackgroundTask[tuple[ProcessInfo, ...] | None] = BackgroundTask("describing")
         self._scanned_at = self._described_at = float("-inf")
         self._named: object = None
+        self._names_of: tuple[object, dict[str, str], frozenset[str]] = (None, {}, frozenset())
+        """A list of summaries, and names of all its runs and folders of its live ones."""
         self._here = processes.here()
         session.attached.connect(self.scan_soon)
 
@@ -127,10 +129,13 @@ class ProcessScanner(QObject):
     def runs(self) -> KnownRuns:
         """Return the runs that processes may belong to."""
         run, summaries = self._session.run, self._board.summaries
-        living = {each.dir.name for each in summaries if not state_info(each.state).over}
+        if self._names_of[0] is not summaries:  # asked twice a second, and there may be thousands
+            living = frozenset(each.dir.name for each in summaries if not state_info(each.state).over)
+            self._names_of = summaries, {each.dir.name: each.name for each in summaries}, living
+        _, names, living = self._names_of
         return KnownRuns(
             shown=run.id if run else None,
-            names={each.dir.name: each.name for each in summaries},
+            names=names,
             living=frozenset({*living, *([run.id] if run and self._session.live else [])}),
         )
 

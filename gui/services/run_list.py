@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from threading import Event
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -12,22 +13,34 @@ from core.runs.device_use import DeviceUsers
 from core.runs.index import RunIndex
 from core.runs.search import Search
 from core.runs.states import state_info
+from core.runs.summary_cache import SummaryCache
 from gui.viewmodels.run.run_rows import run_title
+
+from .background_task import BackgroundTask
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.runs.index import RunSummary
+    from core.runs.summary import RunSummary
 
 PERIOD_S = 1.0
 PATIENCE_S = 0.01
 """Seconds of a poll to search for the best validations: long runs have them anywhere in megabytes."""
+FEW = 200
+"""Runs up to which a poll takes some milliseconds, and is done between two frames."""
+BUDGET_S, BACKGROUND_BUDGET_S = 0.02, 0.2
+"""Seconds to read runs that are not known yet: between two frames, and on a thread until they are shown."""
+REST_S = 0.001
+"""Seconds that the thread sleeps after each run: the window's thread would wait for Python's lock at every event."""
+Listed = tuple[list["RunSummary"], int]
+"""Summaries, and how many runs are not read yet."""
 
 
 class RunListService(QObject):
-    """Polled once a second; runs that are over are read once."""
+    """Polled once a second; runs that are over are read once. Many runs are read on a thread."""
 
     changed = Signal()
+    """Other runs are found, or they have changed, or more of them were read."""
 
     def __init__(self, root: Path) -> None:
         super().__init__()
@@ -39,24 +52,33 @@ class RunListService(QObject):
         self.search = Search()
         self.on_devices: dict[str, tuple[RunSummary, ...]] = {}
         """By device id, the live runs that use it, the newest first."""
-        self._index = RunIndex(root, patience_s=PATIENCE_S)
+        self.left = 0
+        """Runs that are not read yet."""
+        self._index = RunIndex(root, patience_s=PATIENCE_S, cache=SummaryCache(root))
+        self._reading: BackgroundTask[Listed | RunError] = BackgroundTask("list of runs")
+        self._reader = _Reader(self._index)
+        self._saving: BackgroundTask[bool] = BackgroundTask("index of runs")
         self._occupancy = DeviceUsers()
         self._polled_at: float | None = None
 
     def poll(self, *, now: bool = False) -> None:
         """Read what is new if a second has passed, or `now` in any case."""
-        if not now and self._polled_at is not None and time.monotonic() - self._polled_at < PERIOD_S:
+        if self._reading.busy:
+            if now:
+                self._reader.stop()
+            result = self._reading.wait() if now else self._reading.poll() or self._reader.take()
+            if result is not None:
+                self._take(result)
+            if self._reading.busy:
+                return  # it goes on
+        elif not now and not self._is_due():
             return
+        self._saving.poll()
         self._polled_at = time.monotonic()
-        try:
-            summaries = self._index.poll()
-        except RunError:
-            return  # keep what is known; the check of a start reports the folder
-        if summaries != self.summaries:
-            self.summaries = summaries
-            self.found = self.search.find(summaries)
-            self.on_devices = self._occupancy.on_devices(summaries)
-            self.changed.emit()
+        if not now and (self._index.total > FEW or self._index.busy):
+            self._reading.start(self._reader.start().read_all, _failed)
+        else:
+            self._take(self._reader.read(BUDGET_S))
 
     def set_search(self, search: Search) -> None:
         """Search for other runs: `found` has them from now on."""
@@ -84,3 +106,61 @@ class RunListService(QObject):
     def newest_live(self) -> Path | None:
         """Return the directory of the live run that was started last."""
         return next((each.dir for each in self.summaries if not state_info(each.state).over), None)
+
+    def _is_due(self) -> bool:
+        return self._polled_at is None or self._index.busy or time.monotonic() - self._polled_at >= PERIOD_S
+
+    def _take(self, result: Listed | RunError) -> None:
+        """Show what was read, and keep it in the user's cache folder."""
+        if isinstance(result, RunError):
+            return  # keep what is known; the check of a start reports the folder
+        summaries, left = result
+        if summaries != self.summaries or left != self.left:
+            self.summaries, self.left = summaries, left
+            self.found = self.search.find(summaries)
+            self.on_devices = self._occupancy.on_devices(summaries)
+            self.changed.emit()
+        if self._index.unsaved and not left and not self._saving.busy:
+            self._saving.start(lambda index=self._index: index.save() is None, lambda _: False)  # type: ignore[misc]
+
+
+class _Reader:
+    """Reads an index, on a thread if there is much to read. It holds no `QObject`: see `BackgroundTask.start`."""
+
+    def __init__(self, index: RunIndex) -> None:
+        self._index = index
+        self._so_far: list[Listed | RunError] = []
+        self._stopped = Event()
+
+    def start(self) -> _Reader:
+        """Forget an earlier `stop`."""
+        self._stopped.clear()
+        return self
+
+    def stop(self) -> None:
+        """Let `read_all` end soon."""
+        self._stopped.set()
+
+    def take(self) -> Listed | RunError | None:
+        """Return what `read_all` has read so far, once; None if there is nothing new."""
+        return self._so_far.pop() if self._so_far else None
+
+    def read(self, budget_s: float, rest_s: float = 0.0) -> Listed | RunError:
+        """Return the summaries, and how many runs are not read yet."""
+        try:
+            return self._index.poll(budget_s, rest_s=rest_s), self._index.left
+        except RunError as error:
+            return error
+
+    def read_all(self) -> Listed | RunError:
+        """Read until nothing is left, or until `stop`."""
+        result = self.read(BACKGROUND_BUDGET_S, REST_S)
+        while self._index.busy and not self._stopped.is_set() and not isinstance(result, RunError):
+            self._so_far[:] = [result]
+            result = self.read(BACKGROUND_BUDGET_S, REST_S)
+        self._so_far.clear()
+        return result
+
+
+def _failed(error: Exception) -> RunError:
+    return RunError(str(error))

@@ -27,6 +27,7 @@ IDENTIFIER = "a value that is stored and compared, and translated where it is sh
 STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
     "core/catalog/interpreters.py": {"import sys; ": PROGRAM},
+    "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
     "core/cli/commands/devices.py": {"held by": "the heading of a column, as in `--json`"},
     "core/worker/pytorch/_deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
@@ -48,7 +49,12 @@ EXEMPT = {
     "core/metrics/rules/rule.py": {"no metric": IDENTIFIER, "{metric loss}": IDENTIFIER},
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
+    "core/reports/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
     "core/runs/remedies.py": {"sudo ": PROGRAM},
+    "core/runs/summary_cache.py": dict.fromkeys(
+        ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT ", "{} ORDER ", "{} AND "),
+        PROGRAM,
+    ),
     "core/runs/tracebacks.py": {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
     },
@@ -63,6 +69,9 @@ EXEMPT = {
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
     "core/worker/pytorch/export.py": {'"""Rebuild and load the trained model': PROGRAM},
     "gui/controllers/removal_controller.py": {"size of a run": "the name of a thread"},
+    "gui/services/run_list.py": {
+        "list of runs": "the name of a thread", "index of runs": "the name of a thread",
+    },
     "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
     "gui/viewmodels/run/run_messages.py": {
         " Training goes on.": STORED, "Training goes on": STORED, "Training went on": STORED, " The next check": STORED,

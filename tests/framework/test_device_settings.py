@@ -41,7 +41,8 @@ BLOCKS = """
             self.embedding = nn.Linear(8, width)
             self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
             self.head = nn.Linear(width, 3)
-            self.register_buffer("scale", torch.arange(1.0, 1 + width).rsqrt())
+            self.register_buffer("scale", torch.arange(1.0, 1 + width, device="cpu").rsqrt())
+            self.register_buffer("shift", torch.linspace(0, 1, width))
             self.apply(self._initialise)
 
         def _initialise(self, module):
@@ -50,7 +51,7 @@ BLOCKS = """
                 nn.init.zeros_(module.bias)
 
         def forward(self, inputs):
-            hidden = self.embedding(inputs) * self.scale
+            hidden = self.embedding(inputs) * self.scale + self.shift
             for block in self.blocks:
                 hidden = block(hidden)
             return self.head(hidden)
@@ -119,7 +120,7 @@ def test_each_shard_has_its_size(runs_root: Path, recipe: str, alone: Followed) 
     followed = on_two(recipe, runs_root, "fsdp", epochs=1, meta_device=True)
     sizes = [part.size_bytes or 0 for part in followed.run.facts.parts.values()]
     model = torch.load(next((alone.run.dir / "checkpoints").iterdir()) / "model.pt")
-    whole = sum(each.nbytes for name, each in model.items() if name != "scale")
+    whole = sum(each.nbytes for name, each in model.items() if name not in {"scale", "shift"})
     assert sum(sizes) == whole
     assert max(sizes) < 0.6 * whole
     assert not followed.run.facts.notices

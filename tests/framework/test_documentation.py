@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TRAIN = """
 import argparse, os
@@ -87,7 +88,7 @@ def test_every_link_between_documents_works() -> None:
     broken = [
         f"{page.name}: {target}"
         for page in PAGES
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", CODE_BLOCK.sub("", page.read_text(encoding="utf-8")))
         if not (page.parent / target).exists()
     ]
     assert broken == []

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from pathlib import Path
+from textwrap import indent
+from typing import Any
 
 import pytest
 
@@ -11,9 +14,6 @@ from core.runs.states import RunState
 from core.schema.paths import OUTPUTS
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, train_both, write_recipe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TWO = "cpu:0,cpu:1"
 EPOCHS, STEPS = 3, 5
@@ -133,7 +133,11 @@ def check(followed: Followed) -> None:
 def test_function_of_pytorch_changes_nothing(runs_root: Path, tmp_path: Path) -> None:
     without = write_recipe(tmp_path, TORCH, "without")
     with_it = write_recipe(tmp_path, TORCH + TORCH_END, "with_it")
-    plain, called = train_both(spec_of(without), spec_of(with_it, devices="cpu:1", checkpoints=EVERY_STEP), runs_root)
+    plain, called = train_both(
+        spec_of(without, training_metrics=False),
+        spec_of(with_it, devices="cpu:1", checkpoints=EVERY_STEP, training_metrics=False),
+        runs_root,
+    )
     assert curves(plain) == curves(called)
     check(called)
     assert not (plain.run.dir / OUTPUTS).exists()
@@ -202,3 +206,18 @@ def test_failing_function_loses_no_epoch(devices: str, strategy: str, runs_root:
     assert again.state is RunState.FINISHED
     assert again.run_series.metrics["val_loss"].count == EPOCHS
     assert sorted(path.name for path in (again.run.dir / OUTPUTS).iterdir()) == ["1.txt", "2.txt", "3.txt"]
+
+
+def test_documented_function_writes_its_file(runs_root: Path, tmp_path: Path) -> None:
+    source = TORCH + indent(documented("def on_epoch_end"), "    ")
+    followed = train(spec_of(write_recipe(tmp_path, source)), runs_root)
+    lines = (followed.run.dir / OUTPUTS / "mistakes.txt").read_text().splitlines()
+    assert [re.sub(r"\d+ of", "N of", line) for line in lines] == [f"epoch {each}: N of 21" for each in (1, 2, 3)]
+
+
+def documented(begin: str) -> str:
+    """Return the block of Python in the documentation of recipes that begins so."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (found,) = [block for block in blocks if block.startswith(begin)]
+    return found

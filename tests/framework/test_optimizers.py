@@ -337,3 +337,19 @@ def test_optimizers_that_cannot_be_trained_are_refused_before_the_start(
     choices = RecipeChoices(recipe=path, devices=("cpu:0", "cpu:1"), strategy=strategy)
     with pytest.raises(ValueError, match=words):
         compose(choices, cpu_devices())
+
+
+def test_optimizer_of_a_whole_model_is_refused_for_a_pipeline(tmp_path: Path) -> None:
+    path = write_recipe(tmp_path, GROUPS.replace("def training_step", "def _step"), "whole")
+    choices = RecipeChoices(recipe=path, devices=("cpu:0", "cpu:1"), strategy="pipeline")
+    with pytest.raises(ValueError, match="whole needs the model, but in a pipeline no device has the whole model"):
+        compose(choices, cpu_devices())
+
+
+def test_documented_gan_trains_on_two_devices(runs_root: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
+    sources = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (source,) = [each for each in sources if "def optimizers" in each]
+    found = curves(train(spec(write_recipe(tmp_path, source, "circle"), "ddp", epochs=4), runs_root))
+    assert found.keys() == {"loss", "loss_generator", "loss_discriminator", "told_apart", "learning_rate"}
+    assert found["loss_discriminator"][-1] < found["loss_discriminator"][0]

@@ -8,13 +8,14 @@ each of whose runs takes seconds: `test_matrix.py` has `digits_cnn` with all fra
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from core.catalog import recipes, strategies
+from core.catalog.recipe_copy import standalone
 from core.config import validation
 from core.devices.cpu import cpu_devices
 from core.runs.states import RunState
@@ -48,6 +49,7 @@ TEXT = Small(16, {"width": 16, "heads": 2, "layers": 2, "context": 16}, {"dropou
 """45 windows of `TEXT_FILE`: the last batch has 13."""
 SMALL = {
     "digits_cnn": DIGITS,
+    "digits_gan": Small(480),
     "digits_mlp": DIGITS,
     "digits_vae": Small(480, {"noise": 0.0}, {"noise": 1.0}),
     "char_transformer": TEXT,
@@ -61,6 +63,7 @@ ELSEWHERE = {"mobilenet_cats_dogs", "parameter_server"}
 """What is tested elsewhere: on generated pictures in `test_workloads.py`, and without one curve in `test_matrix.py`."""
 NOT_IN_ORDER = "not nn.Sequential. Tick fewer devices, or give the recipe a function placed_model(devices)"
 UNABLE = {
+    ("digits_gan", "placement"): NOT_IN_ORDER,
     ("digits_vae", "placement"): NOT_IN_ORDER,
     ("shapes_detector", "placement"): NOT_IN_ORDER,
     ("hugging_face_gpt", "placement"): NOT_IN_ORDER,
@@ -88,6 +91,7 @@ def allowed(framework: str) -> Iterator[Any]:
                 continue
             try:
                 recipe.check_steps(framework, strategy.name)
+                recipe.check_epoch_end(framework, strategy.name)
             except ValueError:
                 continue
             is_short = (
@@ -102,6 +106,13 @@ PYTORCH = [
     pytest.param(recipe.name, marks=[pytest.mark.soak] if recipe.name in ALIKE else [])
     for recipe in recipes.built_in("pytorch")
 ]
+COPIED = [
+    pytest.param(framework, recipe.name, marks=[] if recipe.name in {"char_lora", "digits_vae"} else [pytest.mark.soak])
+    for framework in ("pytorch", "keras")
+    for recipe in recipes.built_in(framework)
+    if recipe.name not in ELSEWHERE
+]
+"""One recipe with all kinds of shared code, one with included data; `test_recipe_copy.py` reads the others."""
 
 
 def small_spec(key: Key, data: Path) -> RunSpec:
@@ -118,6 +129,7 @@ def small_spec(key: Key, data: Path) -> RunSpec:
         devices=TWO[0].id if alone else ",".join(each.id for each in TWO), checkpoints=EVERY_STEP if alone else None,
         settings={each: value for each, value in wanted.items() if each in known},
         accumulation=1 + (strategy in ACCUMULATED), batch_size=small.batch_size, epochs=2, seed=3,
+        training_metrics=False,  # whose number of measurements depends on the time that they take
     )  # fmt: skip
 
 
@@ -172,6 +184,17 @@ def test_recipe_has_one_curve_on_one_and_on_two_devices(
         assert found[name] == pytest.approx(values, rel=TOLERANCE[framework]), name
 
 
+@pytest.mark.parametrize(("framework", "recipe"), COPIED)
+def test_copy_of_a_recipe_trains_alone(
+    framework: str, recipe: str, alone: Trained[Key], runs_root: Path, data: Path, tmp_path: Path
+) -> None:
+    original = small_spec((framework, recipe, "single"), data)
+    copy = tmp_path / "mine.py"
+    copy.write_text(standalone(recipes.find(recipe, framework)), encoding="utf-8")
+    followed = train(replace(original, recipe=replace(original.own_recipe, name="mine", path=str(copy))), runs_root)
+    assert curves(followed) == curves(alone[framework, recipe, "single"])
+
+
 @pytest.mark.parametrize("recipe", PYTORCH)
 def test_killed_run_of_a_recipe_resumes_bit_for_bit(recipe: str, alone: Trained[Key], runs_root: Path) -> None:
     known = {each.name for each in recipes.find(recipe, "pytorch").settings}
@@ -179,4 +202,4 @@ def test_killed_run_of_a_recipe_resumes_bit_for_bit(recipe: str, alone: Trained[
     whole = alone["pytorch", recipe, "noisy" if noisy else "single"]
     again = resumed(broken_off(whole, 4, runs_root))  # in the middle of the second epoch
     found, wanted = curves(again), curves(whole)
-    assert all(found[name] == values for name, values in wanted.items() if name != "learning_rate")
+    assert [name for name, values in wanted.items() if found[name] != values and name != "learning_rate"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ MODEL = """
             self.body = keras.Sequential([layers.Dense(16, activation="tanh"), layers.Dropout(dropout)])
             self.head = layers.Dense(3)
 
-        def call(self, inputs):
+        def call(self, inputs, training=None):
             return self.head(self.encode(inputs))
 
         def encode(self, inputs):
@@ -144,6 +145,9 @@ STREAM = f"""{MODEL}
 size."""
 
 
+DROPPED: dict[str, Any] = {"settings": {"dropout": 0.3}}
+
+
 def spec(recipe: str, strategy: str = "single", **training: Any) -> RunSpec:
     devices = "cpu:0" if strategy == "single" else TWO
     chosen = {"epochs": 2, "batch_size": 16, "devices": devices, **training}
@@ -169,22 +173,31 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> str:
 def baselines(own: str, tokens: str, pools: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
     """The curves of one device, by recipe."""
     root = tmp_path_factory.mktemp("baselines")
-    return {path: curves(train(spec(path), root / "runs")) for path in (own, tokens)}
+    runs = train_both(spec(own, **DROPPED), spec(tokens, devices="cpu:1"), root / "runs")
+    return {path: curves(followed) for path, followed in zip((own, tokens), runs, strict=True)}
 
 
 def test_own_step_has_the_curve_of_the_same_loss(own: str, baselines: dict, runs_root: Path, tmp_path: Path) -> None:
-    wanted = curves(train(spec(write_recipe(tmp_path, SUPERVISED, "supervised")), runs_root))
-    found = baselines[own]
+    """Also with dropout, which a step's `model(x)` has in training and not in validations."""
+    supervised = write_recipe(tmp_path, SUPERVISED, "supervised")
+    measured, off = train_both(
+        spec(supervised, **DROPPED), spec(supervised, training_metrics=False, devices="cpu:1", **DROPPED), runs_root
+    )
+    wanted, found = curves(off), baselines[own]
     assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-6)
     assert found["val_loss"] == pytest.approx(wanted["val_loss"], rel=1e-6)
     assert found["val_accuracy"] == pytest.approx(wanted["val_accuracy"], rel=1e-6)
     assert len(found["accuracy"]) == len(found["loss"]) == 10, "of every step"
+    # metrics() on training batches are measured as often as there is time for, or not at all.
+    assert "accuracy" not in wanted
+    accuracy = measured.run_series.metrics["accuracy"]
+    assert accuracy.steps.tolist()[0] == 1
+    assert accuracy.values.tolist() == pytest.approx([found["accuracy"][int(step) - 1] for step in accuracy.steps])
 
 
 @pytest.mark.parametrize(
     ("strategy", "accumulation"),
     [
-        ("single", 4),
         ("mirrored", 2),
         ("towers", 2),
         ("central_storage", 1),
@@ -200,6 +213,14 @@ def test_weighted_step_has_one_curve_on_one_and_on_two_devices(
     assert found.keys() == baselines[tokens].keys() >= {"loss", "square", "val_loss", "val_square"}
     for name, values in baselines[tokens].items():
         assert found[name] == pytest.approx(values, rel=1e-4), name
+
+
+def test_documented_language_model_trains(runs_root: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    snippets = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (source,) = [each for each in snippets if "import tensorflow" in each]
+    found = curves(train(spec(write_recipe(tmp_path, source, "documented"), "towers", epochs=4), runs_root))
+    assert found["loss"][-1] < found["loss"][0]
 
 
 @pytest.mark.slow

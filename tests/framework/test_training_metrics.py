@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from core.runs.states import RunState
-from core.worker.pytorch._training_metrics import GROWTH, Cost, TrainingMetrics
+from core.worker.metric_schedule import GROWTH, Cost
+from core.worker.pytorch._training_metrics import TrainingMetrics
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:

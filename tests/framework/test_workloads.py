@@ -20,6 +20,7 @@ import torch
 
 from core.catalog import recipes
 from core.runs.states import RunState
+from core.scripts.analysis import analyse_script
 from resources import ROOT
 from tests.support.running import make_spec, train
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 KERAS = Path(__file__).resolve().parents[1] / "support" / "keras_workloads.py"
 BOTH = ["char_transformer", "digits_cnn", "digits_mlp", "fashion_cnn", "mnist_cnn", "mnist_mlp", "shared_layer_lstm",
         "two_branch_lstm"]  # fmt: skip
-PYTORCH_ONLY = ["char_lora", "digits_vae", "forecast_stream", "hugging_face_gpt", "shapes_detector"]
+PYTORCH_ONLY = ["char_lora", "digits_gan", "digits_vae", "forecast_stream", "hugging_face_gpt", "shapes_detector"]
 BRANCHES = {
     "two_branch_lstm": [0, 0, 0, 1, 1, 1, 0, 0, 0, 0],
     "shared_layer_lstm": [0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0],
@@ -156,6 +157,82 @@ def test_transformer_does_not_attend_to_later_positions(load: Callable[[str], An
     assert not torch.equal(model(codes)[:, 5:], model(changed)[:, 5:])
 
 
+TINY = {"layers": 1, "heads": 2, "width": 8, "context": 8}
+
+
+def test_adapters_are_trained_and_the_base_is_not(load: Callable[[str], Any], tmp_path: Path) -> None:
+    """The base is that of a `char_transformer`, as `export --model` writes it."""
+    base = load("char_transformer").model(**TINY)
+    torch.save(base.state_dict(), tmp_path / "model.pt")
+    recipe = load("char_lora")
+    model = recipe.model(base=str(tmp_path / "model.pt"), **TINY)
+    inputs, target = (each[:16] for each in recipe.train_data(context=8))
+    assert torch.equal(model(inputs), base(inputs)), "adapters begin with no effect"
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = recipe.optimizer(model.parameters())
+    recipe.loss()(model(inputs), target).backward()
+    optimizer.step()
+    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed == {name for name in before if name.endswith(".up")}  # the first gradient of `down` is zero
+    assert len(changed) == 4  # two layers of the attention, two of the network behind it
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*other\.pt with the weights of the base\. Check"):
+        recipe.model(base=str(tmp_path / "other.pt"), **TINY)
+
+
+def test_detector_finds_what_it_is_shown(load: Callable[[str], Any]) -> None:
+    """A network that knows the answer has the lowest loss, and its detections cover the objects."""
+    recipe = load("shapes_detector")
+    batch = recipe.collate([recipe.train_data(8)[index] for index in range(8)])
+    assert {len(boxes) for boxes in batch["boxes"]} == {1, 2, 3}
+    logits, boxes = torch.full((8, 2, 8, 8), -9.0), torch.zeros(8, 8, 8, 4)
+    for number, (true_boxes, kinds) in enumerate(zip(batch["boxes"], batch["kinds"], strict=True)):
+        smallest, occupied = recipe.targets(true_boxes)
+        boxes[number] = true_boxes[smallest]
+        for row, column in occupied.nonzero().tolist():
+            logits[number, kinds[smallest[row, column]], row, column] = 9.0
+
+    measured = recipe.validation_step(lambda _: (logits, boxes), batch)
+    assert measured["loss"] < 0.001
+    assert measured["mean_iou"] > 0.9  # some objects are hidden behind others
+    unsure = recipe.validation_step(lambda _: (logits.neg(), boxes), batch)
+    assert unsure["mean_iou"] < measured["mean_iou"]
+
+
+def test_forecast_stream_has_other_values_in_each_epoch(load: Callable[[str], Any]) -> None:
+    stream = load("forecast_stream").train_data(items=5)
+    first, again = list(stream), list(stream)
+    stream.set_epoch(1)
+    assert len(stream) == len(first) == 5
+    assert [past.shape for past, _ in first] == [(48,)] * 5
+    assert all(torch.equal(one, other) for one, other in zip(sum(first, ()), sum(again, ()), strict=True))
+    assert not torch.equal(next(iter(stream))[0], first[0][0])
+
+
+def test_missing_package_of_a_recipe_is_known_before_the_start() -> None:
+    recipe = ROOT / "recipes" / "pytorch" / "hugging_face_gpt.py"
+    assert "transformers" in analyse_script(str(recipe), cwd=str(ROOT), python=sys.executable).imports
+
+
+@pytest.mark.slow
+def test_hugging_face_model_is_made_of_a_configuration_file(load: Callable[[str], Any], tmp_path: Path) -> None:
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed")
+    recipe = load("hugging_face_gpt")
+    config = tmp_path / "config.json"
+    written = {"model_type": "llama", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
+               "num_attention_heads": 2, "vocab_size": 99, "bos_token_id": None, "eos_token_id": None}  # fmt: skip
+    config.write_text(json.dumps(written))
+    model = recipe.model(config=str(tmp_path))
+    assert type(model).__name__ == "LlamaForCausalLM"
+    windows = recipe.val_data(context=8)["input_ids"][:2]
+    assert recipe.training_step(model, {"input_ids": windows}).isfinite()
+    config.write_text(json.dumps(written | {"vocab_size": 9}))
+    with pytest.raises(ValueError, match=r"has 9 tokens, but the text has \d+ different characters\. Raise its vocab"):
+        recipe.model(config=str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"There is no configuration .*gpt2\. Check the setting config\."):
+        recipe.model(config=str(tmp_path / "gpt2"))
+
+
 @pytest.mark.parametrize("name", BRANCHES)
 def test_placed_branches_equal_the_plain_model(load: Callable[[str], Any], name: str) -> None:
     recipe = load(name)
@@ -190,7 +267,7 @@ def test_either_mnist_format_is_read_from_the_cache_folder(
 ) -> None:
     mnist = load("_shared.mnist")
     monkeypatch.setenv("TRAINYARD_DATA", str(cache))
-    packed = mnist.load("mnist", "train", 64), mnist.load("mnist", "val", 5)
+    packed = mnist.load_images("mnist", "train", 64), mnist.load_images("mnist", "val", 5)
     assert (packed[0][0].shape, packed[1][1].shape) == ((64, 28, 28), (5,))
     monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
     (tmp_path / "mnist").mkdir()
@@ -198,7 +275,7 @@ def test_either_mnist_format_is_read_from_the_cache_folder(
         content = idx(small_mnist()[name])
         (tmp_path / "mnist" / (file + ending)).write_bytes(gzip.compress(content) if ending else content)
     for part, (images, labels) in zip(("train", "val"), packed, strict=True):
-        again = mnist.load("mnist", part, len(labels))
+        again = mnist.load_images("mnist", part, len(labels))
         assert np.array_equal(images, again[0])
         assert np.array_equal(labels, again[1])
 
@@ -209,7 +286,7 @@ def test_damaged_data_file_is_named(load: Callable[[str], Any], offline: Path) -
         (offline / name).mkdir(parents=True)
         (offline / name / file).write_bytes(b"no such thing")
         with pytest.raises(ValueError, match=rf"{file} cannot be read \(.*\)\. Delete it to download it again\."):
-            mnist.load(name, "train", 9)
+            mnist.load_images(name, "train", 9)
 
 
 @pytest.mark.parametrize(

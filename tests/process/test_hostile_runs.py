@@ -29,6 +29,7 @@ SOAK_S = float(os.environ.get("TRAINYARD_SOAK_S", "300"))
 BATCH = 8
 COMMANDS = (
     ("show",), ("show", "--json"), ("command",), ("command", "--json"), ("export", "--csv", "-"),
+    ("export", "--tensorboard", "tb", "--force"), ("report", "--output", "report.html", "--force"),
     ("try", r"(?P<loss>\S+)"), ("keep", "kept.json", "--secrets", "names", "--yes"),
 )  # fmt: skip
 
@@ -49,7 +50,7 @@ def batches(count: int | None) -> Iterator[int]:
 def test_commands_survive_hostile_runs(
     count: int | None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Costs ten seconds: 48 runs, eight commands each."""
+    """Costs ten seconds: 48 runs, nine commands each."""
     monkeypatch.chdir(tmp_path)
     for seed in batches(count):
         hostile = Hostile(tmp_path / "runs", Random(seed))

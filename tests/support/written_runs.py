@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from core.schema.events import metrics_line
-from core.schema.paths import EVENTS
+from core.schema.paths import EVENTS, SPEC_FILE
 from core.schema.spec import write_spec
 from tests.support.running import make_spec
 
@@ -41,4 +42,5 @@ def write_run(
         (run_dir / EVENTS / f"{stem}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (run_dir / "log.txt").touch()
     write_spec(run_dir, spec or make_spec("digits_mlp"))
+    os.utime(run_dir / SPEC_FILE, (BEGAN, BEGAN))  # a run that was just made could still come up
     return run_dir

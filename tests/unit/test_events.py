@@ -18,7 +18,7 @@ from core.launchers.ranks import assign_ranks
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.event_log import Log
-from core.schema.events import RESERVE_BYTES, RecordError, Tail, Writer, make_reserve, metrics_line
+from core.schema.events import RESERVE_BYTES, RecordError, Tail, Writer, last_step, make_reserve, metrics_line
 from core.schema.paths import EVENTS, RESERVE
 from core.schema.spec import write_spec
 from core.worker.context import Context
@@ -83,6 +83,16 @@ def test_metric_values_keep_float32_precision_nan_and_infinity(tmp_path: Path) -
     assert event["values"]["loss"][:3] == pytest.approx(values[:3], rel=1e-8)
     assert math.isnan(event["values"]["loss"][3])
     assert event["values"]["loss"][4:] == [math.inf, -math.inf]
+
+
+def test_measurements_of_every_nth_step_need_a_possible_distance(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    line = metrics_line(since=1.0, until=2.5, first_step=8, values={"accuracy": [0.5, 0.75]}, every=8)
+    wrong = [line.replace('"every":8', f'"every":{each}') for each in ("0", "-1", "1.5", "true", "null", str(2**31))]
+    path.write_text("\n".join([line, *wrong]) + "\n")
+    tail = Tail(path)
+    (event,) = tail.read()
+    assert (last_step(event), tail.garbage_lines) == (16, len(wrong))
 
 
 def fill(folder: Path, leave: int = 0) -> None:

@@ -124,3 +124,17 @@ def test_the_list_of_runs_takes_marks_in_that_another_process_gave(run_dir: Path
     for tag in ("one", "two"):  # the second does not change the folder, only the file
         change_marks(run_dir, add_tags=[tag])
         assert tag in index.poll()[0].marks.tags
+
+
+def test_marks_given_before_all_validations_were_found_are_taken_in(run_dir: Path) -> None:
+    with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
+        for number in range(15_000):
+            file.write(json.dumps(values(3 + number, 3, 3, val_loss=[1 / (1 + number)]), separators=(",", ":")) + "\n")
+    index = RunIndex(run_dir.parent, patience_s=0.003)
+    index.poll()
+    assert index._live, "it is not read to its end"
+    change_marks(run_dir, add_tags=["one"])
+    while index._live:
+        (summary,) = index.poll()
+    assert summary.marks.tags == ("one",)
+    assert summary.best_validation == (15_002, pytest.approx(1 / 15_000))

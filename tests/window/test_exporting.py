@@ -66,6 +66,21 @@ def test_measurements_are_written_as_the_command_writes_them(panel, finished, tm
     assert "could not be written: No such file or directory" in message
 
 
+def test_report_and_event_file_are_written_and_a_second_event_file_is_refused(panel, finished, tmp_path):
+    menu_of(panel).action("report").trigger()
+    assert save_to(panel, tmp_path / "a report.html").startswith("Wrote ")
+    assert "Report on finished" in (tmp_path / "a report.html").read_text()
+    menu_of(panel).action("tensorboard").trigger()
+    assert save_to(panel, tmp_path / "tb").startswith("Wrote 61 values to ")
+    (path,) = (tmp_path / "tb").iterdir()
+    assert "tfevents" in path.name
+    menu_of(panel).action("tensorboard").trigger()
+    save_to(panel, tmp_path / "tb")
+    panel.until(lambda: "has event files of an earlier export" in panel.message("messageStrip"), "the refusal")
+    exports = [panel.window.panels.header.again.run_menu.action(name) for name in ("report", "tensorboard")]
+    assert set(exports) <= set(panel.window.panels.menu.file.actions())
+
+
 def test_table_of_runs_has_results_and_settings(panel, tmp_path):
     panel.window.findChild(QAction, "runTableAction").trigger()
     assert "Wrote 3 runs to" in save_to(panel, tmp_path / "runs.csv")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton
+from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QPushButton
 
 from core.runs import marks
 from core.runs.marks import change_marks, read_marks
+from core.runs.rename import rename
+from core.runs.summary_cache import SummaryCache
 from gui.panels.runs.run_list import ROWS
+from gui.services import run_list
+from gui.services.run_list import FEW
 from gui.widgets.name_dialog import NameDialog
 from tests.support.running import make_spec
 from tests.support.written_runs import values, write_run
@@ -180,7 +186,9 @@ def test_ctrl_f_in_the_card_of_the_runs_goes_to_the_field(drive, runs_root: Path
     assert not panel.window.findChild(QLineEdit, "runFilter").hasFocus()
 
 
-def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path) -> None:
+@pytest.mark.slow
+def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path, monkeypatch) -> None:
+    monkeypatch.setattr(run_list, "REST_S", 0.01)
     folders = write_runs(runs_root, 1)
     for number in range(1, ROWS + 50):
         (runs_root / f"20260101-{number:06}-run-{number:04}").mkdir()
@@ -192,7 +200,12 @@ def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path) -> N
                 link.write_bytes((folders[0] / part).read_bytes())
     change_marks(folders[0], star=True)
     panel = drive()
-    panel.until(lambda: len(panel.window.services.run_list.summaries) == ROWS + 50, "all runs")
+    left = panel.window.findChild(QLabel, "runsLeft")
+    service = panel.window.services.run_list
+    panel.until(left.isVisible, "the progress")
+    assert left.text().endswith(f" of {ROWS + 50} runs read")
+    panel.until(lambda: len(service.summaries) == ROWS + 50, "all runs")
+    assert not left.isVisible()
     assert panel.runs.count() == ROWS
     bar = panel.runs.verticalScrollBar()
     bar.setValue(bar.maximum())
@@ -202,3 +215,27 @@ def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path) -> N
     search(panel, "star:yes")
     assert listed(panel) == ["0000"], "among those that were not shown, too"
     assert panel.window.findChild(QMenu, "runListMenu") is panel.runs.run_menu
+
+
+@pytest.mark.slow
+def test_another_window_lists_many_runs_from_the_index(drive, runs_root: Path) -> None:
+    many = FEW + 20
+    for number in range(many):
+        run_dir = runs_root / f"20260101-{number:06}-run-{number:04}"
+        if number:
+            shutil.copytree(runs_root / "20260101-000000-run-0000", run_dir)
+        else:
+            write_runs(runs_root, 1)
+    panel = drive()
+    service = panel.window.services.run_list
+    panel.until(lambda: len(service.summaries) == many, "all runs")
+    panel.until(lambda: len(SummaryCache(runs_root).load()) == many, "the index")
+    panel.window.close()
+    rename(runs_root / "20260101-000000-run-0000", "another name")
+    again = drive()
+    service = again.window.services.run_list
+    again.until(lambda: len(service.summaries) == many, "all runs")
+    again.until(lambda: service.summaries[-1].name == "another name", "what has changed since")
+    change_marks(runs_root / "20260101-000001-run-0001", archived=True)
+    service.reread(runs_root / "20260101-000001-run-0001")  # waits for the thread, and reads it now
+    assert len(service.found) == many - 1

@@ -40,8 +40,8 @@ WORD = re.compile(r"[A-Za-z]{3,}")
 NAMES = """
     accelerate accuracy adamw and autocast bfloat bsd clause cnn compile core cpu csv ctrl cuda data ddp delete
     digits dropout environment esc essentials float gpl gpu intel keras learning lgpl lightning loss main mit
-    model momentum name nan numpy nvidia only pid pipeline placement platformdirs processor psf pyqtgraph pyside
-    python pytorch rate return shift sigint sigkill sigterm tensorboard tensorflow torch train trainyard
+    model momentum name nan nccl numpy nvidia only pid pipeline placement platformdirs powersgd processor psf pyqtgraph
+    pyside python pytorch rate return shift sigint sigkill sigterm tensorboard tensorflow torch train trainyard
     transformers uuid val value vllm width xeon zlib
 """
 """What is not translated: names of products, programs, metrics and parameters, keys, code, and folders of the tests."""

@@ -121,6 +121,7 @@ def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtb
 
 def test_memory_of_runs_is_bounded(session, long_run, qtbot, monkeypatch):
     monkeypatch.setattr(run_memory, "MAX_BYTES", 1000)
+    monkeypatch.setattr(run_cache, "FREE_SHARE", 1 << 60)  # the disk has no room for it, either
     session.attach_to(long_run)
     until_read(qtbot, session)
     session.show_none()

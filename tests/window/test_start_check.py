@@ -16,8 +16,8 @@ from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
 from core.runs.device_use import DeviceUsers
 from core.runs.facts import RunFacts
-from core.runs.index import RunSummary
 from core.runs.states import RunState
+from core.runs.summary import RunSummary
 from core.schema.spec import write_spec
 from gui.controllers import start_controller
 from gui.controllers.start_controller import StartController

@@ -4,10 +4,11 @@
 - `start`: `run`, `again`, `resume` and `attach`
 - `control`: `stop`, `pause` and `save` a run
 - `runs`: list and search runs, show, rename or `mark` one
-- `compare`: compare runs in a table
+- `compare`, `report`: compare runs in a table; write a report on one or several
 - `scale`: train on 1, 2, 4, ... devices, and show what each gains
 - `curves`: `try` an expression on the log of a run, `reread` its curves
 - `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`
+- `imports`: `import` curves of other programs
 - `export`, `remove`, `sweep`, `desktop`: a command each
 - `common`: find the run that a command names, read the devices
 """

@@ -27,6 +27,16 @@ def add_options(parser: ArgumentParser) -> None:
     """Add the options of `compare`."""
     add = parser.add_argument
     add("compared", metavar="RUN", nargs="+", help=tr("two runs or more, named as for `trainyard show`"))
+    add_table_options(parser)
+    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
+    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    add("--force", action="store_true", help=tr("replace files that exist"))
+    add("--why", action="store_true", help=tr("show what differs: settings, text, package versions, devices"))
+
+
+def add_table_options(parser: ArgumentParser) -> None:
+    """Add the options that say what is compared."""
+    add = parser.add_argument
     add("--metric", metavar="NAME", help=tr("the metric to compare; default: a loss that most of the runs have"))
     add("--baseline", metavar="RUN", help=tr("the run from which differences are shown; default: the first"))
     add("--target", type=float, metavar="VALUE", help=tr("show how long each run trained until it reached this value"))
@@ -38,31 +48,32 @@ def add_options(parser: ArgumentParser) -> None:
     direction.add_argument(
         "--maximize", dest="lower", action="store_const", const=False, help=tr("higher values are better")
     )
-    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
-    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
-    add("--force", action="store_true", help=tr("replace files that exist"))
-    add("--why", action="store_true", help=tr("show what differs: settings, text, package versions, devices"))
 
 
-def compare_runs(options: Namespace) -> int:
-    """Compare runs in a table; runs that differ only in the seed form one row."""
-    from core.comparison import measured_run, reasons, table  # loads numpy
-
+def find_compared(options: Namespace) -> tuple[list[Path], str | None]:
+    """Return the folders of the runs to compare, and the id of the baseline. Raises `ValueError` with a sentence."""
     if options.target is not None and not math.isfinite(options.target):
         raise ValueError(tr("--target {target} is not a finite number. Give a value of the metric.",
                             target=options.target))  # fmt: skip
-    _check_files(options)
     folders = [index.find(options.runs, text) for text in options.compared]
     baseline = None if options.baseline is None else index.find(options.runs, options.baseline)
     if baseline is not None and baseline not in folders:
         raise ValueError(
             tr("The baseline {run} is not one of the compared runs. Name it among them, too.", run=baseline.name)
         )
+    return folders, baseline.name if baseline else None
+
+
+def compare_runs(options: Namespace) -> int:
+    """Compare runs in a table; runs that differ only in the seed form one row."""
+    from core.comparison import measured_run, reasons, table  # loads numpy
+
+    _check_files(options)
+    folders, baseline = find_compared(options)
     runs = measured_run.read_runs(folders)
     comparison = table.compare(
-        runs, metric=options.metric, baseline=baseline.name if baseline else None, target=options.target,
-        lower=options.lower,
-    )  # fmt: skip
+        runs, metric=options.metric, baseline=baseline, target=options.target, lower=options.lower
+    )
     first = comparison.rows[comparison.baseline].runs[0]
     others = [row.runs[0] for row in comparison.rows if row.runs[0] is not first]
     why = [(run, reasons.reasons(first, run)) for run in others] if options.why else []

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def command(options: Namespace) -> int:
     """Print a shell command that starts the same training; for a script, without Trainyard."""
     run = find(options)
+    run.spec().check_startable()
     if run.owner is not None:
         name = replace_control_characters(run.id)
         warn(
@@ -61,6 +62,7 @@ def keep(options: Namespace) -> int:
     path = presets.path_of(options.name, presets.default_root())
     replaced = path.exists()
     spec = run.spec()
+    spec.check_startable()
     check_owner(options, tr("Run {id}", id=run.id), run.owner, spec)
     if (secrets := presets.secret_names(spec)) and not _stores_values(options, secrets, path):
         spec = presets.without_values(spec, secrets)

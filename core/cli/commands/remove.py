@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
-    from core.runs.index import RunSummary
     from core.runs.removal import Removed
+    from core.runs.summary import RunSummary
 
 DAY_S = 86_400.0
 
@@ -78,7 +78,7 @@ def _older_runs(options: Namespace) -> list[Path]:
     before = time.time() - options.older_than * DAY_S
     return [
         each.dir
-        for each in index.RunIndex(options.runs).poll()
+        for each in index.all_runs(options.runs)
         if state_info(each.state).over and not each.dir.is_symlink() and _ended(each) < before
     ]
 
@@ -107,7 +107,7 @@ def _confirmed(options: Namespace, count: int) -> bool:
 def _show(options: Namespace, chosen: Sequence[Path]) -> None:
     if not chosen:
         say(tr("There is nothing to remove."))
-    states = {each.dir: tr(state_info(each.state).label).lower() for each in index.RunIndex(options.runs).poll()}
+    states = {each.dir: tr(state_info(each.state).label).lower() for each in index.all_runs(options.runs)}
     rows = [
         {"run": each.name, "state": states.get(each, "over"), "disk": disk(removal.size_bytes(each))} for each in chosen
     ]

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.runs.facts import RunFacts
-    from core.runs.index import RunSummary
     from core.runs.marks import Marks
     from core.runs.run import Run
     from core.runs.run_loss import RunLoss
+    from core.runs.summary import RunSummary
     from core.schema.spec import RunSpec
 
 SIGNS = {"warn": "!", "bad": "x"}
@@ -59,7 +59,7 @@ def add_search(parser: ArgumentParser) -> None:
 def list_runs(options: Namespace) -> int:
     """List runs, newest first: all that are not archived, or those that a search finds."""
     search = parse_search(" ".join(options.search))
-    every = index.RunIndex(options.runs).poll()
+    every = index.all_runs(options.runs)
     if every and (unknown := search.unknown_keys(every)):
         raise ValueError(unknown_sentence(unknown))
     summaries = search.find(every)
@@ -290,6 +290,8 @@ def _part_lines(facts: RunFacts) -> list[str]:
 def _training(spec: RunSpec) -> str:
     """Return what is trained, how, and on which devices."""
     devices = ", ".join(spec.devices)
+    if spec.imported:
+        return tr("imported from {path}", path=spec.imported)
     if spec.script is None:
         return tr(
             "{framework} {strategy} on {devices}, recipe {path}",

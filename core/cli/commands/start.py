@@ -106,6 +106,7 @@ def _with_ports(options: Namespace, spec: RunSpec) -> RunSpec:
 
 
 def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> int:
+    spec.check_startable()
     if problem := refusal(spec, found, check):
         raise ValueError(problem)
     warn_of_sharing(options, spec, found)

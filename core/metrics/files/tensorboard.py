@@ -63,6 +63,8 @@ class EventFile:
         self._file = GrowingFile(path, offset)
         self._max_bytes = BLOCK_BYTES
         self._damaged = 0
+        self.tag = ""
+        """The tag of the first scalar, as the program named it; "" until there is one."""
         self._evaluated_at: int | None = None
         """The step of Keras' last evaluation, at which the next epoch in the file ended."""
 
@@ -128,6 +130,8 @@ class EventFile:
         except ValueError:
             self._damaged += 1
             return []
+        if event.scalars and not self.tag:
+            self.tag = event.scalars[0].tag
         readings = [self._reading(event, scalar) for scalar in event.scalars if not scalar.tag.startswith(NO_CURVES)]
         return [reading for reading in readings if reading is not None]
 

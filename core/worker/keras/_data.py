@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
-from ..tensorflow._data import read_ahead
+from ..tensorflow._data import read_ahead, whole_batches
 
 if TYPE_CHECKING:
     from ..tensorflow._data import Batches, Feed
@@ -25,17 +25,22 @@ class Cut(NamedTuple):
         return self.replicas * self.passes > 1
 
 
-def training(batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int) -> tf.data.Dataset:
+def training(
+    batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int, any_shape: bool = False
+) -> tf.data.Dataset:
     """Return all batches from step `skip` of an epoch on, epoch after epoch, each in its own order.
 
-    Elements are (inputs, target). Where batches are cut, they are (inputs, target, weights) of one replica after the
-    other; the weights of a global batch add up to 1.
+    Elements are (inputs, target), or, with `any_shape`, (tensors,), all of a batch in a row. Where batches are cut,
+    weights follow: the elements are those of one replica after the other, and the weights of a global batch add up
+    to 1.
     """
     if batches.dataset is None:
         feeds = _shuffled_arrays(batches, cut, epoch=epoch, epochs=epochs, skip=skip)
     else:
         feeds = _shuffled_dataset(batches, epoch=epoch, epochs=epochs, skip=skip)
         feeds = _dealt_out(feeds, cut) if cut.needed else feeds
+    if any_shape:
+        return _all_in_a_row(feeds, batches, weighted=cut.needed)
     return _gathered(feeds, batches, weighted=cut.needed)
 
 
@@ -75,6 +80,17 @@ def _gathered(feeds: tf.data.Dataset, batches: Batches, *, weighted: bool) -> tf
     return read_ahead(feeds.map(gather).repeat())
 
 
+def _all_in_a_row(feeds: tf.data.Dataset, batches: Batches, *, weighted: bool) -> tf.data.Dataset:
+    """Return batches of any shape for `fit`, without end: (tensors,) or (tensors, weights)."""
+
+    def gather(*feed: tf.Tensor) -> tuple[object, ...]:
+        if weighted:
+            return tuple(batches.tensors(feed[:-1])), feed[-1]
+        return (tuple(batches.tensors(feed)),)
+
+    return read_ahead(feeds.map(gather).repeat())
+
+
 def _shuffled_arrays(batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int) -> tf.data.Dataset:
     """Return the indices of each batch, or of each replica's slice of it, one after the other.
 
@@ -100,7 +116,8 @@ def _shuffled_dataset(batches: Batches, *, epoch: int, epochs: int, skip: int) -
 
     def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
         left_out = tf.where(number == epoch, tf.constant(skip * size, tf.int64), 0)
-        return batches.mixed(number).skip(left_out).batch(size)
+        items = whole_batches(batches.mixed(number).skip(left_out), size)
+        return items.map(lambda *batch: tuple(tf.nest.flatten(batch)))
 
     return tf.data.Dataset.range(epoch, epochs).flat_map(one_epoch)
 

@@ -6,63 +6,103 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import keras
+import tensorflow as tf
 
 from ...language import tr
 from ..controller import TrainingController
 from ..tensorflow._build import call
-from ..tensorflow._loop import Reporter, learning_rate
+from ..tensorflow._loop import learning_rate, one_by_one, over_replicas, traced, validate
 from ..tensorflow._saver import Saver
-from ._callback import Callbacks, ControllerCallback
+from ..tensorflow._step import passes_of
+from ._callback import Callbacks, ControllerCallback, FitReporter
+from ._callbacks import recipe_callbacks, restores_weights
 from ._data import Cut, training, validation
 from ._step import train_step
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    from collections.abc import Callable
 
     from ..context import Context
+    from ..controller import Values
+    from ..recipe import LoadedRecipe
     from ..tensorflow._build import Measure, Task
+    from ..tensorflow._data import Feed
     from ..tensorflow._step import Gradient
 
 
-def fit(task: Task, context: Context, gradient: Gradient | None = None) -> None:
+def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient | None = None) -> None:
     """Train to the last epoch, or until a stop or a pause is requested. `gradient` replaces the gradient tape."""
     strategy, epochs = task.model.distribute_strategy, context.training.epochs
+    if strategy.num_replicas_in_sync > 1:
+        _refuse_texts(task)
+    own = recipe_callbacks(recipe, context, task.model)
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
     with strategy.scope():
         _compile(task, context, cut, gradient)
-    controller = TrainingController(context, Reporter(context), Saver(task.model, task.optimizer, context), **task.size)
+    controller = TrainingController(
+        context, FitReporter(context, task), Saver(task.model, task.optimizer, context), **task.size
+    )
+    controller.keeps_numbers = controller.keeps_numbers or bool(own)
     callback = ControllerCallback(controller, task, context)  # before a checkpoint can change the base learning rate
     controller.begin(learning_rate(task.optimizer))
-    checks = _validation(task, callback, strategy)
-    if controller.done_in_epoch == task.train.steps:
+    checks = _validation(task, context, controller, callback, strategy)
+    if callback.steps_done:
         controller.after_epoch_steps(learning_rate(task.optimizer))
         _finish_epoch(task, callback, checks)
     if not (callback.over or callback.finished):
+        feeds = training(
+            task.train, cut, epoch=controller.epoch, epochs=epochs, skip=controller.done_in_epoch,
+            any_shape=task.training_step is not None,
+        )  # fmt: skip
         task.model.fit(
-            _dealt(
-                training(task.train, cut, epoch=controller.epoch, epochs=epochs, skip=controller.done_in_epoch),
-                strategy,
-            ),
+            _dealt(feeds, strategy),
             initial_epoch=controller.epoch,
             epochs=epochs,
             steps_per_epoch=task.train.steps,
-            callbacks=Callbacks([callback], add_history=True, model=task.model),
+            callbacks=Callbacks(callback, own, task.model, epochs=epochs, steps=task.train.steps, verbose=0),
             shuffle=False,  # the stream has its own order
             verbose=0,
             **checks,
         )
     if not callback.over:
-        controller.finish()
+        _report_end(callback, controller, context)
+        controller.finish(altered=restores_weights(own))
     # Releasing a stream under a strategy may take a minute (see `read_ahead`): keep it until the process exits.
     gc.freeze()
 
 
+def _refuse_texts(task: Task) -> None:
+    """Raise `ValueError` for batches with texts, which TensorFlow does not hand out to the devices of a strategy."""
+    if any(spec.dtype == tf.string for spec in task.train.specs()):
+        raise ValueError(
+            tr(
+                "Keras' fit cannot hand out texts to several devices. Choose one device or framework tensorflow, or "
+                "leave the texts out of the data."
+            )
+        )
+
+
+def _report_end(callback: ControllerCallback, controller: TrainingController, context: Context) -> None:
+    """Record that a callback of the recipe has ended the training before its last epoch."""
+    if callback.ended_by and not callback.finished:
+        context.notice(
+            tr(
+                "The callback {kind} ended the training after step {step}, in epoch {epoch}.",
+                kind=callback.ended_by,
+                step=controller.step,
+                epoch=-(-controller.step // controller.steps_per_epoch),
+            )
+        )
+
+
 def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:
     """Compile the model with the recipe's parts, and give `fit` its step."""
+    by_fit = task.training_step is None or (task.val is not None and task.validation_step is None)
+    metrics = [keras.metrics.MeanMetricWrapper(measure, name=name) for name, measure in task.metrics.items()]
     task.model.compile(
         optimizer=task.optimizer,
-        loss=MeanLoss(task.loss, cut.replicas),
-        metrics=[keras.metrics.MeanMetricWrapper(measure, name=name) for name, measure in task.metrics.items()],
+        loss=MeanLoss(task.loss, cut.replicas) if by_fit else None,
+        metrics=metrics if by_fit else None,
         # Set here, because Keras would choose XLA by the device. Over several devices only the passes of each device
         # can be compiled: see `CutPasses`.
         jit_compile=context.training.compile and cut.replicas == 1,
@@ -71,17 +111,37 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) 
         context.notice(tr("Keras reports that XLA cannot compile this model. It is trained without compiling."))
     # Set on the instance, so that its class and a `train_step` of the recipe's own stay unchanged.
     task.model.train_step = train_step(task, context, cut, gradient)
-    if cut.replicas == 1:
+    # A model that a callback saves is saved without our loss, which Keras would not find when it loads the file.
+    task.model.get_compile_config = lambda: None
+    if cut.replicas == 1 and by_fit:
         _build_metrics(task)
+    elif by_fit:
+        _build_with_one_item(task)
 
 
 def _build_metrics(task: Task) -> None:
-    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them.
-
-    Under a strategy Keras builds them itself.
-    """
-    *inputs, target = task.train.tensors(tuple(part[:1] for part in next(task.train.in_order())))
+    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them."""
+    *inputs, target = _one_item(task)
     task.model.compute_metrics(None, target, call(task.model, inputs, training=False))
+
+
+def _build_with_one_item(task: Task) -> None:
+    """Let Keras build the model and the metrics for several replicas with one item.
+
+    It would take the mean of the replicas' first batches, which fails if these differ in size: at data that are fewer
+    than a global batch and do not divide evenly.
+    """
+    model = task.model
+    *inputs, target = _one_item(task)
+    model._maybe_symbolic_build(data_batch=(inputs[0] if len(inputs) == 1 else tuple(inputs), target))  # noqa: SLF001
+    model._maybe_symbolic_build = lambda **_: None  # noqa: SLF001 (Keras has no public way)
+
+
+def _one_item(task: Task) -> Feed:
+    """Return the tensors of a batch of one item of the data on which `fit` measures."""
+    batches = task.train if task.training_step is None else task.val
+    assert batches is not None, "else nothing is measured"
+    return batches.tensors(tuple(part[:1] for part in next(batches.in_order())))
 
 
 class MeanLoss(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
@@ -96,9 +156,18 @@ class MeanLoss(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
         return self._mean(y_true, y_pred) / self._replicas
 
 
-def _validation(task: Task, callback: ControllerCallback, strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    """Return the keywords of `fit` for validation; empty without validation data."""
+def _validation(
+    task: Task,
+    context: Context,
+    controller: TrainingController,
+    callback: ControllerCallback,
+    strategy: tf.distribute.Strategy,
+) -> dict[str, Any]:
+    """Return the keywords of `fit` for validation; empty without validation data, or if the recipe's step validates."""
     if task.val is None:
+        return {}
+    if task.validation_step is not None:
+        callback.measure = _own_validation(task, context, controller, strategy)
         return {}
     batches, steps = validation(task.val, strategy.num_replicas_in_sync)
     return {
@@ -106,6 +175,16 @@ def _validation(task: Task, callback: ControllerCallback, strategy: tf.distribut
         "validation_steps": steps,
         "validation_freq": callback.validations,
     }
+
+
+def _own_validation(
+    task: Task, context: Context, controller: TrainingController, strategy: tf.distribute.Strategy
+) -> Callable[[], Values | None]:
+    """Return a function that validates with the recipe's own step, as TensorFlow's own loop does."""
+    passes, batches = passes_of(task, context), task.val
+    assert batches is not None
+    measure = traced(lambda *feed: over_replicas(strategy, passes.sums, feed), batches)
+    return lambda: validate(task, context, controller, one_by_one(measure, batches.in_order()))
 
 
 def _dealt(
@@ -124,7 +203,7 @@ def _finish_epoch(task: Task, callback: ControllerCallback, checks: dict[str, An
         logs = task.model.evaluate(
             checks["validation_data"],
             steps=checks["validation_steps"],
-            callbacks=Callbacks([callback], model=task.model),
+            callbacks=Callbacks(callback, [], task.model),
             verbose=0,
             return_dict=True,
         )

@@ -19,4 +19,4 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     strategy = mirrored_strategy(context)
-    fit(build(recipe, context, scope=strategy.scope()), context)
+    fit(build(recipe, context, scope=strategy.scope()), recipe, context)

@@ -27,4 +27,4 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     with tf.device(devices[0]):  # for everything that is not placed
         task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
     record_parts(context, task.model, devices)
-    fit(task, context, where_it_was_computed)
+    fit(task, recipe, context, where_it_was_computed)

@@ -16,4 +16,4 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     claim(context)
-    fit(build(recipe, context), context)
+    fit(build(recipe, context), recipe, context)

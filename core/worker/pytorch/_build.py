@@ -120,18 +120,20 @@ def complete(
             generator.manual_seed(context.training.seed + number)
     optimizers = build_optimizers(recipe, context, model)
     first = next(iter(optimizers.values()))
+    loss = build_loss(recipe, raw.device)
+    metrics = {name: _on(raw.device, each) for name, each in recipe.metrics().items()}
     task = Task(
         model=model,
         module=module or step_module(recipe, model),
-        loss=build_loss(recipe, raw.device),
+        loss=loss,
         optimizer=first,
         train=raw.train,
         val=raw.val,
-        metrics={name: _on(raw.device, each) for name, each in recipe.metrics().items()},
+        metrics=metrics,
         autocast=autocast_of(context, raw.device),
         training_step=training_step,
         validation_step=validation_step,
-        training_metrics=_training_metrics(recipe, context, raw.device),
+        training_metrics=_training_metrics(recipe, context, list(metrics), raw.device),
         scaler=LossScaler(raw.device) if context.training.precision == "float16" else None,
     )
     if recipe.has("optimizers"):
@@ -141,12 +143,14 @@ def complete(
     return task
 
 
-def _training_metrics(recipe: LoadedRecipe, context: Context, device: torch.device) -> TrainingMetrics | None:
+def _training_metrics(
+    recipe: LoadedRecipe, context: Context, names: list[str], device: torch.device
+) -> TrainingMetrics | None:
     """Return what measures the recipe's metrics on training batches; None if nothing does.
 
     A step of the recipe's own reports its metrics itself.
     """
-    if not context.training.training_metrics or has_steps(recipe) or not (names := list(recipe.metrics())):
+    if not names or not context.training.training_metrics or has_steps(recipe):
         return None
     reserved = [name for name in names if name == RATE or name.startswith(VALIDATION_PREFIX)]
     if reserved:

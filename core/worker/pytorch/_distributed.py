@@ -12,10 +12,11 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]  # documen
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from ...schema.paths import RENDEZVOUS
+from ..metric_schedule import Cost
 from ..metrics_reporter import RankedMetricsReporter
 from ..steps import other_names
 from ._loop import Tally, Validation, merge, own_part, scale_gradients
-from ._training_metrics import Cost, MeasuringReporter
+from ._training_metrics import MeasuringReporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

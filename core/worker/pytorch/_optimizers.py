@@ -43,7 +43,7 @@ def build_optimizers(recipe: LoadedRecipe, context: Context, model: nn.Module) -
         return {"": torch.optim.Adam(model.parameters(), lr=rate or DEFAULT_LEARNING_RATE)}
     wants_model = recipe.first_parameter("optimizer") == "model"
     optimizer = recipe.call("optimizer", model if wants_model else model.parameters())
-    if not isinstance(optimizer, torch.optim.Optimizer):
+    if not _is_optimizer(optimizer):
         raise wrong_return(
             "optimizer",
             recipe,
@@ -55,12 +55,18 @@ def build_optimizers(recipe: LoadedRecipe, context: Context, model: nn.Module) -
     return {"": optimizer}
 
 
+def _is_optimizer(value: object) -> bool:
+    """Return whether a value can be used as an optimizer. It need not be a subclass of torch's."""
+    needed = ("param_groups", "step", "zero_grad", "state_dict", "load_state_dict")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in needed)
+
+
 def _several(recipe: LoadedRecipe, model: nn.Module) -> dict[str, torch.optim.Optimizer]:
     found = recipe.call(OPTIMIZERS, model)
     remedy = tr("Return a dict of names and torch.optim.Optimizer, such as {example}.", example="{'generator': Adam()}")
     if not isinstance(found, dict):
         raise wrong_return(OPTIMIZERS, recipe, found, remedy)
-    wrong = [(name, each) for name, each in found.items() if not isinstance(each, torch.optim.Optimizer)]
+    wrong = [(name, each) for name, each in found.items() if not _is_optimizer(each)]
     if wrong or not found or not all(isinstance(name, str) and name for name in found):
         held = ", ".join(f"{name!r}: {type(each).__name__}" for name, each in found.items())
         raise TypeError(

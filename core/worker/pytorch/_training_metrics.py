@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...language import tr
+from ..metric_schedule import MICRO, Cost, MetricSchedule, median
 from ..metrics_reporter import MetricsReporter
 from ._nested import map_tensors
 
@@ -17,23 +18,6 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ._loop import Task
-
-BUDGET = 0.008
-"""Share of the time for the recipe's metrics. What the reports of their values take comes to it."""
-GROWTH = 8
-"""How many times less often a report may let metrics be measured."""
-MICRO = 1e6
-"""Microseconds in a second. Costs are whole microseconds, so that their sum is the same on all ranks."""
-
-
-class Cost(NamedTuple):
-    """What measuring took since the last report, added up over ranks."""
-
-    spent_us: float
-    measured: float
-    """Measured steps."""
-    elapsed_us: float
-    """The time since the last report on rank 0."""
 
 
 class Rows(NamedTuple):
@@ -45,24 +29,25 @@ class Rows(NamedTuple):
     """Step by step, in the order of the metrics."""
 
 
-class TrainingMetrics:
-    """Measures in every n-th step. A report chooses n, from the costs on all ranks: so all measure the same steps.
+class TrainingMetrics(MetricSchedule):
+    """Measures in every n-th step, the same steps on all ranks.
 
     The metrics see the output as it was computed for the loss, with dropout, and run without gradients. A value is the
     mean over the global batch: micro-batches and ranks are weighted by their items.
     """
 
     def __init__(self, names: Iterable[str], device: torch.device) -> None:
+        super().__init__()
         self.names = tuple(names)
-        self.is_due = True
-        """Whether the current step is measured."""
         self._device = device
-        self._every, self._first = 1, 0
+        self._first = 0
         self._parts: list[Tensor] = []
         """The current step's values, times the shares of its micro-batches."""
         self._rows: list[Tensor] = []
         self._watch = _Stopwatch(device)
-        self._cost_us: float | None = None
+        self._ended = time.perf_counter()
+        """When the last step ended."""
+        self._steps_s: list[float] = []
 
     def measure(self, metrics: Mapping[str, Callable[..., Any]], output: object, target: Tensor, share: float) -> None:
         """Measure a micro-batch whose items are this share of the global batch."""
@@ -78,6 +63,9 @@ class TrainingMetrics:
 
     def end_step(self, step: int) -> None:
         """Keep what was measured in a step, for the next report."""
+        now = time.perf_counter()
+        self._steps_s.append(now - self._ended)
+        self._ended = now
         if not self.is_due:
             return
         if not self._rows:
@@ -88,32 +76,16 @@ class TrainingMetrics:
         self._rows.append(row)
         self._parts = []
 
-    def begin_step(self, step: int) -> None:
-        """Decide whether a step is measured."""
-        self.is_due = step % self._every == 0
-
     def take(self, elapsed_s: float) -> tuple[Rows, Cost]:
         """Return what this rank has measured since the last report, so many seconds ago, and what it took."""
         values = torch.stack(self._rows).flatten().tolist() if self._rows else []
         spent_s = self._watch.take()
         measured = len(self._rows) if spent_s else 0  # of a pipeline, only the last rank measures
-        self._rows = []
+        if self._device.type == "cpu":  # a GPU's steps end later than their calls
+            elapsed_s = median(self._steps_s) * len(self._steps_s)
+        self._rows, self._steps_s = [], []
         cost = Cost(float(round(spent_s * MICRO)), float(measured), float(round(elapsed_s * MICRO)))
         return Rows(self._first, self._every, values), cost
-
-    def plan(self, cost: Cost, steps: int) -> None:
-        """Choose how often to measure, from what the last `steps` steps took on all ranks."""
-        if cost.measured:
-            found = cost.spent_us / cost.measured
-            self._cost_us = found if self._cost_us is None else (self._cost_us + found) / 2
-        if self._cost_us is None or not steps or cost.elapsed_us <= 0:
-            return
-        wanted = self._cost_us * steps / (BUDGET * cost.elapsed_us)
-        every = 1
-        while every < wanted:
-            every *= 2
-        # Gradually: a pause makes steps seem long, and the first measurement takes longer than the others.
-        self._every = min(max(every, self._every // 2), self._every * (GROWTH if cost.measured else 1))
 
     def _scalar(self, name: str, value: Any) -> Tensor:  # noqa: ANN401 (whatever the recipe's function returned)
         is_number = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
@@ -192,13 +164,9 @@ class _Stopwatch:
     def take(self) -> float:
         """Return the seconds since the last call. Call it when the GPU has done what was measured.
 
-        The median stands for each time: while another process had the core, the metrics took no time.
+        The median stands for each time, here and for steps: when another process had the core, it was no cost of ours.
         """
         on_gpu_s = [begin.elapsed_time(end) / 1e3 for begin, end in self._events]
-        found: float = max(_median(self._spent_s), _median(on_gpu_s)) * len(self._spent_s)
+        found: float = max(median(self._spent_s), median(on_gpu_s)) * len(self._spent_s)
         self._spent_s, self._events = [], []
         return found
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2] if values else 0.0

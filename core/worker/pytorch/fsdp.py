@@ -10,6 +10,7 @@ import gc
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -19,7 +20,7 @@ from torch.distributed.tensor import DTensor, debug
 from ...language import tr
 from ..controller import TrainingController
 from ._blocks import compile_each, items
-from ._build import complete, prepare, seed_everything
+from ._build import complete, prepare
 from ._deferred import DeferredModel
 from ._distributed import ShardedValidation, agree, clip_over_ranks, join, leave, merge_over_ranks, reporter
 from ._fsdp_saver import ShardedSaver
@@ -30,7 +31,6 @@ from ._update import stepper
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import torch
     from torch import Tensor
 
     from ..context import Context
@@ -130,7 +130,7 @@ def shard_deferred(
             part = chunks[rank] if rank < len(chunks) else value[:0]
         own_part(target).copy_(part)
 
-    seed_everything(seed)
+    torch.manual_seed(seed)  # Python and numpy have drawn their numbers while the model was made
     deferred.fill(states, keep)
 
 

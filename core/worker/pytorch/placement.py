@@ -9,6 +9,7 @@ import torch
 
 from ..controller import TrainingController
 from ..epoch_end import set_epoch_end
+from ._blocks import compile_each, items
 from ._build import build_model, complete, prepare
 from ._loop import Validation, learning_rate, passes, reporter
 from ._placing import DeviceRecorder, across, place_in_order, record_parts
@@ -50,7 +51,9 @@ def _build(recipe: LoadedRecipe, context: Context) -> Task:
     with DeviceRecorder() as recorder:
         model = _placed(recipe, context, raw.model, devices)
     record_parts(context, model, recorder)
-    task = complete(recipe, context, raw, model)
+    # One by one: a compiler of the whole model cannot follow tensors from device to device.
+    is_compiled = context.training.compile and compile_each(items(model))
+    task = complete(recipe, context, raw, model, is_compiled=is_compiled)
     set_epoch_end(recipe, context, model, partial(undisturbed, model))
     task.loss = across(task.loss, raw.device)
     task.metrics = {name: across(metric, raw.device) for name, metric in task.metrics.items()}

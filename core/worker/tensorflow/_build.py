@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,15 @@ from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
-from ..steps import has_steps, validates_itself
+from ..steps import RATE, VALIDATION_PREFIX, has_steps, validates_itself
 from ._data import Batches
 from ._saver import undisturbed
 from ._steps import recipe_steps
 from ._stream import batches_of
+from ._training_metrics import TrainingMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from ..context import Context
@@ -50,6 +52,8 @@ class Task:
     """The recipe's own `training_step`; None to train with `loss`."""
     validation_step: RecipeStep | None = None
     """Likewise for the validation; None to validate with `loss` and `metrics`."""
+    training_metrics: TrainingMetrics | None = None
+    """Measures `metrics` on the training batches, too; None where they are not measured."""
 
     @property
     def value_names(self) -> Sequence[str]:
@@ -123,16 +127,41 @@ def build(
         assert measured is not None, "there is an output of it"
         loss = _outside(loss, measured.specs()[-1], output)
     training_step, validation_step = recipe_steps(recipe, model)
+    metrics = _metrics(recipe)
     return Task(
         model=model,
         loss=loss,
         optimizer=optimizer,
         train=train,
         val=val,
-        metrics=_metrics(recipe),
+        metrics=metrics,
         training_step=training_step,
         validation_step=validation_step,
+        training_metrics=_training_metrics(metrics, train, recipe, context),
     )
+
+
+def _training_metrics(
+    metrics: Mapping[str, Measure], train: Batches, recipe: LoadedRecipe, context: Context
+) -> TrainingMetrics | None:
+    """Return what measures the metrics on training batches; None without any, or where it is switched off.
+
+    A parameter server's workers would have to send every output to the chief. A recipe's own step reports what it has
+    measured itself.
+    """
+    is_own_loop = context.spec.framework == "tensorflow" and context.spec.strategy != "parameter_server"
+    if not is_own_loop or not context.training.training_metrics or has_steps(recipe):
+        return None
+    reserved = [name for name in metrics if name == RATE or name.startswith(VALIDATION_PREFIX)]
+    if reserved:
+        raise ValueError(
+            tr(
+                "metrics() of {recipe} has a metric called {name}, a name that the run itself uses. Rename it.",
+                recipe=recipe.name,
+                name=reserved[0],
+            )
+        )
+    return TrainingMetrics(metrics, train) if metrics else None
 
 
 def _refuse_texts(batches: Batches) -> None:
@@ -154,7 +183,14 @@ def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches |
     seed_everything(training.seed)
     data = recipe.call(function)
     if context.spec.framework == "keras":
-        return Batches(data, function, batch_size=training.batch_size, seed=training.seed)
+        own = has_steps(recipe) if function == "train_data" else validates_itself(recipe)
+        if own and not (isinstance(data, (tf.data.Dataset, tuple, Mapping)) or hasattr(data, "shape")):
+            remedy = tr(
+                "Keras' fit takes arrays in a tuple or a dict, or a tf.data.Dataset. For lists and streams of items "
+                "choose framework tensorflow."
+            )
+            raise wrong_return(function, recipe, data, remedy)
+        return Batches(data, function, batch_size=training.batch_size, seed=training.seed, any_shape=own)
     return batches_of(
         data,
         function,

@@ -114,6 +114,13 @@ class Batches:
         with tf.device(HOST):
             return gather(self.arrays, feed)
 
+    def target(self, feed: Feed) -> tf.Tensor:
+        """Return the target of a feed alone."""
+        if not self.arrays:
+            return feed[-1]
+        with tf.device(HOST):
+            return tf.gather(self.arrays[-1], feed[0])
+
     def packed(self, tensors: Feed) -> Any:  # noqa: ANN401 (of the data's shape)
         """Return a batch in the shape of the recipe's data."""
         return tf.nest.pack_sequence_as(self._like, tensors)
@@ -171,6 +178,20 @@ def read_ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
     # Autotune's thread sleeps for up to a minute, even when the data set is released: training would end slowly.
     options.autotune.enabled = False
     return batches.prefetch(AHEAD).with_options(options)
+
+
+def slice_of(feed: Feed, part: int, parts: int) -> tuple[Feed, float]:
+    """Return one of `parts` contiguous slices of a global batch, and its share of the items.
+
+    All shares add up to 1. A device that gets no item of a small last batch takes one with share 0, because all
+    devices must take part in every step.
+    """
+    items = int(feed[0].shape[0])
+    least, more = divmod(items, parts)
+    start, size = part * least + min(part, more), least + (part < more)
+    if not size:
+        return tuple(each[:1] for each in feed), 0.0
+    return tuple(each[start : start + size] for each in feed), size / items
 
 
 def gather(arrays: Feed, feed: Feed) -> Feed:

@@ -10,11 +10,13 @@ import tensorflow as tf
 
 from ..context import REPORT_EVERY_S
 from ..controller import TrainingController
+from ..metric_schedule import Cost
 from ..metrics_reporter import MetricsReporter, RankedMetricsReporter
 from ..steps import other_names
 from ._build import build
+from ._data import slice_of
 from ._saver import Saver
-from ._step import Update, passes_of, slice_of
+from ._step import Update, passes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ._build import Task
     from ._data import Batches, Feed
     from ._steps import StepReader
+    from ._training_metrics import TrainingMetrics
 
 ADDED_AT_ONCE = 64
 """Batches of a validation whose sums are added at once: each operation on a few numbers costs microseconds."""
@@ -129,8 +132,8 @@ def rate_setter(optimizer: keras.optimizers.Optimizer, controller: TrainingContr
     return assign
 
 
-class Reporter(MetricsReporter):
-    """Reports the losses of one process."""
+class _Measuring(MetricsReporter):
+    """What the reporters of one process and of many have in common: the names of values, and training metrics."""
 
     task: Task | None = None
     """What is trained. Set by `loop`."""
@@ -139,26 +142,62 @@ class Reporter(MetricsReporter):
     def names(self) -> Sequence[str]:
         """What each step is reported with."""
         return super().names if self.task is None else self.task.value_names
+
+    @property
+    def training_metrics(self) -> TrainingMetrics | None:
+        """What measures metrics on training batches; None where they are not measured."""
+        return None if self.task is None else self.task.training_metrics
+
+    def step(self, loss: tf.Tensor, share: Any = 1.0) -> int:  # noqa: ANN401 (of the base)
+        """Count one step; see `MetricsReporter.step`."""
+        metrics = self.training_metrics
+        if metrics is None:
+            return super().step(loss, share)
+        metrics.end_step(self.steps + 1)
+        requests = super().step(loss, share)
+        metrics.begin_step(self.steps + 1)
+        return requests
+
+    def _take_metrics(self, metrics: TrainingMetrics) -> list[float]:
+        """Return the metrics that this worker has measured since the last report, and what they took."""
+        values, cost = metrics.take(time.monotonic() - self._reported)
+        return [*values, *(cost if self._context.rank == 0 else cost._replace(elapsed_us=0.0))]
+
+    def _record_metrics(self, metrics: TrainingMetrics, taken: Sequence[float]) -> None:
+        """Record what `_take_metrics` returned, added up over the workers. The losses are recorded after it."""
+        values, cost = taken[: -len(Cost._fields)], Cost(*taken[-len(Cost._fields) :])
+        metrics.record(values, self._context, since=self._since, until=self._until)
+        metrics.plan(cost, steps=len(self._losses))
+        metrics.begin_step(self.steps + 1)  # reports also come between two steps
+
+
+class Reporter(_Measuring):
+    """Reports the losses of one process."""
+
+    def report(self, numbers: Sequence[float] = ()) -> list[float]:
+        """Record what was measured; see `MetricsReporter.report`."""
+        if self.training_metrics is not None:
+            self._record_metrics(self.training_metrics, self._take_metrics(self.training_metrics))
+        return super().report(numbers)
 
     def _fetch(self, losses: list[tf.Tensor]) -> list[float]:
         return fetch(losses)
 
 
-class RankedReporter(RankedMetricsReporter):
+class RankedReporter(_Measuring, RankedMetricsReporter):
     """Reports the losses of all workers. Each has weighted its own: they add up to the global batch's loss."""
-
-    task: Task | None = None
-    """What is trained. Set by `loop`."""
 
     def __init__(self, context: Context, add_up: Callable[[list[float]], list[float]]) -> None:
         """`add_up`: returns the sums of numbers over all workers."""
         super().__init__(context)
         self._add_up = add_up
+        self._takes_metrics = False
+        """Whether the next reduction is a report's, which carries the training metrics."""
 
-    @property
-    def names(self) -> Sequence[str]:
-        """What each step is reported with."""
-        return super().names if self.task is None else self.task.value_names
+    def report(self, numbers: Sequence[float] = ()) -> list[float]:
+        """Record what was measured on all workers; see `RankedMetricsReporter.report`."""
+        self._takes_metrics = self.training_metrics is not None
+        return super().report(numbers)
 
     def agree_on_names(self, reader: StepReader) -> None:
         """Raise `ValueError` on all workers if a step returns other names on one of them. All must call this."""
@@ -184,7 +223,14 @@ class RankedReporter(RankedMetricsReporter):
 
     def _reduce(self, losses: list[tf.Tensor], shares: list[float], numbers: list[float]) -> list[float]:
         assert all(share == 1 for share in shares), "these losses are weighted already"
-        return self._add_up([*(fetch(losses) if losses else []), *numbers])
+        metrics = self.training_metrics if self._takes_metrics else None
+        self._takes_metrics = False
+        sent = [*(fetch(losses) if losses else []), *numbers]
+        if metrics is None:
+            return self._add_up(sent)
+        sums = self._add_up([*sent, *self._take_metrics(metrics)])
+        self._record_metrics(metrics, sums[len(sent) :])
+        return sums[: len(sent)]
 
 
 def fetch(losses: list[tf.Tensor]) -> list[float]:
@@ -196,6 +242,40 @@ def fetch(losses: list[tf.Tensor]) -> list[float]:
 def traced(function: Callable[..., tf.Tensor], batches: Batches | None) -> Callable[..., tf.Tensor]:
     """Return a step's function as TensorFlow runs it on the feeds of these batches."""
     return VaryingFunction(function) if batches is not None and batches.varies else tf.function(function)
+
+
+def train_step(
+    task: Task,
+    step: Callable[..., Any],
+    *,
+    first: int = 0,
+    parts: int = 1,
+    before_first: Callable[[Any, Feed], None] | None = None,
+) -> Callable[..., tf.Tensor]:
+    """Return the function of a feed that makes a step and returns its values, from what `Update.make` returned.
+
+    This process computes the slices of a global batch from `first` on, of `parts`. `before_first`: called once before
+    the first step, with the traced function and the feed.
+    """
+    function = traced(step, task.train)
+    if before_first is not None:
+        function = _preceded(function, before_first)
+    if task.training_metrics is not None:
+        function = task.training_metrics.watching(function, first=first, parts=parts)
+    return function
+
+
+def _preceded(function: Callable[..., Any], before: Callable[[Any, Feed], None]) -> Callable[..., Any]:
+    is_first = True
+
+    def preceded(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (what the function returns)
+        nonlocal is_first
+        if is_first:
+            before(function, feed)
+            is_first = False
+        return function(*feed)
+
+    return preceded
 
 
 class VaryingFunction:
@@ -236,22 +316,6 @@ class VaryingFunction:
         return self._by_items[items]
 
 
-def _after_agreement(
-    step: Any,  # noqa: ANN401 (a `tf.function`, or a varying one)
-    reader: StepReader,
-    reporter: RankedReporter,
-) -> Callable[..., tf.Tensor]:
-    """Return the step. Before its first call the workers compare its names: with others they would wait for ever."""
-
-    def agreed(*feed: tf.Tensor) -> tf.Tensor:
-        if not reader.agreed:
-            step.get_concrete_function(*feed)
-            reporter.agree_on_names(reader)
-        return step(*feed)
-
-    return agreed
-
-
 def train_replicas(
     strategy: tf.distribute.Strategy, recipe: LoadedRecipe, context: Context, reporter: Reporter | RankedReporter
 ) -> None:
@@ -259,26 +323,41 @@ def train_replicas(
     task = build(recipe, context, scope=strategy.scope())
     passes, update = passes_of(task, context), Update(task, context)
 
-    def train_on(feed: Feed, share: float) -> tf.Tensor:
+    def train_on(feed: Feed, share: float) -> Any:  # noqa: ANN401 (see `Update.make`)
         return update.make(passes.gradients(feed, share))
 
-    def step(*feed: tf.Tensor) -> tf.Tensor:
-        return _over_replicas(strategy, train_on, feed)
+    def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (likewise)
+        return over_replicas(strategy, train_on, feed)
 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
-        return _over_replicas(strategy, passes.sums, feed)
+        return over_replicas(strategy, passes.sums, feed)
 
-    train_step = traced(step, task.train)
-    if task.training_step is not None and isinstance(reporter, RankedReporter):
-        train_step = _after_agreement(train_step, task.training_step.reader, reporter)
-    loop(task, context, reporter, train_step, traced(measure, task.val))
+    def agree(step: Any, feed: Feed) -> None:  # noqa: ANN401 (a traced function)
+        """Let the workers compare the names of their step's values: with others they would wait for ever."""
+        if task.training_step is not None and isinstance(reporter, RankedReporter):
+            step.get_concrete_function(*feed)
+            reporter.agree_on_names(task.training_step.reader)
+
+    parts = strategy.num_replicas_in_sync
+    first = context.rank * (parts // context.world_size)  # of the replicas in this process
+    function = train_step(task, step, first=first, parts=parts, before_first=agree)
+    loop(task, context, reporter, function, traced(measure, task.val))
 
 
-def _over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> tf.Tensor:
-    """Let each of this process's replicas compute on its own slice, and return the sum of their results."""
+def over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> Any:  # noqa: ANN401 (tensors)
+    """Let each of this process's replicas compute on its own slice. Return the sum of their results, and any outputs.
+
+    The outputs are those of the replicas in their order.
+    """
 
     def replica() -> Any:  # noqa: ANN401 (tensors)
         number = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
         return compute(*slice_of(feed, int(number), strategy.num_replicas_in_sync))
 
-    return tf.add_n(strategy.experimental_local_results(strategy.run(replica)))
+    results = strategy.run(replica)
+    if not isinstance(results, tuple):
+        return tf.add_n(strategy.experimental_local_results(results))
+    values, (output,) = results
+    parts = [strategy.experimental_local_results(each) for each in tf.nest.flatten(output)]
+    outputs = tuple(tf.nest.pack_sequence_as(output, each) for each in zip(*parts, strict=True))
+    return tf.add_n(strategy.experimental_local_results(values)), outputs

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import tensorflow as tf
 
 from ._build import call
+from ._data import slice_of
 from ._steps import plainly_raised
 
 if TYPE_CHECKING:
@@ -25,20 +26,6 @@ if TYPE_CHECKING:
     """Returns the loss, and the gradients by variable."""
 
 
-def slice_of(feed: Feed, part: int, parts: int) -> tuple[Feed, float]:
-    """Return one of `parts` contiguous slices of a global batch, and its share of the items.
-
-    All shares add up to 1. A device that gets no item of a small last batch takes one with share 0, because all
-    devices must take part in every step.
-    """
-    items = int(feed[0].shape[0])
-    least, more = divmod(items, parts)
-    start, size = part * least + min(part, more), least + (part < more)
-    if not size:
-        return tuple(each[:1] for each in feed), 0.0
-    return tuple(each[start : start + size] for each in feed), size / items
-
-
 class Passed(NamedTuple):
     """What the passes over a slice of a global batch give. The slices' values, gradients and weights add up."""
 
@@ -48,10 +35,14 @@ class Passed(NamedTuple):
     """Those of the loss, likewise, by variable."""
     weight: tf.Tensor | None = None
     """The weight that a recipe's own step gave its slice; None where its share of the items counts."""
+    outputs: tuple[Any, ...] = ()
+    """The model's output on each slice, where metrics are measured on it."""
 
 
 def passes_of(task: Task, context: Context, gradient: Gradient | None = None) -> Passes:
     """Return the passes of the recipe: of its own steps, or of its loss."""
+    if task.training_metrics is not None:
+        return MeasuredPasses(task, context, gradient)
     if task.training_step is None:
         return Passes(task, context, gradient)
     return StepPasses(task, context, task.training_step, gradient)
@@ -114,22 +105,51 @@ class Passes:
 
     def _micro_batch(self, tensors: Feed, part: int, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
         micro_batch, part_of_it = slice_of(tensors, part, self._accumulation)
-        loss, gradients = self._one(micro_batch, share * part_of_it)
-        return loss, [each if each is None else tf.convert_to_tensor(each) for each in gradients]
+        return self._one(micro_batch, share * part_of_it)
 
     def _one(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
         task = self._task
         *inputs, target = tensors
 
         def forward() -> tuple[tf.Tensor, tf.Tensor]:
-            loss = self._mean_loss(target, call(task.model, inputs, training=True)) * share
+            loss = self._mean_loss(target, self._output(inputs)) * share
             return loss, task.optimizer.scale_loss(loss)
 
         return self._gradient(forward, [each.value for each in task.model.trainable_variables])
 
+    def _output(self, inputs: list[tf.Tensor]) -> Any:  # noqa: ANN401 (the model's output)
+        return call(self._task.model, inputs, training=True)
+
     def _mean_loss(self, target: tf.Tensor, output: Any) -> tf.Tensor:  # noqa: ANN401 (the model's output)
         """Return the mean loss plus the losses that the model's layers add (regularisation)."""
         return tf.add_n([self._task.loss(target, output), *(_mean(each) for each in self._task.model.losses)])
+
+
+class MeasuredPasses(Passes):
+    """Passes that also return the output, for the recipe's metrics."""
+
+    def __init__(self, task: Task, context: Context, gradient: Gradient | None) -> None:
+        super().__init__(task, context, gradient)
+        self._outputs: list[Any] = []
+
+    def gradients_of(self, tensors: Feed, share: float) -> Passed:
+        """Return the mean loss of these items and its gradients, times `share`, and the model's output."""
+        values, gradients, output = self._passes(tensors, share)
+        if share:
+            return Passed(values, gradients, outputs=(output,))
+        return Passed(tf.zeros_like(values), list(map(_zeros, gradients)), outputs=(output,))
+
+    def _all(self, tensors: Feed, share: float) -> Any:  # noqa: ANN401 (with the output)
+        self._outputs = []
+        values, gradients = super()._all(tensors, share)
+        if len(self._outputs) == 1:
+            return values, gradients, self._outputs[0]
+        return values, gradients, tf.nest.map_structure(lambda *each: tf.concat(each, 0), *self._outputs)
+
+    def _output(self, inputs: list[tf.Tensor]) -> Any:  # noqa: ANN401 (the model's output)
+        output = super()._output(inputs)
+        self._outputs.append(output)
+        return output
 
 
 class StepPasses(Passes):
@@ -141,7 +161,7 @@ class StepPasses(Passes):
 
     def gradients_of(self, tensors: Feed, share: float) -> Passed:
         """Return the values that the step returned for these items and its gradients, times `share` or its weight."""
-        values, gradients, _ = super().gradients_of(tensors, share)
+        values, gradients, *_ = super().gradients_of(tensors, share)
         if not self._step.reader.weighs:
             return Passed(values, gradients)
         return Passed(values[:-1] if len(values) > 2 else values[0], gradients, values[-1])
@@ -182,9 +202,9 @@ class Update:
         self._model, self._optimizer = task.model, task.optimizer
         self._clips = _clips(task.optimizer, context.training.gradient_clip)
 
-    def make(self, passed: Passed) -> tf.Tensor:
-        """Make the optimizer step. Return the values to report, which add up over the replicas."""
-        values, gradients, weight = passed
+    def make(self, passed: Passed) -> Any:  # noqa: ANN401 (with or without outputs)
+        """Make the optimizer step. Return the values to report, which add up over the replicas; and any outputs."""
+        values, gradients, weight, outputs = passed
         if weight is not None:
             total = weight
             if tf.distribute.get_strategy().num_replicas_in_sync > 1:
@@ -192,7 +212,7 @@ class Update:
             values = values / total
             gradients = [_divided(each, total) for each in gradients]
         self(gradients)
-        return values
+        return (values, outputs) if outputs else values
 
     def __call__(self, gradients: list[tf.Tensor]) -> None:
         variables = self._model.trainable_variables
@@ -260,6 +280,13 @@ def _divided(gradient: Any, by: tf.Tensor) -> Any:  # noqa: ANN401 (a tensor, on
     return None if gradient is None else gradient / tf.cast(by, gradient.dtype)
 
 
-def add_gradients(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
-    """Return the sum of two gradients of a variable; None for a variable without gradient."""
-    return None if one is None else one + other
+def add_gradients(one: Any, other: Any) -> Any:  # noqa: ANN401 (tensors, or some rows of one)
+    """Return the sum of two gradients of a variable; None for a variable without gradient.
+
+    Rows, such as an embedding's gradient has, are put behind each other and not added up: Keras' optimizers square each
+    row by itself, and the curve with accumulation would differ from that without.
+    """
+    if isinstance(one, tf.IndexedSlices) and isinstance(other, tf.IndexedSlices):
+        values, rows = (tf.concat(both, 0) for both in ((one.values, other.values), (one.indices, other.indices)))
+        return tf.IndexedSlices(values, rows, one.dense_shape)
+    return None if one is None else tf.convert_to_tensor(one) + other

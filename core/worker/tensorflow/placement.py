@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from ...language import tr
 from ._build import build
 from ._devices import claim
-from ._loop import Reporter, loop, traced
+from ._loop import Reporter, loop, traced, train_step
 from ._placing import placed_model, record_parts
 from ._step import Update, passes_of
 
@@ -30,13 +30,13 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         record_parts(context, task.model, devices)
         passes, update = passes_of(task, context, where_it_was_computed), Update(task, context)
 
-        def step(*feed: tf.Tensor) -> tf.Tensor:
+        def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
             return update.make(passes.gradients(feed, 1.0))
 
         def measure(*feed: tf.Tensor) -> tf.Tensor:
             return passes.sums(feed, 1.0)
 
-        loop(task, context, Reporter(context), traced(step, task.train), traced(measure, task.val))
+        loop(task, context, Reporter(context), train_step(task, step), traced(measure, task.val))
 
 
 def where_it_was_computed(forward: Forward, variables: list[tf.Variable]) -> tuple[tf.Tensor, list[tf.Tensor | None]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from ._build import build
 from ._devices import claim
-from ._loop import Reporter, loop, traced
+from ._loop import Reporter, loop, traced, train_step
 from ._step import Update, passes_of
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         task = build(recipe, context)
         passes, update = passes_of(task, context), Update(task, context)
 
-        def step(*feed: tf.Tensor) -> tf.Tensor:
+        def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
             return update.make(passes.gradients(feed, 1.0))
 
         def measure(*feed: tf.Tensor) -> tf.Tensor:
             return passes.sums(feed, 1.0)
 
-        loop(task, context, Reporter(context), traced(step, task.train), traced(measure, task.val))
+        loop(task, context, Reporter(context), train_step(task, step), traced(measure, task.val))

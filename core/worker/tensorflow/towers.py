@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from ._build import build
+from ._data import slice_of
 from ._devices import claim
-from ._loop import Reporter, loop, traced
+from ._loop import Reporter, loop, traced, train_step
 from ._placing import record_shared
-from ._step import Passed, Update, passes_of, slice_of
+from ._step import Passed, Update, add_gradients, passes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,18 +30,20 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     record_shared(context, task.model, devices[0])
     passes, update = passes_of(task, context), Update(task, context)
 
-    def step(*feed: tf.Tensor) -> tf.Tensor:
+    def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
         parts: list[Passed] = _towers(devices, passes.gradients, feed)
         with tf.device(devices[0]):
             gradients = [_sum(each) for each in zip(*(part.gradients for part in parts), strict=True)]
             weights = [part.weight for part in parts if part.weight is not None]
             values = tf.add_n([part.values for part in parts])
-            return update.make(Passed(values, gradients, tf.add_n(weights) if weights else None))
+            weight = tf.add_n(weights) if weights else None
+            outputs = tuple(output for part in parts for output in part.outputs)
+            return update.make(Passed(values, gradients, weight, outputs))
 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return tf.add_n(_towers(devices, passes.sums, feed))
 
-    loop(task, context, Reporter(context), traced(step, task.train), traced(measure, task.val))
+    loop(task, context, Reporter(context), train_step(task, step, parts=len(devices)), traced(measure, task.val))
 
 
 def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed: Feed) -> list[Any]:
@@ -53,5 +57,5 @@ def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed:
 
 def _sum(gradients: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
     """Add up the gradients of all towers, which are weighted by their share of the items."""
-    known = [tf.convert_to_tensor(each) for each in gradients if each is not None]
-    return tf.add_n(known) if known else None
+    known = [each for each in gradients if each is not None]
+    return reduce(add_gradients, known) if known else None

@@ -70,7 +70,7 @@ class DistributionForm(FieldGroup):
             activation_checkpointing=editors.check(
                 "activationBox", twice,
                 tr("Keep only the inputs of each block, and compute the block again in the backward pass: less memory, "
-                   "about a third more time"),
+                   "about a third more computing"),
                 changed, text=" ",
             ),
         )  # fmt: skip

@@ -25,6 +25,7 @@ class RecipePicker(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.box = choice("recipeBox", tr("Workload"), tr("What to train: a built-in workload or your own recipe file"))
+        self.box.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         tip = tr("Open a Python file with model() and train_data(), or drop one here")
         open_button = browse_button("openRecipeButton", tr("Open a recipe file"), tip, self._browse)
         self._framework = ""

@@ -29,6 +29,9 @@ from .training_form import TrainingForm
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from PySide6.QtGui import QAction
+
+    from core.catalog.recipes import RecipeFile
     from core.devices.device import Device
     from core.schema.spec import RunSpec
     from gui.style.theme import Theme
@@ -87,6 +90,14 @@ class RecipeSetup(QWidget):
             **self._run.chosen(),
         )
 
+    def chosen_recipe(self) -> RecipeFile:
+        """Return the chosen recipe. Raises `ValueError` with a sentence if it cannot be read."""
+        return recipes.find(self._recipe.reference, self._shown_framework)
+
+    def add_recipe_action(self, action: QAction) -> None:
+        """Add an action to the context menu of the box with the workloads."""
+        self._recipe.box.addAction(action)
+
     def show_open_ports(self, *, offered: bool) -> None:
         """Offer to allow open ports, or hide the box. A check of the choices decides this."""
         self._rows.setRowVisible(self._ports.widget, offered)
@@ -109,7 +120,7 @@ class RecipeSetup(QWidget):
         """Read the recipe file again: it may have been edited."""
         reference = self._recipe.reference
         try:
-            recipe = recipes.find(reference, self._shown_framework)
+            recipe = self.chosen_recipe()
         except ValueError:
             recipe = None  # the start check reads the recipe too and reports the problem
         self._settings.show_recipe(self._key(reference), recipe)

@@ -214,8 +214,7 @@ class ComputingForm(FieldGroup):
             precision=editors.one_of(
                 "precisionBox", tr("Precision"),
                 tr("bfloat16 and float16 use half the memory where possible (autocast); float16 scales the loss"),
-                changed,
-                [(name, name) for name in PRECISIONS],
+                changed, [(name, name) for name in PRECISIONS],
             ),
         )  # fmt: skip
         self._add(

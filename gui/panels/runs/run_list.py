@@ -28,7 +28,7 @@ MARK = Qt.ItemDataRole.UserRole + 2
 """Item data: name of the mark of the state."""
 ABOVE_PX = 5
 """Space above and below the two lines of a run."""
-ROWS = 300
+ROWS = 200
 """Rows that are made at once."""
 EMPTY = tr_noop("No runs yet.\n\nRuns stay in this list after the window is closed.")
 

@@ -42,6 +42,8 @@ class RunMenu(QMenu):
     copy_asked = Signal(str)
     keep_asked = Signal(str)
     csv_asked = Signal(str)
+    tensorboard_asked = Signal(str)
+    report_asked = Signal(str)
     model_asked = Signal(str)
     remove_asked = Signal(str)
     opened = Signal()
@@ -77,6 +79,14 @@ class RunMenu(QMenu):
         self._add(
             "csv", tr("Export measurements…"), tr("Write every step of every metric to a CSV file"), self.csv_asked
         )
+        self._add(
+            "tensorboard", tr("Export for TensorBoard…"), tr("Write every step of every metric as an event file"),
+            self.tensorboard_asked,
+        )  # fmt: skip
+        self._add(
+            "report", tr("Export report…"), tr("Write curves, settings, environment and events to an HTML file"),
+            self.report_asked,
+        )  # fmt: skip
         self._add(
             "model", tr("Export model…"), tr("Write the model of its latest checkpoint to a folder"), self.model_asked
         )

@@ -25,6 +25,9 @@ from .workload_switch import WorkloadSwitch
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from PySide6.QtGui import QAction
+
+    from core.catalog.recipes import RecipeFile
     from core.config.choices import RecipeChoices
     from core.devices.device import Device
     from core.schema.spec import RunSpec
@@ -80,6 +83,14 @@ class SetupPanel(QWidget):
         """Choose a recipe file."""
         self._switch.show_script(is_script=False)
         self._recipe.open_file(Path(path))
+
+    def chosen_recipe(self) -> RecipeFile:
+        """Return the chosen recipe, also while a script is chosen. Raises `ValueError` if it cannot be read."""
+        return self._recipe.chosen_recipe()
+
+    def add_recipe_action(self, action: QAction) -> None:
+        """Add an action to the context menu of the workloads."""
+        self._recipe.add_recipe_action(action)
 
     def choose_built_in(self, name: str) -> None:
         """Choose a built-in recipe by its name."""

@@ -9,25 +9,13 @@ from core.language import tr, tr_noop
 from core.runs.states import state_info
 
 if TYPE_CHECKING:
-    from core.runs.index import RunSummary
+    from core.runs.summary import RunSummary
 
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
 ACTIONS = (
-    "folder",
-    "path",
-    "rename",
-    "star",
-    "tags",
-    "note",
-    "archive",
-    "again",
-    "edit",
-    "copy",
-    "keep",
-    "csv",
-    "model",
-    "remove",
-)
+    "folder", "path", "rename", "star", "tags", "note", "archive", "again", "edit", "copy", "keep", "csv",
+    "tensorboard", "report", "model", "remove",
+)  # fmt: skip
 
 
 def obstacles(summary: RunSummary | None) -> dict[str, str]:

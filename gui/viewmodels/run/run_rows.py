@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from core.runs.index import RunSummary
     from core.runs.run_loss import RunLoss
+    from core.runs.summary import RunSummary
 
 
 SHORT_REASON = 60

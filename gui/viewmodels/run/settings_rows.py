@@ -91,7 +91,7 @@ class SettingGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """All groups, and the command that starts the same run."""
+    """All groups, and the command that starts the same run; the empty string for an imported run."""
 
     groups: tuple[SettingGroup, ...]
     command: str
@@ -104,11 +104,17 @@ class RunSettings:
             lines.append(group.title)
             lines += [f"  {row.label}: {row.value}{_default(row)}" for row in group.rows]
             lines.append("")
-        return "\n".join([*lines, tr("Command"), f"  {self.command}", ""])
+        return "\n".join([*lines, *([tr("Command"), f"  {self.command}", ""] if self.command else [])])
 
 
 def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_dir: str) -> RunSettings:
     """Return what a run was trained with. `labels`: names of devices by id."""
+    if spec.imported:
+        rows = [
+            SettingRow(label=tr("Imported from"), value=spec.imported),
+            SettingRow(label=tr("Run folder"), value=run_dir),
+        ]
+        return RunSettings(groups=(SettingGroup(title=tr("Folders"), rows=tuple(rows), is_wide=True),), command="")
     named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
     named += [
         (tr("After training"), [*_rows(spec.release, ReleaseWatch(), RELEASE), *_stop_rows(spec)]),

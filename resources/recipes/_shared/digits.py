@@ -8,7 +8,7 @@ FILE = Path(__file__).resolve().parents[2] / "data" / "digits.npz"
 MEAN, DEVIATION = 4.88, 6.02  # of all pixels, which are whole numbers from 0 to 16
 
 
-def split(seed, part, validation_share=0.2):
+def split_digits(seed, part, validation_share=0.2):
     """Return images (items, 8, 8), float32, and labels (items,) of `part`, "train" or "val".
 
     Pixels have about zero mean and unit variance. The split is stratified: each digit is shuffled by `seed` and cut at

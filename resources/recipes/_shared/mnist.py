@@ -46,7 +46,7 @@ SOURCES = {
 }
 
 
-def load(name, part, items):
+def load_images(name, part, items):
     """Return the first `items` images (items, 28, 28), float32 of about zero mean and unit variance, and their labels.
 
     `name` is "mnist" or "fashion-mnist", `part` is "train" or "val" (the original test images). The cache folder may

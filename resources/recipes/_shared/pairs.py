@@ -7,7 +7,7 @@ CLASSES = 3  # the left one is slower, as fast, faster
 FEATURES = 2
 
 
-def waves(seed, items, steps):
+def pairs_of_waves(seed, items, steps):
     """Return left and right waves, each (items, steps, 2), float32, and labels (items,)."""
     random = np.random.default_rng(seed)
     pace = random.integers(0, len(PACES), (2, items))

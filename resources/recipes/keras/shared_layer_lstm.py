@@ -6,7 +6,7 @@ device. Both have the same curve.
 
 import keras
 from _placed import Placed
-from _shared.pairs import waves
+from _shared.pairs import pairs_of_waves
 from keras import layers
 
 HOST = "/cpu:0"
@@ -43,11 +43,11 @@ def placed_model(devices, hidden=32, steps=24):
 
 def train_data(items=2_000, steps=24):
     # The inputs come first, the target last: model([left, right]) is compared with the labels.
-    return waves(1, items, steps)
+    return pairs_of_waves(1, items, steps)
 
 
 def val_data(val_items=500, steps=24):
-    return waves(2, val_items, steps)
+    return pairs_of_waves(2, val_items, steps)
 
 
 def optimizer(learning_rate=0.005):

@@ -10,12 +10,10 @@ from pathlib import Path
 import torch
 from _data import characters
 from _shared.text import vocabulary
+from transformers import AutoConfig, AutoModelForCausalLM  # at the top, so that it is missed before the start
 
 
 def model(*, text="", config="", layers=2, heads=4, width=64, context=64):
-    # Imported here, since it takes seconds and only the model needs it.
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     if config:
         # Not a name such as "gpt2": that would be downloaded.
         where = Path(config).expanduser()

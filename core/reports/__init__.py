@@ -1,0 +1,8 @@
+"""Reports: runs as one file of HTML that needs no network.
+
+- `markup`: elements of HTML, in which all texts are escaped
+- `chart`: curves as a drawing in SVG
+- `page`: the head of the file, its colours in light and dark, and its parts
+- `sections`: the parts of a report: results, curves, settings, environment, memory, events
+- `run_report`: read runs and put their report together
+"""

@@ -1,0 +1,206 @@
+"""Curves as a drawing in SVG: the smallest and the largest value of each pixel column, as in the window."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.arrays import np
+from core.language import tr, tr_plural
+from core.reports.markup import Markup, element, joined
+from core.series.series import STEP, Axis
+from core.text import short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from core.series.min_max_tree import Floats
+    from core.series.series import Series
+
+WIDTH, HEIGHT = 720, 280
+LEFT, TOP, RIGHT, BOTTOM = 66, 10, 32, 44
+INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+FINE = 10
+"""Units of a path in a pixel, so that its numbers are whole and short."""
+COLOURS = 12
+"""Colours that the page has; more lines are dashed."""
+LOG_RATIO = 1000.0
+"""Positive values that differ by more than this factor are drawn on a logarithmic scale."""
+TICKS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A curve with its name, and the number that chooses its colour."""
+
+    label: str
+    colour: int
+    series: Series
+    axis: Axis = STEP
+    unit: float = 1.0
+    """By which the values are divided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The range of an axis, and where a value lies on it."""
+
+    low: float
+    high: float
+    is_log: bool = False
+
+    def place(self, values: Floats) -> Floats:
+        """Return the shares of the range, 0 to 1, shape (n,); NaN for what has no place."""
+        if not self.is_log:
+            # Halves, so that the difference of the largest numbers is no infinity.
+            placed: Floats = (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+            return placed
+        with np.errstate(divide="ignore", invalid="ignore"):
+            span = math.log(self.high) - math.log(self.low)
+            logs: Floats = (np.log(np.where(values > 0, values, np.nan)) - math.log(self.low)) / span
+        return logs
+
+    def ticks(self) -> list[float]:
+        """Return round values inside the range."""
+        if self.is_log:
+            first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+            every = max(1, math.ceil((last - first) / TICKS))
+            return [10.0**power for power in range(first, last + 1, every)]
+        rough = (self.high / TICKS) - (self.low / TICKS)
+        power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 0.0
+        if not power or not math.isfinite(power):
+            return [self.low, self.high]
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
+        numbers = range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+        return [number * step for number in numbers]
+
+
+def chart(title: str, lines: Sequence[Line], pixels: int, *, name: str, along: str) -> Markup:
+    """Return a figure with these curves; the empty text if there is no finite value.
+
+    `pixels`: the columns over which each curve is drawn. `name`: the identifier of the figure in the page. `along`:
+    what the horizontal axis counts.
+    """
+    lines = [line for line in lines if len(line.series)]
+    if not lines:
+        return Markup("")
+    ends = [line.axis.place(_column(line)[[0, -1]]).tolist() for line in lines]
+    low, high = min(first for first, _ in ends), max(last for _, last in ends)
+    across = Scale(low=low, high=high) if high > low else Scale(low=low - 0.5, high=high + 0.5)
+    drawn = []
+    for line in lines:
+        x, y = line.series.view(line.axis, across.low, across.high, pixels)
+        drawn.append((x, y / line.unit))
+    finite = np.concatenate([y[np.isfinite(y)] for _, y in drawn])
+    if not len(finite):
+        return Markup("")
+    up = _vertical(float(finite.min()), float(finite.max()))
+    heading = tr("{title} (logarithmic scale)", title=title) if up.is_log else title
+    paths = [_path(line, across.place(x), up.place(y)) for line, (x, y) in zip(lines, drawn, strict=True)]
+    picture = element(
+        "svg",
+        element("title", heading, id=f"{name}-title"),
+        element("desc", " ".join(_descriptions(lines, along)), id=f"{name}-desc"),
+        *_grid(across, up, along, whole=all(line.axis == STEP for line in lines)),
+        element("g", *paths, class_="lines", transform=f"translate({LEFT} {TOP}) scale({1 / FINE:g})"),
+        viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_labelledby=f"{name}-title {name}-desc",
+    )  # fmt: skip
+    return element("figure", element("figcaption", heading), picture, _legend(lines), class_="chart")
+
+
+def _column(line: Line) -> Floats:
+    return line.series.steps if line.axis.column == "step" else line.series.times
+
+
+def _vertical(low: float, high: float) -> Scale:
+    if low > 0 and high / low > LOG_RATIO:
+        return Scale(low=low, high=high, is_log=True)
+    margin = (high / 2 - low / 2) * 0.1 or abs(low) * 0.1 or 1.0
+    limit = float(np.finfo(np.float64).max)
+    below = max(low - margin, 0.0 if low >= 0 else -limit)
+    return Scale(low=below, high=min(high + margin, limit))
+
+
+def _grid(across: Scale, up: Scale, along: str, *, whole: bool) -> Iterator[Markup]:
+    """Yield lines at round values, and their numbers. Readers of the description do not need them.
+
+    `whole`: whether the horizontal axis counts.
+    """
+    parts = []
+    for value, share in _placed(up):
+        y = f"{TOP + INNER_HEIGHT * (1 - share):.1f}"
+        parts.append(element("line", x1=f"{LEFT}", x2=f"{WIDTH - RIGHT}", y1=y, y2=y))
+        parts.append(element("text", tick_text(value), x=f"{LEFT - 6}", y=y, dy=".32em", text_anchor="end"))
+    for value, share in _placed(across):
+        if whole and value != int(value):
+            continue
+        x = f"{LEFT + INNER_WIDTH * share:.1f}"
+        parts.append(element("line", x1=x, x2=x, y1=f"{TOP}", y2=f"{HEIGHT - BOTTOM}"))
+        parts.append(element("text", tick_text(value), x=x, y=f"{HEIGHT - BOTTOM + 16}", text_anchor="middle"))
+    middle = f"{LEFT + INNER_WIDTH // 2}"
+    parts.append(element("text", along, x=middle, y=f"{HEIGHT - 8}", text_anchor="middle"))
+    yield element("g", *parts, class_="grid", aria_hidden="true")
+
+
+def _placed(scale: Scale) -> list[tuple[float, float]]:
+    values = scale.ticks()
+    return list(zip(values, scale.place(np.array(values, dtype=np.float64)).tolist(), strict=True))
+
+
+def tick_text(value: float) -> str:
+    """Return a finite number at an axis, with thin spaces between thousands."""
+    if value == int(value) and 1000 <= abs(value) < 1e9:
+        return f"{int(value):,}".replace(",", "\u2009")
+    return f"{value:.6g}" if value == int(value) else f"{value:.4g}"
+
+
+def _path(line: Line, x: Floats, y: Floats) -> Markup:
+    """Return a line through these shares of the drawing, with gaps where a value is not finite."""
+    present = np.isfinite(x) & np.isfinite(y)
+    xs = np.rint(np.where(present, x, 0.0) * INNER_WIDTH * FINE).astype(np.int64).tolist()
+    ys = np.rint((1 - np.where(present, y, 0.0)) * INNER_HEIGHT * FINE).astype(np.int64).tolist()
+    words: list[str] = []
+    before: tuple[int, int] | None = None
+    for here, is_there in zip(zip(xs, ys, strict=True), present.tolist(), strict=True):
+        if not is_there:
+            before = None
+            continue
+        if before is None:
+            words.append(f"M{here[0]} {here[1]}h0")  # a point alone is a dot, as the ends of lines are round
+        elif here != before:
+            words.append(f"l{here[0] - before[0]} {here[1] - before[1]}")
+        before = here
+    dashed = " dashed" * (line.colour // COLOURS % 2)
+    return element("path", d="".join(words).replace(" -", "-"), class_=f"c{line.colour % COLOURS}{dashed}")
+
+
+def _legend(lines: Sequence[Line]) -> Markup:
+    if len(lines) < 2:
+        return Markup("")
+    items = []
+    for line in lines:
+        dashed = " dashed" * (line.colour // COLOURS % 2)
+        key = element("span", class_=f"key c{line.colour % COLOURS}{dashed}", aria_hidden="true")
+        items.append(element("li", key, " ", line.label))
+    return element("ul", joined(items), class_="legend")
+
+
+def _descriptions(lines: Sequence[Line], along: str) -> Iterator[str]:
+    """Yield a sentence on each curve, for those who do not see it."""
+    for line in lines:
+        series = line.series
+        finite = series.values[np.isfinite(series.values)] / line.unit
+        if not len(finite):
+            yield tr("{label}: no finite value.", label=line.label)
+            continue
+        begin, end = line.axis.place(_column(line)[[0, -1]]).tolist()
+        yield tr_plural(
+            "{label}: {count} value, {along} {begin} to {end}; first {first}, last {last}, smallest {low}, "
+            "largest {high}.",
+            "{label}: {count} values, {along} {begin} to {end}; first {first}, last {last}, smallest {low}, "
+            "largest {high}.",
+            len(series), label=line.label, along=along, begin=tick_text(begin), end=tick_text(end),
+            first=short(float(finite[0])), last=short(float(finite[-1])), low=short(float(finite.min())),
+            high=short(float(finite.max())),
+        )  # fmt: skip

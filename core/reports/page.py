@@ -1,0 +1,81 @@
+"""The page of a report: its head, its colours in light and dark, and its parts. It names no other file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core import language
+from core.reports.markup import Markup, element
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LIGHT = (
+    "#1f6fd6", "#d36a00", "#449999", "#dd3377", "#116644", "#0011bb", "#440033", "#332200", "#2299cc", "#225511",
+    "#bb1144", "#004466",
+)  # fmt: skip
+DARK = (
+    "#4d9bff", "#ff9f45", "#33ddbb", "#cc55aa", "#eeffaa", "#ddccff", "#dd5533", "#558877", "#ee5588", "#ddff00",
+    "#aa5555", "#ee9988",
+)  # fmt: skip
+"""The colours of curves: those of the window, which can be told apart by people who see no red or no green, too."""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""The browser loads nothing and executes nothing, whatever a name in the page might contain."""
+STYLE = """
+:root{color-scheme:light dark;--ground:#fff;--soft:#eef1f5;--text:#1b2129;--muted:#58626f;--edge:#d5dbe3;
+--bad:#bd2b33;--warn:#8a5a00;$light}
+@media (prefers-color-scheme:dark){:root{--ground:#14171b;--soft:#1c2027;--text:#e6eaf0;--muted:#98a2b0;
+--edge:#2c323b;--bad:#ff7070;--warn:#e8b53c;$dark}}
+body{margin:0 auto;max-width:76rem;padding:1.5rem;background:var(--ground);color:var(--text);
+font:15px/1.5 system-ui,sans-serif}
+h1{font-size:1.6rem;margin:0}h2{font-size:1.2rem;margin:2rem 0 .5rem}
+p{margin:.4rem 0}.muted{color:var(--muted)}.bad{color:var(--bad)}.warn{color:var(--warn)}
+.wide{overflow-x:auto;margin:.6rem 0}table{border-collapse:collapse}
+caption{text-align:left;color:var(--muted);padding:.2rem 0}
+th,td{text-align:left;vertical-align:top;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--edge);
+overflow-wrap:anywhere;min-width:3.5rem;white-space:pre-line}
+thead th{white-space:nowrap}tbody th{font-weight:600}
+details{margin:.5rem 0}summary{cursor:pointer}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,34rem),1fr));gap:1rem}
+figure{margin:0;background:var(--soft);border-radius:8px;padding:.8rem}figcaption{font-weight:600}
+svg{display:block;width:100%;height:auto}.grid line{stroke:var(--edge)}
+.grid text{fill:var(--muted);font-size:12px}
+.lines path{fill:none;stroke-width:1.5;stroke-linecap:round;stroke-linejoin:round;vector-effect:non-scaling-stroke}
+.lines .dashed{stroke-dasharray:6 4}
+.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.1rem 1rem;padding:0;margin:.4rem 0 0;font-size:.87rem}
+.legend li{overflow-wrap:anywhere}
+.key{display:inline-block;width:1.4rem;border-top:3px solid;vertical-align:middle}.key.dashed{border-top-style:dashed}
+$lines
+@media print{body{max-width:none}figure{break-inside:avoid}}
+"""
+
+
+def page(title: str, parts: Iterable[Markup]) -> bytes:
+    """Return the whole file."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", title),
+        element("style", Markup(_style())),
+    )
+    body = element("body", element("main", *parts))
+    document = element("html", head, body, lang=language.current().replace("_", "-"))
+    return f"<!doctype html>\n{document}\n".encode("utf-8", "replace")
+
+
+def section(title: str, *content: str) -> Markup:
+    """Return a part with its heading; the empty text if it has no content."""
+    return element("section", element("h2", title), *content) if any(content) else Markup("")
+
+
+def _style() -> str:
+    """Return the style sheet with the colours of curves as variables."""
+    lines = "".join(f".c{number}{{stroke:var(--c{number});color:var(--c{number})}}" for number in range(len(LIGHT)))
+    text = STYLE.strip().replace("$lines", lines)
+    return text.replace("$light", _variables(LIGHT)).replace("$dark", _variables(DARK))
+
+
+def _variables(colours: Iterable[str]) -> str:
+    return ";".join(f"--c{number}:{colour}" for number, colour in enumerate(colours))

@@ -1,0 +1,101 @@
+"""A report on one run, or on several with their comparison."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.catalog.frameworks import framework_title
+from core.comparison import table_text
+from core.comparison.measured_run import check_different, read_run
+from core.comparison.metric import NothingInCommonError
+from core.comparison.table import compare
+from core.language import tr, tr_plural
+from core.reports import sections
+from core.reports.markup import Markup, element, fold, joined, table
+from core.reports.page import page, section
+from core.reports.sections import ReportedRun
+from core.runs.timeline import Timeline
+from core.system.installation import version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from core.runs.run import Run
+    from core.schema.events import Event
+
+MAX_SETTINGS = 6
+"""Settings that differ and get a column in the comparison."""
+
+
+def read_reported(run_dirs: Sequence[Path]) -> list[ReportedRun]:
+    """Read different runs, in their order. Raises `RunError` or `ValueError` with a sentence."""
+    check_different(run_dirs)
+    return [_read(each) for each in run_dirs]
+
+
+def _read(run_dir: Path) -> ReportedRun:
+    found: list[Timeline] = []
+
+    def listen(run: Run, events: list[Event]) -> None:
+        spec = run.spec()
+        timeline = Timeline(spec, framework_title(spec.framework))
+        timeline.fold(events)
+        timeline.follow(run.facts)
+        found.append(timeline)
+
+    measured = read_run(run_dir, listen)
+    return ReportedRun(run=measured, entries=tuple(found[0].entries))
+
+
+def report(
+    runs: Sequence[ReportedRun], *, made: float, metric: str | None = None, baseline: str | None = None,
+    target: float | None = None, lower: bool | None = None,
+) -> bytes:  # fmt: skip
+    """Return a report as a file of HTML.
+
+    `made`: unix seconds at which it is made. The others are those of `compare`, which are of use for several runs.
+    Raises `RunError` with a sentence when no run has the metric.
+    """
+    if len(runs) == 1:
+        title = tr("Report on {run}", run=runs[0].id)
+    else:
+        title = tr_plural("Report on {count} run", "Report on {count} runs", len(runs))
+    by = tr("Made by Trainyard {version} on {time}.", version=version(), time=sections.clock(made))
+    head = element("header", element("h1", title), element("p", by, class_="muted"))
+    compared = joined(_comparison(runs, metric, baseline, target, lower=lower)) if len(runs) > 1 else Markup("")
+    return page(title, [
+        head,
+        section(tr("Summary"), *sections.summary(runs)),
+        section(tr("Comparison"), compared),
+        section(tr("Curves"), *sections.curves(runs)),
+        section(tr("Metrics"), _metrics(runs)),
+        section(tr("Settings"), *sections.settings(runs)),
+        section(tr("Environment"), *sections.environment(runs)),
+        section(tr("Memory after training"), sections.memory(runs)),
+        section(tr("Events"), *sections.events(runs)),
+    ])  # fmt: skip
+
+
+def _comparison(
+    runs: Sequence[ReportedRun], metric: str | None, baseline: str | None, target: float | None, *, lower: bool | None
+) -> Iterator[Markup]:
+    """Yield the table of the runs; a sentence if they have no metric in common."""
+    try:
+        found = compare([each.run for each in runs], metric=metric, baseline=baseline, target=target, lower=lower)
+    except NothingInCommonError as error:
+        yield element("p", str(error), class_="warn")
+        return
+    headings, *rows = table_text.cells(found, MAX_SETTINGS)
+    yield table(tr("Comparison of the runs"), headings, rows)
+    for sentence in table_text.sentences(found):
+        yield element("p", sentence)
+    if len(found.rows[0].differs) > MAX_SETTINGS:
+        yield element("p", tr("More settings differ; they are listed below."))
+    for notice in found.notices:
+        yield element("p", notice, class_="warn")
+
+
+def _metrics(runs: Sequence[ReportedRun]) -> Markup:
+    found = sections.measurements(runs)
+    return found if len(runs) == 1 else fold(tr("First and last values of all runs"), found)

@@ -1,0 +1,298 @@
+"""The parts of a report on runs: what they came to, curves, settings, environment, memory, events."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.arrays import np
+from core.catalog.frameworks import framework_title
+from core.comparison.metric import SETTINGS
+from core.comparison.reasons import differing_packages
+from core.comparison.results import result_of
+from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.reports.chart import INNER_WIDTH, Line, chart
+from core.reports.markup import Markup, element, fold, joined, table
+from core.runs.run_loss import LOSS, VALIDATION_LOSS
+from core.runs.states import state_info
+from core.series.series import Axis
+from core.text import join_names, short
+from core.units import BYTES_PER_GB, duration, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from core.comparison.measured_run import MeasuredRun
+    from core.runs.timeline import TimelineEntry
+    from core.series.series import Series
+
+MAX_CHARTS = 40
+MAX_ROWS = 1000
+"""Rows of the tables of metrics, packages and events, over all runs."""
+MAX_COLUMNS = 100_000
+"""Pixel columns of all curves together: they take about 15 bytes each."""
+MIN_COLUMNS = 30
+FIRST = (LOSS, VALIDATION_LOSS)
+"""Metrics whose curves come first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRun:
+    """A run with what happened in it."""
+
+    run: MeasuredRun
+    entries: tuple[TimelineEntry, ...]
+
+    @property
+    def id(self) -> str:
+        """The name of its folder."""
+        return self.run.id
+
+
+def clock(at: float | None) -> str:
+    """Return a time of unix seconds as people here write it; `-` for none, and for one that no calendar has."""
+    try:
+        return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return "-"
+
+
+def facts_table(caption: str, runs: Sequence[ReportedRun], facts: Sequence[Mapping[str, str]]) -> Markup:
+    """Return named facts of each run: a row for each fact of one run, a row for each run of several."""
+    if len(runs) == 1:
+        return table(caption, [tr("What"), tr("Value")], list(facts[0].items()))
+    names = list(dict.fromkeys(name for each in facts for name in each))
+    rows = [[run.id, *(each.get(name, "-") for name in names)] for run, each in zip(runs, facts, strict=True)]
+    return table(caption, [tr("Run"), *names], rows)
+
+
+# -- what they came to ---------------------------------------------------------------------------
+
+
+def summary(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
+    """Yield a table of the runs, and what went wrong."""
+    yield facts_table(tr("The runs"), runs, [_summary(each.run) for each in runs])
+    for each in runs:
+        facts = each.run.facts
+        notes = [("bad", facts.error)] if facts.error else []
+        notes += [("warn", text) for text in facts.warnings]
+        for tone, text in notes:
+            yield element("p", element("strong", each.id), ": ", tr_stored(text), class_=tone)
+
+
+def _summary(run: MeasuredRun) -> dict[str, str]:
+    facts, result = run.facts, result_of(run, LOSS, lower=True, target=None)
+    found = {
+        tr("Name"): run.spec.name,
+        tr("State"): tr(state_info(facts.state).label),
+        tr("Started"): clock(facts.started),
+        tr("Ended"): clock(facts.ended),
+        tr("Trained"): "-" if result.training_s is None else duration(result.training_s),
+        tr("Steps"): str(facts.step),
+        tr("Steps per second"): short(result.steps_per_s),
+        tr("Samples per second"): short(result.samples_per_s),
+    }
+    if run.spec.imported:
+        found[tr("Imported from")] = run.spec.imported
+    else:
+        found |= {
+            tr("Recipe or script"): str(run.settings.values.get("script") or run.settings.values.get("recipe")),
+            tr("Framework"): framework_title(run.spec.framework) or tr("script"),
+            tr("Strategy"): run.spec.strategy,
+        }
+    return found | ({tr("Owner"): run.owner} if run.owner else {})
+
+
+def measurements(runs: Sequence[ReportedRun]) -> Markup:
+    """Return a table with the first and the last value of each metric, and its range."""
+    rows = []
+    for each in runs:
+        for name in _ordered(each.run.series.metrics):
+            series = each.run.series.metrics[name]
+            rows.append([each.id, name, str(len(series)), *map(short, (series.first, series.last, *_range(series)))])
+    headings = [tr("Run"), tr("Metric"), tr("Values"), tr("First"), tr("Last"), tr("Smallest"), tr("Largest")]
+    return joined([table(tr("All metrics"), headings, rows[:MAX_ROWS]), _left_out(len(rows) - MAX_ROWS)])
+
+
+def _range(series: Series) -> tuple[float | None, float | None]:
+    finite = series.values[np.isfinite(series.values)]
+    return (float(finite.min()), float(finite.max())) if len(finite) else (None, None)
+
+
+def _left_out(count: int) -> Markup:
+    if count <= 0:
+        return Markup("")
+    return element("p", tr_plural("{count} more row is left out.", "{count} more rows are left out.", count),
+                   class_="muted")  # fmt: skip
+
+
+# -- curves --------------------------------------------------------------------------------------
+
+
+def curves(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
+    """Yield a chart for each metric; of a single run a chart for each metric and its validation, and its devices."""
+    charts = _metric_charts(runs)
+    shown, more = charts[:MAX_CHARTS], len(charts) - MAX_CHARTS
+    if len(runs) == 1:
+        shown += _device_charts(runs[0].run)
+    count = sum(len(lines) for _, lines, _ in shown)
+    columns = max(MIN_COLUMNS, min(INNER_WIDTH, MAX_COLUMNS // max(count, 1)))
+    drawn = [chart(title, lines, columns, name=f"chart-{at}", along=along)
+             for at, (title, lines, along) in enumerate(shown)]  # fmt: skip
+    if any(drawn):
+        yield element("div", *drawn, class_="charts")
+    if more > 0:
+        yield element(
+            "p",
+            tr_plural("{count} more metric has no chart; the table of all metrics has it.",
+                      "{count} more metrics have no chart; the table of all metrics has them.", more),
+            class_="muted",
+        )  # fmt: skip
+
+
+def _metric_charts(runs: Sequence[ReportedRun]) -> list[tuple[str, list[Line], str]]:
+    """Return title, lines and what the horizontal axis counts of each chart."""
+    names = _ordered(dict.fromkeys(name for each in runs for name in each.run.series.metrics))
+    groups: dict[str, list[Line]] = {}
+    by_epoch: dict[str, set[bool]] = {}
+    for name in names:
+        for at, each in enumerate(runs):
+            series, is_epoch = each.run.series.metrics.get(name), name in each.run.series.by_epoch
+            if series is None or not len(series):
+                continue
+            # Epochs and steps of one run do not go on one axis.
+            group = f"{name.partition('@')[0].removeprefix('val_')} {is_epoch}" if len(runs) == 1 else name
+            lines = groups.setdefault(group, [])
+            lines.append(
+                Line(label=name, colour=len(lines), series=series)
+                if len(runs) == 1
+                else Line(label=each.id, colour=at, series=series)
+            )
+            by_epoch.setdefault(group, set()).add(is_epoch)
+    return [
+        (lines[0].label if len(runs) == 1 else name, lines, tr("epochs") if by_epoch[name] == {True} else tr("steps"))
+        for name, lines in groups.items()
+    ]
+
+
+def _ordered(names: Mapping[str, object]) -> list[str]:
+    """Return metrics with the losses first and settings last."""
+    return sorted(names, key=lambda name: (name not in FIRST, name in SETTINGS, name))
+
+
+def _device_charts(run: MeasuredRun) -> list[tuple[str, list[Line], str]]:
+    along, unit = next(
+        (tr(name), seconds) for name, seconds, enough in _UNITS if run.series.duration_s >= enough
+    )  # fmt: skip
+    axis = Axis(column="time", origin=run.series.started or 0.0, unit=unit)
+    charts = []
+    for title, every, divisor in (
+        (tr("Utilisation of the devices in %"), run.series.utilisation, 1.0),
+        (tr("Memory of the devices in GB"), run.series.memory, float(BYTES_PER_GB)),
+    ):
+        lines = [
+            Line(label=_label(run, device), colour=at, series=series, axis=axis, unit=divisor)
+            for at, (device, series) in enumerate(every.items())
+        ]
+        charts.append((title, lines, along))
+    return charts
+
+
+_UNITS = (
+    (tr_noop("hours since the start"), 3600.0, 7200.0),
+    (tr_noop("minutes since the start"), 60.0, 120.0),
+    (tr_noop("seconds since the start"), 1.0, 0.0),
+)
+"""Names, seconds, and from how many seconds of a run on."""
+
+
+def _label(run: MeasuredRun, device: str) -> str:
+    return str(run.facts.devices.get(device, {}).get("label") or device)
+
+
+# -- settings and environment --------------------------------------------------------------------
+
+
+def settings(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
+    """Yield the settings that differ, a column for each run, and those that all runs have."""
+    every = [each.run.settings for each in runs]
+    names = list(dict.fromkeys(name for each in every for name in each.values))
+    same = [name for name in names if len({repr(each.values.get(name)) for each in every}) == 1]
+    headings = [tr("Setting"), *(each.id for each in runs)]
+    rows = [[name, *(short(each.shown(name)) for each in every)] for name in names if name not in same]
+    yield table(tr("Settings that differ"), headings, rows)
+    common = table(tr("Settings"), [tr("Setting"), tr("Value")], [[name, short(every[0].shown(name))] for name in same])
+    yield common if len(runs) == 1 else fold(tr("Settings that all runs have"), common)
+
+
+def environment(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
+    """Yield Python, packages, commit and devices of each run."""
+    yield facts_table(tr("Software and devices"), runs, [_environment(each.run) for each in runs])
+    first = runs[0].run
+    if first.facts.software is not None and first.facts.software.packages:
+        packages = sorted(first.facts.software.packages.items())
+        title = tr_plural("{count} package of {run}", "{count} packages of {run}", len(packages), run=first.id)
+        yield fold(title, element("p", ", ".join(f"{name} {version}" for name, version in packages)))
+    rows = [
+        [each.id, name, *(value or "-" for value in pair)]
+        for each in runs[1:]
+        for name, pair in differing_packages(first, each.run).items()
+    ]
+    headings = [tr("Run"), tr("Package"), tr("Version of {run}", run=first.id), tr("Version of this run")]
+    yield joined([table(tr("Packages that differ"), headings, rows[:MAX_ROWS]), _left_out(len(rows) - MAX_ROWS)])
+
+
+def _environment(run: MeasuredRun) -> dict[str, str]:
+    software, source = run.facts.software, run.facts.source
+    if run.spec.imported:
+        return {"Python": tr("not recorded")}
+    found = {"Python": software.version if software else tr("not recorded"), tr("Interpreter"): run.spec.python}
+    if software is not None and software.trainyard:
+        found["Trainyard"] = software.trainyard
+    if source is not None:
+        state = tr("with uncommitted changes") if source.changed else tr("nothing uncommitted")
+        found[tr("Git commit")] = f"{source.commit or tr('no commit yet')} ({state})"
+    return found | {tr("Devices"): join_names(_device(run, each) for each in run.spec.devices)}
+
+
+def _device(run: MeasuredRun, device: str) -> str:
+    known = run.facts.devices.get(device, {})
+    memory = known.get("memory_total_bytes")
+    name = str(known.get("name") or device)
+    room = f", {size(memory)}" if isinstance(memory, int) and memory > 0 else ""
+    return f"{_label(run, device)} ({name}{room})"
+
+
+# -- memory and events ---------------------------------------------------------------------------
+
+
+def memory(runs: Sequence[ReportedRun]) -> Markup:
+    """Return what became of the memory of each device after the end."""
+    rows = []
+    for each in runs:
+        for device, found in each.run.facts.releases.items():
+            amounts = (found.before_bytes, found.peak_bytes, found.after_bytes)
+            rows.append([
+                each.id, _label(each.run, device), tr(found.verdict.value),
+                *("-" if amount is None else size(amount) for amount in amounts), duration(found.seconds),
+                tr_stored(found.sentence),
+            ])  # fmt: skip
+    headings = [
+        tr("Run"), tr("Device"), tr("Verdict"), tr("Before"), tr("Peak"), tr("After"), tr("Time after the end"),
+        tr("In words"),
+    ]  # fmt: skip
+    return table(tr("Memory of the devices before, during and after the run"), headings, rows)
+
+
+def events(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
+    """Yield what happened in each run; of many runs the newest events of each."""
+    limit = max(MAX_ROWS // len(runs), 10)
+    for each in runs:
+        shown = each.entries[-limit:]
+        rows = [[clock(entry.time), element("span", entry.text, class_=entry.tone)] for entry in shown]
+        content = table(tr("Events of {run}", run=each.id), [tr("Time"), tr("Event")], rows)
+        before = len(each.entries) - len(shown)
+        sentence = tr_plural("{count} earlier event is left out.", "{count} earlier events are left out.", before)
+        left = element("p", sentence, class_="muted") if before else Markup("")
+        yield fold(each.id, content, left, is_open=len(runs) == 1) if rows else Markup("")

@@ -1,0 +1,194 @@
+"""A run in a line: read from the ends of its files, without its measurements."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from core.runs.facts import Plan, RunFacts
+from core.runs.fold import fold
+from core.runs.marks import NO_MARKS, Marks, read_marks
+from core.runs.run import Run
+from core.runs.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
+from core.runs.setting_values import ENVIRONMENT, setting_values
+from core.runs.states import RunState, state_info
+from core.schema.events import last_step, parse
+from core.schema.files import open_to_read, read_json
+from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
+from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
+from core.schema.spec import MAX_NAME, given_name, read_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from core.runs.run import Mark
+    from core.runs.run_loss import RunLoss
+    from core.schema.events import Event
+    from core.schema.settings import SettingValue
+
+HEAD_BYTES = 64 * 1024
+"""Bytes at the beginning of an event file in which the plan is searched."""
+TAIL_BYTES = 256 * 1024
+"""Bytes at the end of an event file in which the last loss is searched: more than one batch of measurements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """A summary of a run."""
+
+    dir: Path
+    name: str
+    state: RunState
+    started: float | None
+    ended: float | None
+    error: str | None
+    last_loss: float | None
+    step: int
+    plan: Plan | None
+    """None until the workers have loaded their data."""
+    is_script: bool = False
+    """Whether it is a program of the user, which cannot be resumed."""
+    owner: str | None = None
+    """The user to whom it belongs if that is another one; None for a run of one's own."""
+    mean_loss: float | None = None
+    """The exponential mean of the last losses."""
+    best_validation: tuple[int, float] | None = None
+    """The step and the value of the smallest validation loss."""
+    renamed: bool = False
+    """Whether the user gave it another name after its start."""
+    marks: Marks = NO_MARKS
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
+    """What was asked of it, without variables of the environment; empty if its spec cannot be used."""
+
+    @property
+    def loss(self) -> RunLoss | None:
+        """The loss by which the run is compared with others; None if it has none."""
+        return run_loss(self.best_validation, self.mean_loss, self.last_loss)
+
+
+class SummaryReader:
+    """Follows a run without reading its measurements, except their end for the last loss."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._run = Run(path, only=(SUPERVISOR_EVENTS,))
+        self._plan: Plan | None = None
+        self._settings: Mapping[str, SettingValue] = {}
+        self._validations = ValidationReader(foreign=self._run.owner is not None)
+        self.is_whole = False
+        """Whether all validations were found that were there."""
+        self._over: tuple[RunSummary, Mark] | None = None
+        """The summary of a run that is over, whose validations are not all found yet."""
+
+    def summary(self, now: Mark, until: float | None) -> RunSummary:
+        """Return the summary now; search for validations until `until` (`time.monotonic()`).
+
+        `now`: see `mark` and `folders_mark`; a run that is over is read again when it has changed.
+        """
+        if self._over is None or self._over[1] != now:
+            summary = self._read()
+            self._over = (summary, now) if state_info(summary.state).over else None
+        else:
+            summary = self._over[0]
+        self.is_whole = self._validations.read(_measurements_file(self._path), until)
+        return replace(summary, best_validation=self._validations.best)
+
+    def _read(self) -> RunSummary:
+        self._run.catch_up()
+        facts: RunFacts = self._run.facts
+        step, losses = _last_losses(self._path)
+        self._plan = self._plan or _plan(self._path)
+        name, is_script = name_and_kind(self._path)
+        self._settings = self._settings or _settings(self._path, facts)
+        return RunSummary(
+            dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
+            ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
+            plan=self._plan, owner=self._run.owner, mean_loss=recent_mean(losses),
+            renamed=bool(given_name(self._path)), marks=read_marks(self._path), settings=self._settings,
+        )  # fmt: skip
+
+
+def name_and_kind(path: Path) -> tuple[str, bool]:
+    """Return the name of a run, and whether it is a script."""
+    try:
+        spec = read_json(path / SPEC_FILE)
+        return given_name(path) or str(spec["name"])[:MAX_NAME], spec.get("script") is not None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return path.name, False
+
+
+def _settings(path: Path, facts: RunFacts) -> Mapping[str, SettingValue]:
+    """Return the settings of a run once its devices are known, or it is over."""
+    if not facts.devices and not state_info(facts.state).over:
+        return {}
+    try:
+        values = setting_values(read_spec(path), facts.devices)
+    except ValueError:
+        return {}
+    return {name: value for name, value in values.items() if not name.startswith(ENVIRONMENT)}
+
+
+def _measurements_file(path: Path) -> Path:
+    """Return the file with the measurements: that of rank 0, or for a script that of the collector."""
+    own = path / EVENTS / worker_events(0)
+    return own if own.exists() else path / EVENTS / COLLECTED
+
+
+def _plan(path: Path) -> Plan | None:
+    """Return the plan in the first lines of the event file of rank 0."""
+    try:
+        with open_to_read(_measurements_file(path)) as file:
+            *lines, _ = file.read(HEAD_BYTES).split(b"\n")
+    except OSError:
+        return None
+    events = [event for line in lines if b'"plan"' in line and (event := parse(line)) is not None]
+    return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
+
+
+def _last_losses(path: Path) -> tuple[int, list[float | None]]:
+    """Return the last step, and the losses of the last steps, from the whole batches near the end of the file."""
+    found: list[float | None] = []
+    most, last, last_other = sys.maxsize, None, None
+    for event in _last_events(path):
+        if event["kind"] == "anew":
+            if LOSS in event["metrics"]:
+                break  # a better source was found, and gave the losses from the start
+        elif event["kind"] == "rewind":
+            most = min(most, event["step"])  # what was measured after it is void
+        elif event["first"] <= most:
+            losses = event["values"].get(LOSS)
+            if losses is None:  # of a script that prints other metrics
+                last_other = last_other or min(most, last_step(event))
+                continue
+            losses = losses[: most - event["first"] + 1]
+            found[:0] = losses
+            last = event["first"] + len(losses) - 1 if last is None else last
+            most = min(most, event["first"] - 1)
+            if len(found) >= RECENT:
+                break
+    if last is None:
+        return last_other or (0 if most == sys.maxsize else most), []
+    return last, found
+
+
+def _last_events(path: Path) -> Iterator[Event]:
+    """Yield the events near the end of the file that say what was measured, the last one first.
+
+    Of the measurements without a loss only the last are yielded: parsing all of them would take milliseconds.
+    """
+    try:
+        with open_to_read(_measurements_file(path)) as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).split(b"\n")
+    except OSError:
+        return
+    marks: tuple[bytes, ...] = (b'"metrics"', b'"loss":[', b'"rewind"', b'"anew"')
+    for line in reversed(lines):
+        event = parse(line) if any(mark in line for mark in marks) else None
+        if event is not None and event["kind"] in {"metrics", "rewind", "anew"}:
+            yield event
+            if event["kind"] == "metrics":
+                marks = marks[-3:]

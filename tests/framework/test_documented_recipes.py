@@ -1,0 +1,49 @@
+"""Every recipe in docs/recipes.md trains, with the command that its first line shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.catalog import recipes
+from core.cli.parse_choices import choices
+from core.cli.parser import command_parser
+from core.config.build_spec import compose
+from core.config.choices import RecipeChoices
+from core.devices.cpu import cpu_devices
+from core.runs.states import RunState
+from tests.support.running import train, write_recipe
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
+SOURCES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"# trainyard (run mine\.py .*)\n")
+
+
+def named(source: str) -> str:
+    """Return the first line of a recipe's docstring, or its first import."""
+    return next(line.strip('"') for line in source.splitlines() if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("source", [pytest.param(source, id=named(source)) for source in SOURCES])
+def test_documented_recipe_trains(source: str, runs_root: Path, tmp_path: Path) -> None:
+    path = write_recipe(tmp_path, source, "mine")
+    assert recipes.read(Path(path)).unknown_functions == ()
+    shown = COMMAND.match(source)
+    words = shlex.split(re.sub(r"gpu:(\d)", r"cpu:\1", shown[1]) if shown else "run mine.py --devices cpu:0")
+    words += [] if "--epochs" in words else ["--epochs", "2"]
+    if re.search(r"^(import|from) keras", source, re.MULTILINE):
+        words += ["--framework", "keras"]
+    options = command_parser(lambda _: 0).parse_args(words)
+    options.arguments = []  # of a script
+    chosen = choices(options)
+    assert isinstance(chosen, RecipeChoices)
+    followed = train(compose(replace(chosen, recipe=path), cpu_devices()), runs_root)
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    losses = followed.losses()
+    assert losses[-1] < losses[0] or "def optimizers" in source  # the sum of opposed losses need not fall
+    if "metrics()" in source:
+        assert "val_mean_absolute_error" in followed.run_series.metrics

@@ -1,0 +1,297 @@
+"""The index of runs in the user's cache folder: whatever happens to it, the list of runs is right."""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs import index as index_module
+from core.runs.facts import Plan
+from core.runs.index import RunIndex, all_runs
+from core.runs.marks import change_marks
+from core.runs.rename import rename
+from core.runs.states import RunState
+from core.runs.summary import RunSummary
+from core.runs.summary_cache import FORMAT, CachedSummary, SummaryCache, default_file
+from tests.support.written_runs import BEGAN, values, write_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNT = 110
+"""More than `MIN_CACHED`."""
+
+
+def write_runs(root: Path, count: int = COUNT, first: int = 0) -> None:
+    """Write finished runs, and some that failed; quickly, from one that is really written."""
+    model = write_run(root / "model", "run", [values(1, 1, 2, loss=[2.0, 1.0])])
+    failed = [{"t": BEGAN + at, "kind": "state", "state": state} for at, state in ((0, "starting"), (3, "failed"))]
+    for number in range(first, first + count):
+        run_dir = root / f"20260101-{number:06}-run-{number:04}"
+        (run_dir / "events").mkdir(parents=True)
+        (run_dir / "spec.json").write_bytes((model / "spec.json").read_bytes())
+        os.utime(run_dir / "spec.json", (BEGAN, BEGAN))  # a run that was just made could still come up
+        if number % 10 == 9:
+            lines = "".join(json.dumps(line) + "\n" for line in failed)
+            (run_dir / "events" / "supervisor.jsonl").write_text(lines)
+            continue
+        for file in (model / "events").iterdir():
+            (run_dir / "events" / file.name).write_bytes(file.read_bytes())
+    shutil.rmtree(root / "model")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("many")
+    write_runs(root)
+    return root
+
+
+@pytest.fixture
+def root(template: Path, tmp_path: Path) -> Path:
+    """Many runs whose summaries are cached."""
+    copy = tmp_path / "runs"
+    shutil.copytree(template, copy)
+    assert len(all_runs(copy)) == COUNT
+    assert default_file().exists()
+    return copy
+
+
+def truth(root: Path) -> list[RunSummary]:
+    """The summaries without any index."""
+    return RunIndex(root).poll()
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Note the runs that are read from now on."""
+    read: list[Path] = []
+    reader = index_module.SummaryReader
+
+    class Counting(reader):  # type: ignore[valid-type,misc]
+        def __init__(self, path: Path) -> None:
+            read.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(index_module, "SummaryReader", Counting)
+    return read
+
+
+def test_what_is_cached_is_not_read_again(root: Path, monkeypatch) -> None:
+    expected = truth(root)
+    read = count_reads(monkeypatch)
+    assert all_runs(root) == expected
+    assert read == []
+    assert default_file().stat().st_mode & 0o777 == 0o600
+
+
+def test_what_has_changed_is_read_again(root: Path) -> None:
+    names = sorted(path.name for path in root.iterdir())
+    rename(root / names[0], "another name")
+    change_marks(root / names[1], star=True, add_tags=["baseline"], note="a note")
+    shutil.rmtree(root / names[2])
+    (root / names[3] / "spec.json").unlink()
+    write_runs(root, 2, first=COUNT)
+    with (root / names[9] / "events" / "supervisor.jsonl").open("a") as file:  # a failed run that was resumed
+        for at, state in ((10, "starting"), (11, "running"), (12, "releasing"), (13, "finished")):
+            file.write(json.dumps({"t": BEGAN + at, "kind": "state", "state": state}) + "\n")
+    found = all_runs(root)
+    assert found == truth(root)
+    assert len(found) == COUNT
+    by_name = {each.dir.name: each for each in found}
+    assert by_name[names[0]].name == "another name"
+    assert by_name[names[1]].marks.tags == ("baseline",)
+    assert by_name[names[9]].state is RunState.FINISHED
+    assert not {names[2], names[3]} & SummaryCache(root).load().keys(), "the index forgets what is gone"
+    assert all_runs(root) == found
+
+
+def test_a_few_runs_need_no_index(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs", 5)
+    assert len(all_runs(tmp_path / "runs")) == 5
+    shutil.rmtree(next((tmp_path / "runs").iterdir()))
+    assert len(all_runs(tmp_path / "runs")) == 4
+    assert not default_file().exists()
+
+
+def test_two_roots_do_not_mix(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(root, other)
+    rename(min(other.iterdir()), "of the other root")
+    assert all_runs(other) == truth(other)
+    assert all_runs(root) == truth(root)
+    shutil.rmtree(other)
+    assert all_runs(other) == []
+    assert all_runs(root) == truth(root)
+
+
+@pytest.mark.parametrize("damage", ["delete", "empty", "text", "bytes", "cut", "version", "table", "columns", "rows",
+                                    "folder", "json"])  # fmt: skip
+def test_a_damaged_index_is_made_again(root: Path, damage: str, monkeypatch) -> None:
+    file = default_file()
+    data = file.read_bytes()
+    match damage:
+        case "delete":
+            file.unlink()
+        case "empty":
+            file.write_bytes(b"")
+        case "text":
+            file.write_text("not a database")
+        case "bytes":
+            file.write_bytes(data[:4096] + bytes(random.Random(0).randbytes(len(data) - 4096)))
+        case "cut":
+            file.write_bytes(data[: len(data) // 2])
+        case "folder":
+            file.unlink()
+            file.mkdir()
+        case _:
+            statement = {
+                "version": f"PRAGMA user_version = {FORMAT + 1}",
+                "table": "DROP TABLE runs",
+                "columns": "ALTER TABLE runs RENAME COLUMN mark TO something",
+                "rows": "UPDATE runs SET summary = '[1, 2, 3]'",
+                "json": "UPDATE runs SET summary = '{' || summary",
+            }[damage]
+            with sqlite3.connect(file) as database:
+                database.execute(statement)
+            database.close()
+    expected = truth(root)
+    assert all_runs(root) == expected
+    assert all_runs(root) == expected
+    if damage != "folder":  # which is no file of ours: it stays, and the list does without
+        read = count_reads(monkeypatch)
+        assert all_runs(root) == expected
+        assert read == []
+
+
+def test_a_full_disk_is_done_without(root: Path, small_disk: Path, monkeypatch) -> None:
+    monkeypatch.setenv("TRAINYARD_CACHE_DIR", str(small_disk))
+    with (small_disk / "ballast").open("wb") as file:
+        file.write(b"x" * (1024 * 1024 - 3 * 4096))
+    expected = truth(root)
+    assert all_runs(root) == expected
+    assert all_runs(root) == expected
+    (small_disk / "ballast").unlink()
+    assert all_runs(root) == expected
+    read = count_reads(monkeypatch)
+    assert all_runs(root) == expected
+    assert read == [], "as soon as there is room, it is kept"
+
+
+def test_a_cache_folder_that_cannot_be_written_is_done_without(root: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TRAINYARD_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert all_runs(root) == truth(root)
+
+
+def _write_for_ever(root: Path) -> None:
+    while True:
+        index = RunIndex(root, cache=SummaryCache(root))
+        index.poll()
+        index._unsaved.update(index._over)
+        index.save()
+
+
+def test_writers_that_are_killed_at_any_moment_lose_nothing(root: Path) -> None:
+    expected, moments = truth(root), random.Random(0)
+    context = multiprocessing.get_context("fork")
+    for _ in range(12):
+        writers = [context.Process(target=_write_for_ever, args=(root,)) for _ in range(2)]
+        for writer in writers:
+            writer.start()
+        time.sleep(moments.uniform(0.0, 0.12))  # the moment is what is tested; nothing is waited for
+        if moments.random() < 0.3:
+            default_file().unlink(missing_ok=True)  # while it is read and written
+        for writer in writers:
+            assert writer.pid is not None
+            os.kill(writer.pid, signal.SIGKILL)
+            writer.join()
+        assert all_runs(root) == expected
+    cache = SummaryCache(root)
+    assert cache.load().keys() == {each.dir.name for each in expected}
+    assert cache.trouble == ""
+
+
+def test_several_writers_at_once_keep_everything(root: Path) -> None:
+    default_file().unlink()
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=all_runs, args=(root,)) for _ in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    assert SummaryCache(root).load().keys() == {each.dir.name for each in truth(root)}
+
+
+def test_a_locked_index_is_not_waited_for(root: Path) -> None:
+    database = sqlite3.connect(default_file(), isolation_level=None)
+    database.execute("BEGIN EXCLUSIVE")
+    try:
+        index = RunIndex(root, cache=SummaryCache(root))
+        began = time.monotonic()
+        first = index.poll(0.02)
+        assert len(first) >= 20
+        assert time.monotonic() - began < 2.0
+        assert index.left == COUNT - len(first)
+    finally:
+        database.close()
+    while index.left:
+        found = index.poll(0.05)
+    assert found == truth(root)
+
+
+def test_with_a_budget_the_newest_come_first_and_all_in_the_end(root: Path) -> None:
+    default_file().unlink()
+    index = RunIndex(root, cache=SummaryCache(root))
+    expected, sizes = truth(root), []
+    while not sizes or index.left:
+        found = index.poll(0.0)
+        assert found == expected[: len(found)], "the newest first"
+        assert len(found) + index.left == index.total == COUNT
+        sizes.append(len(found))
+    assert sizes == sorted(set(sizes))
+    assert len(sizes) > 3
+    assert found == expected
+
+
+def test_with_a_budget_cached_runs_are_checked_bit_by_bit(root: Path) -> None:
+    names = sorted(path.name for path in root.iterdir())
+    rename(root / names[0], "another name")  # the last one that is looked at
+    index = RunIndex(root, cache=SummaryCache(root))
+    found = index.poll(0.0)
+    assert len(found) == COUNT, "all at once"
+    while index.busy:
+        found = index.poll(0.0)
+    assert found[-1].name == "another name"
+    assert found == truth(root)
+
+
+def test_every_field_survives(tmp_path: Path) -> None:
+    summary = RunSummary(
+        dir=tmp_path / "run", name="käse-🧀", state=RunState.FAILED, started=1.5, ended=2.5, error="x\ny",
+        last_loss=-math.inf, step=2**40, plan=Plan(epochs=1, steps_per_epoch=2, samples_per_epoch=3), is_script=True,
+        owner="anna", mean_loss=0.1, best_validation=(7, 0.25), renamed=True,
+        settings={"a": None, "b": True, "c": 1e-300, "d": "text", "e": 5},
+    )  # fmt: skip
+    change_marks(write_run(tmp_path, "run"), star=True, archived=True, add_tags=["one"], note="a\nb")
+    (marked,) = RunIndex(tmp_path).poll()
+    summary = replace(summary, marks=marked.marks)
+    mark, folders = ((1, 2**62), None), ((3, 4), (5, 6), None)
+    cache = SummaryCache(tmp_path)
+    strange = replace(summary, name="\ud800", dir=tmp_path / "strange")
+    assert cache.save({"run": CachedSummary(summary, mark, folders), "strange": CachedSummary(strange, mark, folders)})
+    loaded = cache.load()
+    assert loaded["run"].summary == summary
+    assert (loaded["run"].mark, loaded["run"].folders) == (mark, folders)
+    assert cache.load(["run", "other"]).keys() == {"run"}
