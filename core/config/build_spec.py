@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.catalog import frameworks, recipes, strategies
+from core.catalog import frameworks, recipe_use, recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config import presets
 from core.language import tr
@@ -28,15 +28,12 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
     """
     row = frameworks.framework(choices.framework)
     recipe = recipes.find(choices.recipe, choices.framework)
-    recipe.check_framework(row)
+    recipe_use.check_framework(recipe, row)
     strategy = choices.strategy or strategies.default_strategy(choices.framework, len(choices.devices))
-    recipe.check_steps(choices.framework, strategy)
-    recipe.check_epoch_end(choices.framework, strategy)
-    recipe.check_optimizers(choices.framework, strategy)
     given = choices.training.get
     varies = given("schedule", "constant") != "constant" or bool(given("warmup_steps"))
     varies = varies or given("rate_scaling", "none") != "none"
-    recipe.check_schedule(choices.framework, varies=varies)
+    recipe_use.check_strategy(recipe, choices.framework, strategy, varies=varies)
     training = dict(choices.training)
     if training.get("learning_rate") is None:
         training["learning_rate"] = default_learning_rate(recipe)

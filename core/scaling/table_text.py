@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HEADINGS = (
     tr_noop("DEVICES"), tr_noop("STRATEGY"), tr_noop("BATCH"), tr_noop("SAMPLES/S"), tr_noop("SPEED-UP"),
-    tr_noop("EFFICIENCY"), tr_noop("PEAK GB"), tr_noop("SAME CURVE"), tr_noop("STATE"),
+    tr_noop("EFFICIENCY"), tr_noop("PEAK GB"), tr_noop("CURVE"), tr_noop("STATE"),
 )  # fmt: skip
 COLUMNS = (
     "devices", "device_ids", "strategy", "batch_size", "runs", "states", "samples_per_s", "samples_per_s_deviation",
@@ -70,13 +70,13 @@ def _peaks(row: ScalingRow) -> str:
 
 
 def _curve(row: ScalingRow) -> str:
-    """Return `yes`, `no`, or `to step 812` where the curve is the same up to there; `-` if it was not compared."""
+    """Return `same`, `another`, or `same to step 812` where they part after it; `-` if the curves were not compared."""
     if row.check is None:
         return "-"
     first = row.check.first_step
     if first is None:
-        return tr("yes")
-    return tr("to step {step}", step=first - 1) if first > 1 else tr("no")
+        return tr("same")
+    return tr("same to step {step}", step=first - 1) if first > 1 else tr("another")
 
 
 def _state(row: ScalingRow) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PERIOD_S = 2.0
 """Seconds between two lists of a live run."""
-PICTURES = {".png": b"png", ".jpg": b"jpeg", ".jpeg": b"jpeg"}
+PICTURES = {".png": b"png", ".jpg": b"jpeg", ".jpeg": b"jpeg", ".pgm": b"pgm", ".ppm": b"ppm"}
 """The formats of pictures by suffix."""
 MAX_BYTES = 32 * 1024 * 1024
 MAX_SIDE = 8192

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from core.catalog import recipes, strategies
+from core.catalog import recipe_use, recipes, strategies
 from core.catalog.recipe_copy import standalone
 from core.config import validation
 from core.devices.cpu import cpu_devices
@@ -90,8 +90,7 @@ def allowed(framework: str) -> Iterator[Any]:
             if {recipe.name, strategy.name} & ELSEWHERE or validation.obstacle(strategy, TWO):
                 continue
             try:
-                recipe.check_steps(framework, strategy.name)
-                recipe.check_epoch_end(framework, strategy.name)
+                recipe_use.check_strategy(recipe, framework, strategy.name, varies=False)
             except ValueError:
                 continue
             is_short = (

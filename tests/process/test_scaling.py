@@ -127,7 +127,7 @@ def test_a_finished_table_is_shown_and_continued_without_a_training(measured, ca
     assert code == 0
     assert headings.split()[:6] == ["DEVICES", "STRATEGY", "BATCH", "SAMPLES/S", "SPEED-UP", "EFFICIENCY"]
     assert one.split()[:3] == ["1", "single", "16"]
-    assert (two.split()[-2:], " ± " in two) == (["yes", "finished"], True)
+    assert (two.split()[-2:], " ± " in two) == (["same", "finished"], True)
     code, out, _ = call(capsys, "scale", "--show", "two cores", "--runs", root / "runs", "--markdown", "-")
     lines = out.split("\n\n")[0].splitlines()
     assert code == 0

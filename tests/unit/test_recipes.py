@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.catalog import recipes
+from core.catalog import recipe_use, recipes
 from core.catalog.frameworks import FRAMEWORKS
 from core.config.build_spec import default_learning_rate
 from tests.support.running import write_recipe
@@ -107,16 +107,16 @@ def test_functions_that_no_run_calls_are_named(tmp_path: Path, source: str, unkn
     recipe = recipes.read(Path(path))
     assert recipe.unknown_functions == unknown
     words = f"the function {unknown[0]}() of the recipe is not one that a run calls" if unknown else ""
-    assert recipe.doubt("pytorch") == words
+    assert recipe_use.doubt(recipe, "pytorch") == words
 
 
 def test_callbacks_are_for_keras_alone(tmp_path: Path) -> None:
     source = "def model(): ...\ndef train_data(): ...\ndef callbacks(folder, patience=3): ...\ndef helper(): ...\n"
     recipe = recipes.read(Path(write_recipe(tmp_path, source)))
     assert [setting.name for setting in recipe.settings] == ["patience"]
-    assert recipe.doubt("keras") == "the function helper() of the recipe is not one that a run calls"
+    assert recipe_use.doubt(recipe, "keras") == "the function helper() of the recipe is not one that a run calls"
     for framework in ("pytorch", "tensorflow"):
-        assert recipe.doubt(framework) == (
+        assert recipe_use.doubt(recipe, framework) == (
             "the functions helper() and callbacks() of the recipe are not ones that a run calls (callbacks() is for "
             "framework keras; on_epoch_end(model, metrics, folder) is called after each epoch)"
         )
@@ -136,8 +136,8 @@ def test_device_that_a_model_names_is_told(
     recipe = recipes.read(Path(path))
     assert recipe.named_device == named
     words = f"model() of the recipe names the device {named[0]} (line 2), but the strategy decides" if named else ""
-    assert recipe.doubt("keras").startswith(words)
-    assert bool(recipe.doubt("keras")) == bool(named)
+    assert recipe_use.doubt(recipe, "keras").startswith(words)
+    assert bool(recipe_use.doubt(recipe, "keras")) == bool(named)
 
 
 @pytest.mark.parametrize(("framework", "takes", "is_refused"), [
@@ -150,7 +150,7 @@ def test_optimizer_gets_what_its_framework_gives(tmp_path: Path, framework: str,
     recipe = recipes.read(Path(write_recipe(tmp_path, source)))
     row = next(row for row in FRAMEWORKS if row.id == framework)
     if not is_refused:
-        recipe.check_framework(row)
+        recipe_use.check_framework(recipe, row)
         return
     with pytest.raises(ValueError, match=r"optimizer\(\) of .* needs "):
-        recipe.check_framework(row)
+        recipe_use.check_framework(recipe, row)

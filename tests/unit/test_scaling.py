@@ -159,8 +159,8 @@ def test_the_first_epoch_does_not_count(tmp_path: Path) -> None:
 def test_people_see_numbers_without_exponents(tmp_path: Path) -> None:
     runs = [trained(tmp_path, "one", 1, 0.0015), trained(tmp_path, "two", 2, 10.0)]
     _, one, two = cells(read_table(recorded(tmp_path, runs)))
-    assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "yes", "finished"]
-    assert two == ["2", "ddp", "64", "3.2", "0.00", "0 %", "0.00", "yes", "finished"]
+    assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "same", "finished"]
+    assert two == ["2", "ddp", "64", "3.2", "0.00", "0 %", "0.00", "same", "finished"]
 
 
 def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
@@ -207,6 +207,8 @@ def test_curves_are_the_same_within_the_documented_tolerance(
     table = read_table(recorded(tmp_path, runs))
     row = to_json(table)["rows"][1]
     assert (row["same_curve"], row["curve"]["first_different_step"]) == (same, step)
+    words = "same" if step is None else f"same to step {step - 1}" if step > 1 else "another"
+    assert cells(table)[2][-2] == words
     assert ("On 2 devices the curve leaves that of one device" in notices(table)) is not same
     if step is not None:
         assert f"at step {step} of " in notices(table)

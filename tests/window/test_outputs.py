@@ -120,6 +120,10 @@ def test_only_real_pictures_are_read(tmp_path, monkeypatch):
     assert large is not None
     assert large.width() == output_reader.PREVIEW_PX
     assert preview(tmp_path / "bad.png") is None
+    (tmp_path / "grey.pgm").write_bytes(b"P5 3 2 255\n" + bytes(6))  # as the recipe `digits_gan` writes it
+    grey = preview(tmp_path / "grey.pgm")
+    assert grey is not None
+    assert (grey.width(), grey.height()) == (3, 2)
     with pytest.raises(OSError, match="link"):
         preview(tmp_path / "link.png")
     monkeypatch.setattr(output_reader, "MAX_SIDE", 100)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.catalog import recipes
+from core.catalog import recipe_use, recipes
 from core.catalog.strategies import strategy_of
 from core.cli import parse_choices
 from core.cli.commands.common import EXIT_CODES, check_owner, find, survey
@@ -143,7 +143,7 @@ def warn_of_sharing(options: Namespace, spec: RunSpec, found: Survey) -> None:
 
 def warn_of_doubt(spec: RunSpec) -> None:
     """Print what may be wrong with a recipe that can be started."""
-    if spec.recipe is not None and (doubt := recipes.read(Path(spec.recipe.path)).doubt(spec.framework)):
+    if spec.recipe is not None and (doubt := recipe_use.doubt(recipes.read(Path(spec.recipe.path)), spec.framework)):
         warn(tr("Please note that {doubt}.", doubt=doubt))
 
 

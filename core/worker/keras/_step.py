@@ -79,7 +79,7 @@ class CutStep:
         self._passes: CutPasses
         if task.training_step is None:
             metrics = task.metrics if measures_training(context) else {}
-            self._passes = MeasuredPasses(task, context, gradient, metrics)
+            self._passes = MeasuredCutPasses(task, context, gradient, metrics)
             self._names = ("loss", *metrics)
         else:
             self._passes, self._names = CutStepPasses(task, context, task.training_step, gradient), ()
@@ -137,7 +137,7 @@ class CutPasses(Passes):
         return total, sums
 
 
-class MeasuredPasses(CutPasses):
+class MeasuredCutPasses(CutPasses):
     """Passes that measure metrics, too."""
 
     def __init__(self, task: Task, context: Context, gradient: Gradient | None, metrics: Mapping[str, Measure]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from core.catalog import recipes
+from core.catalog import recipe_use, recipes
 from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.build_spec import compose
@@ -275,7 +275,7 @@ def _doubt(spec: RunSpec) -> str:
     if spec.recipe is None:
         return ""
     try:
-        return recipes.read(Path(spec.recipe.path)).doubt(spec.framework)
+        return recipe_use.doubt(recipes.read(Path(spec.recipe.path)), spec.framework)
     except ValueError:
         return ""
 
