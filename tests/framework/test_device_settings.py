@@ -387,7 +387,9 @@ def test_learning_rate_follows_the_batch_size(runs_root: Path, recipe: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("framework", "operation"), [("tensorflow", "hierarchical_copy"), ("keras", "one_device")])
+@pytest.mark.parametrize(("framework", "operation"), [
+    pytest.param("tensorflow", "hierarchical_copy", marks=pytest.mark.soak), ("keras", "one_device"),
+])  # fmt: skip
 def test_reductions_over_devices_follow_the_curve_of_one_device(
     runs_root: Path, strategy_runs: StrategyRuns, framework: str, operation: str
 ) -> None:

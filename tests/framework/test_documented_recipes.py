@@ -19,7 +19,9 @@ from core.runs.states import RunState
 from tests.support.running import train, write_recipe
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
-SOURCES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+SNIPPETS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+SOURCES = [each for each in SNIPPETS if "def train_data(" in each]
+"""Whole recipes. `test_epoch_functions` and `test_keras_functions` add the other snippets to recipes of their own."""
 COMMAND = re.compile(r"# trainyard (run mine\.py .*)\n")
 
 
@@ -35,7 +37,7 @@ def test_documented_recipe_trains(source: str, runs_root: Path, tmp_path: Path) 
     shown = COMMAND.match(source)
     words = shlex.split(re.sub(r"gpu:(\d)", r"cpu:\1", shown[1]) if shown else "run mine.py --devices cpu:0")
     words += [] if "--epochs" in words else ["--epochs", "2"]
-    if re.search(r"^(import|from) keras", source, re.MULTILINE):
+    if re.search(r"^(import|from) keras", source, re.MULTILINE) and "--framework" not in words:
         words += ["--framework", "keras"]
     options = command_parser(lambda _: 0).parse_args(words)
     options.arguments = []  # of a script

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,8 @@ from core.runs.states import RunState
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from core.schema.spec import RunSpec
 
 MODEL = """
@@ -178,14 +179,6 @@ def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_roo
     parts = zip(found["loss"], found["reconstruction"], found["divergence"], strict=True)
     assert all(loss == pytest.approx(one + other, rel=1e-5) for loss, one, other in parts)
     assert found["val_loss"][-1] < 0.75 * found["loss"][0]
-
-
-def test_documented_language_model_trains(runs_root: Path, tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    source = next(block for block in blocks if block.startswith('"""A language model'))
-    found = curves(train(spec(write_recipe(tmp_path, source, "documented"), "ddp", epochs=4), runs_root))
-    assert found["loss"][-1] < found["loss"][0]
 
 
 @pytest.mark.parametrize(

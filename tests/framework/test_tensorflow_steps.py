@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -213,14 +212,6 @@ def test_weighted_step_has_one_curve_on_one_and_on_two_devices(
     assert found.keys() == baselines[tokens].keys() >= {"loss", "square", "val_loss", "val_square"}
     for name, values in baselines[tokens].items():
         assert found[name] == pytest.approx(values, rel=1e-4), name
-
-
-def test_documented_language_model_trains(runs_root: Path, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    snippets = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    (source,) = [each for each in snippets if "import tensorflow" in each]
-    found = curves(train(spec(write_recipe(tmp_path, source, "documented"), "towers", epochs=4), runs_root))
-    assert found["loss"][-1] < found["loss"][0]
 
 
 @pytest.mark.slow

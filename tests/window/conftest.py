@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import locale
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +54,8 @@ def _fake_framework(fake_python: Path) -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _english() -> Iterator[None]:
     """Open windows in English, whatever the language of the machine."""
+    # Qt sets the locale of C libraries. Those keep the translations of errors, whatever LANGUAGE is afterwards.
+    locale.setlocale(locale.LC_MESSAGES, "C")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LANGUAGE", "en")
         yield
