@@ -135,17 +135,12 @@ class _WrapRows(QObject):
 
 
 class FieldLabel(PlainLabel):
-    """The label of a field: as wide as those above and below it, unless its text is wider, and as high as a field."""
+    """The label of a field: as wide as those above and below it, and as high as a field."""
 
     def __init__(self, text: str, width_px: int) -> None:
-        self._width_px = width_px  # before the text is set
         super().__init__(text)
         self.setProperty("role", "small")
-        self._set_size()
-
-    def setText(self, text: str) -> None:  # noqa: N802 (Qt's name)
-        """Show another text."""
-        super().setText(text)
+        self._width_px = width_px
         self._set_size()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
@@ -155,7 +150,7 @@ class FieldLabel(PlainLabel):
             self._set_size()
 
     def _set_size(self) -> None:
-        self.setFixedWidth(max(scaled(self._width_px), self.sizeHint().width()))
+        self.setFixedWidth(scaled(self._width_px))
         self.setMinimumHeight(scaled(ROW_PX))
 
 
