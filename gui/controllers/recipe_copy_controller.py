@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
 
-from core.catalog import recipe_copy
 from core.errors import RunError
 from core.language import tr
-from core.series.export_file import export_bytes
 from gui.widgets.file_dialog import FileDialog, python_files
 
 if TYPE_CHECKING:
@@ -33,6 +31,8 @@ class RecipeCopyController(QObject):
 
     def _ask_where(self) -> None:
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
+        from core.catalog import recipe_copy  # not at the start of the window
+
         try:
             recipe = self._panels.setup.chosen_recipe()
             recipe_copy.check_source(recipe)
@@ -52,6 +52,9 @@ class RecipeCopyController(QObject):
         dialog.open()
 
     def _copy(self, recipe: RecipeFile, target: Path) -> None:
+        from core.catalog import recipe_copy
+        from core.series.export_file import export_bytes
+
         try:
             recipe_copy.check_copy(recipe, target)
             export_bytes(recipe_copy.standalone(recipe).encode(), target)

@@ -17,7 +17,6 @@ from core.runs.run import Run
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.schema.paths import SPEC_FILE
-from core.series import run_cache
 from core.series.result import loss_of
 from core.series.run_series import RunSeries
 from core.series.sketch import events_size, sketch
@@ -270,7 +269,11 @@ class RunSession(QObject):
 
     def _kept_on_disk(self, run_dir: Path, size: int) -> ReadRun | None:
         """Return a long run that was read before; None if it was not, or has much more events now."""
-        read = run_cache.load(run_dir) if size > AT_ONCE_BYTES else None
+        if size <= AT_ONCE_BYTES:
+            return None
+        from core.series import run_cache  # not at the start of the window: it takes milliseconds
+
+        read = run_cache.load(run_dir)
         return read if isinstance(read, ReadRun) and size - read.run.bytes_read <= AT_ONCE_BYTES else None
 
     def _keep_on_disk(self) -> None:
@@ -278,6 +281,8 @@ class RunSession(QObject):
         self._keeping.poll()
         if not self._to_keep or self.live or self.run is None or self._keeping.busy:
             return
+        from core.series import run_cache
+
         self._to_keep = False
         packed = run_cache.pack(self.run, self._read_run())
         if packed is not None:

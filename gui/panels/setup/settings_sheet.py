@@ -130,17 +130,23 @@ class SettingsSheet(QFrame):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setWidget(Columns(self._groups))
+        columns = Columns()
+        scroll.setWidget(columns)
         layout.addWidget(self._none)
         layout.addWidget(scroll, 1)
+        columns.place(self._groups)  # last: with each new parent Qt styles everything below again
         self._none.hide()
 
 
 class Columns(QWidget):
     """Places parts in as many columns as there is room for, each part into the shortest column so far."""
 
-    def __init__(self, parts: Sequence[QWidget]) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        self._parts: tuple[QWidget, ...] = ()
+
+    def place(self, parts: Sequence[QWidget]) -> None:
+        """Take these parts."""
         self._parts = tuple(parts)
         for part in parts:
             part.setParent(self)

@@ -139,7 +139,8 @@ class FieldGroup(QWidget):
         words = text.casefold().split()
         found = [name for name in self._editors if name not in self._hidden and self._matches(name, words)]
         for name, editor in self._editors.items():
-            self._rows.setRowVisible(editor.widget, name in found)
+            if self._rows.isRowVisible(editor.widget) is not (name in found):
+                self._rows.setRowVisible(editor.widget, name in found)
         self.setVisible(self._wanted and bool(found))
         return self._wanted and bool(found)
 

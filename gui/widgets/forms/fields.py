@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from gui.style.text_size import scaled
+from gui.style.text_size import scale, scaled
 from gui.style.theme import inset
 from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.plain_text import PlainLabel, verbatim
@@ -140,7 +140,7 @@ class FieldLabel(PlainLabel):
     def __init__(self, text: str, width_px: int) -> None:
         super().__init__(text)
         self.setProperty("role", "small")
-        self._width_px = width_px
+        self._width_px, self._scale = width_px, 0.0
         self._set_size()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
@@ -150,8 +150,11 @@ class FieldLabel(PlainLabel):
             self._set_size()
 
     def _set_size(self) -> None:
-        self.setFixedWidth(scaled(self._width_px))
-        self.setMinimumHeight(scaled(ROW_PX))
+        factor = scale()
+        if factor != self._scale:  # Qt tells about a new style whenever a part of the window gets another parent
+            self._scale = factor
+            self.setFixedWidth(scaled(self._width_px))
+            self.setMinimumHeight(scaled(ROW_PX))
 
 
 def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> PlainLabel:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyle, QStyleOptionViewItem
 
 from gui.style.text_size import scaled
 from gui.widgets.painting import Index, ThemedDelegate, small_font
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from gui.style.theme import Theme
 
 SECOND_LINE = Qt.ItemDataRole.UserRole + 1
 """Item data: the text below the title; None for a separator."""
@@ -22,15 +29,24 @@ RULE_PX = 9
 class StrategyDelegate(ThemedDelegate):
     """Wraps the text below the title instead of cutting it: the whole reason must be readable."""
 
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(theme, parent)
+        self._heights: dict[tuple[str, str, int], int] = {}
+        """The height of a row in pixels, by font, text and width of the text."""
+
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of the text."""
         text = index.data(SECOND_LINE)
         if text is None:
             return QSize(scaled(WIDTH_PX), RULE_PX)
-        below = QFontMetrics(small_font(option.font)).boundingRect(
-            QRect(0, 0, scaled(TEXT_PX), 10_000), Qt.TextFlag.TextWordWrap, str(text)
-        )
-        return QSize(scaled(WIDTH_PX), 2 * ABOVE_PX + QFontMetrics(option.font).height() + GAP_PX + below.height())
+        # Qt asks for all rows whenever one is added, and wrapping a text takes its time.
+        asked = option.font.key(), str(text), scaled(TEXT_PX)
+        if asked not in self._heights:
+            below = QFontMetrics(small_font(option.font)).boundingRect(
+                QRect(0, 0, asked[2], 10_000), Qt.TextFlag.TextWordWrap, asked[1]
+            )
+            self._heights[asked] = 2 * ABOVE_PX + QFontMetrics(option.font).height() + GAP_PX + below.height()
+        return QSize(scaled(WIDTH_PX), self._heights[asked])
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one strategy or a separator."""
