@@ -230,7 +230,7 @@ LARGE = """
 """A model of 126 MB. `optimizer` is called when the shards are made."""
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_no_process_holds_the_whole_of_a_model_made_in_shards(runs_root: Path, tmp_path: Path) -> None:
     peaks = {}
     for meta in (True, False):
@@ -386,10 +386,8 @@ def test_learning_rate_follows_the_batch_size(runs_root: Path, recipe: str) -> N
     assert "--warmup-steps 3, for example" in notice
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("framework", "operation"), [
-    pytest.param("tensorflow", "hierarchical_copy", marks=pytest.mark.soak), ("keras", "one_device"),
-])  # fmt: skip
+@pytest.mark.soak
+@pytest.mark.parametrize(("framework", "operation"), [("tensorflow", "hierarchical_copy"), ("keras", "one_device")])
 def test_reductions_over_devices_follow_the_curve_of_one_device(
     runs_root: Path, strategy_runs: StrategyRuns, framework: str, operation: str
 ) -> None:

@@ -157,10 +157,8 @@ def test_rank_0_calls_the_function(runs_root: Path, tmp_path: Path) -> None:
     assert {each["model"] for each in told(followed)} == {"Sequential"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("framework", "strategy"), [
-        ("keras", "single"), pytest.param("tensorflow", "mirrored", marks=pytest.mark.soak),
-    ])  # fmt: skip
+@pytest.mark.soak
+@pytest.mark.parametrize(("framework", "strategy"), [("keras", "single"), ("tensorflow", "mirrored")])
 def test_function_of_keras_changes_nothing(framework: str, strategy: str, runs_root: Path, tmp_path: Path) -> None:
     without = write_recipe(tmp_path, KERAS, "without")
     with_it = write_recipe(tmp_path, KERAS + WITH_PREDICT, "with_it")

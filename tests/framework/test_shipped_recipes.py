@@ -96,6 +96,7 @@ def allowed(framework: str) -> Iterator[Any]:
             is_short = (
                 framework == "pytorch" and recipe.name not in ALIKE and (recipe.name, strategy.name) not in UNABLE
             )
+            is_short = is_short and (recipe.name, strategy.name) != ("hugging_face_gpt", "fsdp")  # seconds
             marks = [] if is_short else [pytest.mark.soak]
             yield pytest.param(framework, recipe.name, strategy.name, marks=marks)
 

@@ -198,9 +198,9 @@ def test_own_step_has_the_curve_of_the_same_loss(own: str, baselines: dict, runs
     ("strategy", "accumulation"),
     [
         ("mirrored", 2),
-        ("towers", 2),
-        ("central_storage", 1),
-        ("placement", 2),
+        pytest.param("towers", 2, marks=pytest.mark.soak),
+        pytest.param("central_storage", 1, marks=pytest.mark.soak),
+        pytest.param("placement", 2, marks=pytest.mark.soak),
         pytest.param("multi_worker_mirrored", 2, marks=pytest.mark.slow),
     ],
 )
