@@ -2,6 +2,7 @@
 
 - `errors`, `units`, `text`: the errors of a run, memory sizes, names joined in a sentence
 - `arrays`: numpy, loaded when it is first used
+- `palette`: the colours of curves and devices
 - `language`: sentences in the language of the user
 - the packages, from top to bottom: see docs/architecture.md
 """

@@ -61,7 +61,7 @@ def read_run(run_dir: Path, listen: Callable[[Run, list[Event]], None] | None = 
         if not is_run(run_dir):
             raise RunError(_removed(run_dir)) from error
         raise
-    if not is_run(run_dir):  # what was read of it may be a part
+    if not is_run(run_dir):  # it may have been removed while it was read, so that a part is missing
         raise RunError(_removed(run_dir))
     settings = NamedSettings.of(spec, run.facts.devices)
     return MeasuredRun(dir=run_dir, owner=run.owner, spec=spec, facts=run.facts, series=series, settings=settings)

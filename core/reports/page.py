@@ -5,20 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core import language
+from core.palette import ON_DARK, ON_LIGHT
 from core.reports.markup import Markup, element
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LIGHT = (
-    "#1f6fd6", "#d36a00", "#449999", "#dd3377", "#116644", "#0011bb", "#440033", "#332200", "#2299cc", "#225511",
-    "#bb1144", "#004466",
-)  # fmt: skip
-DARK = (
-    "#4d9bff", "#ff9f45", "#33ddbb", "#cc55aa", "#eeffaa", "#ddccff", "#dd5533", "#558877", "#ee5588", "#ddff00",
-    "#aa5555", "#ee9988",
-)  # fmt: skip
-"""The colours of curves: those of the window, which can be told apart by people who see no red or no green, too."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """The browser loads nothing and executes nothing, whatever a name in the page might contain."""
 STYLE = """
@@ -72,9 +64,9 @@ def section(title: str, *content: str) -> Markup:
 
 def _style() -> str:
     """Return the style sheet with the colours of curves as variables."""
-    lines = "".join(f".c{number}{{stroke:var(--c{number});color:var(--c{number})}}" for number in range(len(LIGHT)))
+    lines = "".join(f".c{number}{{stroke:var(--c{number});color:var(--c{number})}}" for number in range(len(ON_LIGHT)))
     text = STYLE.strip().replace("$lines", lines)
-    return text.replace("$light", _variables(LIGHT)).replace("$dark", _variables(DARK))
+    return text.replace("$light", _variables(ON_LIGHT)).replace("$dark", _variables(ON_DARK))
 
 
 def _variables(colours: Iterable[str]) -> str:

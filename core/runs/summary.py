@@ -60,7 +60,7 @@ class RunSummary:
     """Whether the user gave it another name after its start."""
     marks: Marks = NO_MARKS
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
-    """What was asked of it, without variables of the environment; empty if its spec cannot be used."""
+    """Its settings by name, without variables of the environment; empty if its spec cannot be used."""
 
     @property
     def loss(self) -> RunLoss | None:

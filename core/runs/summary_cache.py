@@ -15,13 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import platformdirs
-
 from core.runs.facts import Plan
 from core.runs.marks import Marks, Note
 from core.runs.states import RunState, state_info
 from core.runs.summary import RunSummary
-from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, open_to_append
+from core.schema.files import open_to_append
+from core.system.folders import cache_folder, make_cache_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -33,7 +32,6 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-FOLDER_VARIABLE = "TRAINYARD_CACHE_DIR"
 FORMAT = 1
 """Increases with every change of what is kept; a database of another format is made again."""
 READ_S, WRITE_S = 0.05, 2.0
@@ -54,9 +52,8 @@ class CachedSummary:
 
 
 def default_file() -> Path:
-    """Return the database, in the user's cache folder unless TRAINYARD_CACHE_DIR names another."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    return (Path(folder) if folder else platformdirs.user_cache_path("trainyard")) / "runs.sqlite3"
+    """Return the database."""
+    return cache_folder() / "runs.sqlite3"
 
 
 class SummaryCache:
@@ -135,10 +132,7 @@ class SummaryCache:
                 Path(f"{self._file}{suffix}").unlink()
 
     def _make_file(self) -> None:
-        if FOLDER_VARIABLE in os.environ:
-            make_folder(self._file.parent, PRIVATE_FOLDER)
-        else:
-            make_private_folder(self._file.parent)
+        make_cache_folder(self._file.parent)
         os.close(open_to_append(self._file))  # private, which SQLite would not make it
 
 

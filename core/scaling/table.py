@@ -33,7 +33,7 @@ Json = dict[str, Any]
 MISSING = "missing"
 """The state of a training of which there is no run, or whose run was removed."""
 MIN_MEASURED_S = 5.0
-"""Seconds after the first epoch below which a throughput is said to be of little use."""
+"""Seconds that a run must train after its first epoch. A notice says that a shorter one measures little."""
 FLOAT32 = "float32"
 """The precision in which curves are compared: the tolerances are those of its rounding."""
 

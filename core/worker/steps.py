@@ -7,13 +7,27 @@ from typing import TYPE_CHECKING, Any
 from ..language import tr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .recipe import LoadedRecipe
 
 TRAINING_STEP, VALIDATION_STEP = "training_step", "validation_step"
 LOSS, WEIGHT, RATE, VALIDATION_PREFIX = "loss", "weight", "learning_rate", "val_"
 _ONLY_LOSS = (LOSS,)
+
+
+def check_names(function: str, recipe: str, names: Iterable[object]) -> None:
+    """Raise `ValueError` if a function of the recipe has measured something under a name that the run itself uses."""
+    reserved = [name for name in names if name == RATE or str(name).startswith(VALIDATION_PREFIX)]
+    if reserved:
+        raise ValueError(
+            tr(
+                "{function}() of {recipe} returned a metric called {name}, a name that the run itself uses. Rename it.",
+                function=function,
+                recipe=recipe,
+                name=reserved[0],
+            )
+        )
 
 
 class StepReader:
@@ -59,7 +73,7 @@ class StepReader:
             raise TypeError(self._what_is_wrong(returned, values.get(LOSS)))
         names = (LOSS, *(name for name in values if name not in {LOSS, WEIGHT})) if len(values) > 1 else _ONLY_LOSS
         if self.names is None:
-            self._check_names(names)
+            check_names(self._where["function"], self._where["recipe"], names)
             self.names, self.weighs = names, WEIGHT in values
         elif names != self.names or (WEIGHT in values) != self.weighs:
             raise ValueError(
@@ -75,18 +89,6 @@ class StepReader:
             for name in self.signature[1:]:
                 self._check_number(name, values[name])
         return values
-
-    def _check_names(self, names: tuple[str, ...]) -> None:
-        reserved = [name for name in names if name == RATE or str(name).startswith(VALIDATION_PREFIX)]
-        if reserved:
-            raise ValueError(
-                tr(
-                    "{function}() of {recipe} returned a metric called {name}, a name that the run itself uses. "
-                    "Rename it.",
-                    name=reserved[0],
-                    **self._where,
-                )
-            )
 
     def _check_number(self, name: str, value: object) -> None:
         if not self.is_number(value):

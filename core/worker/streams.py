@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def stream_steps(stream: Any, training: Training) -> int:  # noqa: ANN401 (whatever iterates)
-    """Return the steps of an epoch. Raises `ValueError` if nobody has given them."""
+    """Return the steps of an epoch: those of the run's settings, else as many as the stream's length gives.
+
+    Raises `ValueError` if neither is known.
+    """
     if training.steps_per_epoch is not None:
         return training.steps_per_epoch
     if not hasattr(stream, "__len__"):

@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor, QFontDatabase, QPalette
 from PySide6.QtWidgets import QLineEdit
 
 import resources
+from core.palette import ON_DARK, ON_LIGHT
 
 from .text_size import scaled_sheet
 
@@ -60,7 +61,7 @@ class Theme:
     busy: str
     """A strip at 100 %."""
     devices: tuple[str, ...]
-    """Computed so that they can be told apart by people who see no red or no green, too."""
+    """In the order of the devices."""
 
     @classmethod
     def current(cls, app: QApplication) -> Theme:
@@ -105,20 +106,7 @@ DARK = Theme(
     validation="#ff9f45",
     idle="#323a46",
     busy="#b9d4f5",
-    devices=(
-        "#4d9bff",
-        "#ff9f45",
-        "#33ddbb",
-        "#cc55aa",
-        "#eeffaa",
-        "#ddccff",
-        "#dd5533",
-        "#558877",
-        "#ee5588",
-        "#ddff00",
-        "#aa5555",
-        "#ee9988",
-    ),
+    devices=ON_DARK,
 )
 
 LIGHT = Theme(
@@ -149,20 +137,7 @@ LIGHT = Theme(
     validation="#d36a00",
     idle="#dfe5ec",
     busy="#1c4f8f",
-    devices=(
-        "#1f6fd6",
-        "#d36a00",
-        "#449999",
-        "#dd3377",
-        "#116644",
-        "#0011bb",
-        "#440033",
-        "#332200",
-        "#2299cc",
-        "#225511",
-        "#bb1144",
-        "#004466",
-    ),
+    devices=ON_LIGHT,
 )
 
 

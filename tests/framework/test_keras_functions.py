@@ -124,7 +124,7 @@ def test_callbacks_are_called_and_write_below_outputs(runs_root: Path, tmp_path:
     check_numbers(again, [0, 1, 2, 1, 2])
     assert [int(row["epoch"]) for row in rows(again)] == [0, 1, 2, 1, 2], "appended"
     notices = "\n".join(again.run.facts.notices)
-    assert "The callbacks of called have begun anew, since Keras keeps no state of them" in notices
+    assert "The callbacks of called start from the beginning, because Keras does not save their state" in notices
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ from core.schema.spec import write_spec
 from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR
 from core.system.process_info import TerminatedProcess
+from tests.support.commands import call
 from tests.support.running import make_spec
 from tests.support.waiting import wait_until
 
@@ -68,14 +69,6 @@ def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Pat
         writer.write_json(metrics_line(since=1.0, until=2.0, first_step=1, values={"loss": losses}))
         writer.close()
     return run_dir
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    try:
-        code = __main__.main([str(each) for each in arguments])
-    except SystemExit as left:
-        code = int(left.code or 0)
-    return code, *capsys.readouterr()
 
 
 FAILED = ("starting", "running", "releasing", "failed")

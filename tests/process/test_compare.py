@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.cli import __main__
+from tests.support.commands import call
 from tests.support.running import make_spec, train, write_recipe
 from tests.support.written_runs import values, write_run
 
@@ -25,14 +25,6 @@ def train_data(items=8):
 def val_data():
     return [0.5, 0.25, 0.75]
 """
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    try:
-        code = __main__.main([str(each) for each in arguments])
-    except SystemExit as left:
-        code = int(left.code or 0)
-    return code, *capsys.readouterr()
 
 
 @pytest.fixture(scope="module")

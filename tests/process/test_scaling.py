@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.cli import __main__
 from core.runs.index import directories
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.scaling import record
 from core.schema.spec import read_spec
+from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
 from tests.support.waiting import wait_until
 
@@ -58,14 +58,6 @@ def train_data():
     return list(range(64))
 """
 SETTINGS = ("--devices", "cpu:0,cpu:1", "--epochs", "3", "--batch-size", "16", "--checkpoint-every", "never")
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    try:
-        code = __main__.main([str(each) for each in arguments])
-    except SystemExit as left:
-        code = int(left.code or 0)
-    return code, *capsys.readouterr()
 
 
 def in_a_process(*arguments: object) -> subprocess.Popen[str]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from core.cli import __main__
 from core.metrics.files.tensorboard_writer import ScalarCurve, event_file
 from core.runs.run import Run
 from core.series.report import read_series
+from tests.support.commands import call
 from tests.support.recorded_events import KERAS, PYTORCH, scalar_record
 from tests.support.written_runs import BEGAN, values, write_run
 
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 
 EVENTS = "events.out.tfevents.1700000000.host.1.0"
 TABLE = b"epoch,loss,val_loss\n0,1.0,0.9\n1,nan,0.45\n2,0.25,\n"
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    try:
-        code = __main__.main([str(each) for each in arguments])
-    except SystemExit as left:
-        code = int(left.code or 0)
-    return code, *capsys.readouterr()
 
 
 def put(path: Path, data: bytes) -> Path:

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from core.cli import __main__
 from core.reports.chart import FINE, INNER_HEIGHT, INNER_WIDTH, Line, Scale, chart
 from core.reports.markup import VOID, element
-from core.reports.page import DARK, LIGHT
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from core.series.series import Series
-from gui.style import theme
 from tests.benchmarks.long_run import write_long_run
+from tests.support.commands import call
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
 
@@ -70,14 +68,6 @@ class Page(HTMLParser):
 
     def all(self, tag: str) -> list[dict[str, str]]:
         return [attributes for name, attributes in self.tags if name == tag]
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    try:
-        code = __main__.main([str(each) for each in arguments])
-    except SystemExit as left:
-        code = int(left.code or 0)
-    return code, *capsys.readouterr()
 
 
 def made(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: object) -> Page:
@@ -282,10 +272,6 @@ def test_ticks_are_few_round_and_inside(low: float, high: float) -> None:
     ticks = Scale(low=low, high=high).ticks()
     assert 2 <= len(ticks) <= 12
     assert all(low - abs(low) * 1e-9 <= each <= high + abs(high) * 1e-9 for each in ticks)
-
-
-def test_colours_are_those_of_the_window() -> None:
-    assert (theme.LIGHT.devices, theme.DARK.devices) == (LIGHT, DARK)
 
 
 def test_attributes_are_escaped() -> None:

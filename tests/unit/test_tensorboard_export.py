@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from core.cli import __main__
 from core.metrics.files.tensorboard import EventFile
 from core.metrics.files.tensorboard_writer import ROWS, ScalarCurve, event_file
 from core.runs.run import Run
 from core.series import report
 from core.series.export_file import export_bytes
+from tests.support.commands import call
 from tests.support.recorded_events import scalar_record
 from tests.support.written_runs import BEGAN, values, write_run
 
@@ -47,14 +47,6 @@ def read_by_tensorboard(*folders: Path) -> list[dict[str, list[tuple[int, float,
         {tag: [(step, time, float(value)) for step, time, value in rows] for tag, rows in json.loads(line).items()}
         for line in done.stdout.splitlines()
     ]
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    try:
-        code = __main__.main([str(each) for each in arguments])
-    except SystemExit as left:
-        code = int(left.code or 0)
-    return code, *capsys.readouterr()
 
 
 def curve(tag: str, steps: Sequence[float], numbers: Sequence[float]) -> ScalarCurve:

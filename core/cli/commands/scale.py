@@ -236,7 +236,7 @@ def _start(record: ScalingRecord, spec: RunSpec, repeat: int) -> tuple[Run, Scal
         assert run is not None  # the interrupt comes at the end of the block
         run.request("stop")
     except RunError:
-        if run is not None:  # the record could not be written: nobody would wait for this run
+        if run is not None:  # the record, which was not written, is how the run would be found
             run.request("stop")
         raise
     return run, record

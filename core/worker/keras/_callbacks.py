@@ -37,8 +37,8 @@ def recipe_callbacks(recipe: LoadedRecipe, context: Context, model: keras.Model)
     if callbacks and context.resumed:
         context.notice(
             tr(
-                "The callbacks of {recipe} have begun anew, since Keras keeps no state of them: what EarlyStopping, "
-                "ReduceLROnPlateau or ModelCheckpoint had counted or seen as the best is forgotten.",
+                "The callbacks of {recipe} start from the beginning, because Keras does not save their state: "
+                "EarlyStopping, ReduceLROnPlateau and ModelCheckpoint have lost their counts and best values.",
                 recipe=recipe.name,
             )
         )

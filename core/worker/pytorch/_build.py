@@ -16,7 +16,7 @@ from torch import nn
 from ...language import tr, tr_plural
 from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
-from ..steps import RATE, VALIDATION_PREFIX, has_steps, validates_itself
+from ..steps import check_names, has_steps, validates_itself
 from ..streams import stream_steps
 from ._blocks import checkpoint_blocks, compile_module
 from ._data import Batches, as_dataset, is_stream, share_socket_folder
@@ -152,15 +152,7 @@ def _training_metrics(
     """
     if not names or not context.training.training_metrics or has_steps(recipe):
         return None
-    reserved = [name for name in names if name == RATE or name.startswith(VALIDATION_PREFIX)]
-    if reserved:
-        raise ValueError(
-            tr(
-                "metrics() of {recipe} has a metric called {name}, a name that the run itself uses. Rename it.",
-                recipe=recipe.name,
-                name=reserved[0],
-            )
-        )
+    check_names("metrics", recipe.name, names)
     return TrainingMetrics(names, device)
 
 

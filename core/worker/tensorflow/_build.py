@@ -16,7 +16,7 @@ from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
 from ..recipe import wrong_return
-from ..steps import RATE, VALIDATION_PREFIX, has_steps, validates_itself
+from ..steps import check_names, has_steps, validates_itself
 from ._data import Batches
 from ._saver import undisturbed
 from ._steps import recipe_steps
@@ -152,15 +152,7 @@ def _training_metrics(
     is_own_loop = context.spec.framework == "tensorflow" and context.spec.strategy != "parameter_server"
     if not is_own_loop or not context.training.training_metrics or has_steps(recipe):
         return None
-    reserved = [name for name in metrics if name == RATE or name.startswith(VALIDATION_PREFIX)]
-    if reserved:
-        raise ValueError(
-            tr(
-                "metrics() of {recipe} has a metric called {name}, a name that the run itself uses. Rename it.",
-                recipe=recipe.name,
-                name=reserved[0],
-            )
-        )
+    check_names("metrics", recipe.name, metrics)
     return TrainingMetrics(metrics, train) if metrics else None
 
 

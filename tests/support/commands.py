@@ -1,0 +1,19 @@
+"""Call a command of Trainyard within the process of the test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.cli import __main__
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Return the exit code of a command, and what it printed on standard output and standard error."""
+    try:
+        code = __main__.main([str(each) for each in arguments])
+    except SystemExit as left:
+        code = int(left.code or 0)
+    return code, *capsys.readouterr()
