@@ -76,10 +76,13 @@ def training_step(model, batch, optimizer, penalty=2.0):
 
 
 def validation_step(model, batch):
-    """Return how well the discriminator tells drawn digits from others that it has not seen: 0.5 is a guess."""
-    return told_apart(
-        model["discriminator"](batch["pixels"]), model["discriminator"](model["generator"](batch["noise"]))
-    )
+    """Return the sum of both losses, as of the training, for digits that the discriminator has not seen.
+
+    `told_apart` says how well it tells drawn ones from them: 0.5 is a guess.
+    """
+    drawn = model["discriminator"](model["generator"](batch["noise"]))
+    measured = told_apart(model["discriminator"](batch["pixels"]), drawn)
+    return {**measured, "loss": measured["loss"] + softplus(-drawn).mean()}
 
 
 def told_apart(real, drawn):
