@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_stored
-from core.runs.failures import short_cause
 from core.runs.states import RunState, state_info
 from gui.style.formatting import moment
 
@@ -128,6 +127,8 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST:
+            from core.runs.failures import short_cause  # not at the start of the window without such a run
+
             detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))
         case RunState.STOPPED | RunState.PAUSED:
             detail = _epoch(summary) or _step(summary) or tr("before its first step")
