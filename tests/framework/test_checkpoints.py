@@ -127,7 +127,7 @@ def test_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: 
     result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
     assert result["exit"] == 0, (run_dir / "log.txt").read_text()
     assert len(result["lives"]) == kills
-    assert sum(bool(life["half"]) for life in result["lives"]) >= kills // 5  # the number depends on the disk and the load
+    assert sum(bool(life["half"]) for life in result["lives"]) >= kills // 5  # depends on the disk
     assert all(life["then"] >= life["from"] for life in result["lives"])
     run_series = RunSeries()
     run_series.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
