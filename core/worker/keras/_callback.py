@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ..context import Context
-    from ..controller import TrainingController, Values
+    from ..controller import TrainingController
+    from ..epoch_results import Values
     from ..tensorflow._build import Task
 
 

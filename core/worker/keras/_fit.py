@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..context import Context
-    from ..controller import Values
+    from ..epoch_results import Values
     from ..recipe import LoadedRecipe
     from ..tensorflow._build import Measure, Task
     from ..tensorflow._data import Feed

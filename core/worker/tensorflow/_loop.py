@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..context import Context
-    from ..controller import Values
+    from ..epoch_results import Values
     from ..recipe import LoadedRecipe
     from ._build import Task
     from ._data import Batches, Feed
