@@ -101,22 +101,9 @@ def build(
         keras.config.set_dtype_policy("mixed_bfloat16")
     # What the loss is computed on: where the recipe has a step of its own, at most the validation.
     measured = val if has_steps(recipe) else train
-
-    def create_variables(model: keras.Model) -> Any:  # noqa: ANN401 (in whatever structure)
-        """Create the variables of a model without any. Return its output on symbols of what the loss is computed on."""
-        step, _ = recipe_steps(recipe, model)
-        if step is not None and not model.built:
-            step.try_out(train.packed(train.sample()))
-        if measured is None or validates_itself(recipe):
-            return None
-        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
-        return call(model, symbols, training=False)
-
     with scope or contextlib.nullcontext():
         seed_everything(training.seed)
-        model = make_model(create_variables) if make_model else recipe.call("model")
-        model = checked_model(model, recipe, "model")
-        output = create_variables(model)
+        model, output = _model(recipe, train, measured, make_model)
         optimizer = _optimizer(recipe, context)
         optimizer.build(model.trainable_variables)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -139,6 +126,28 @@ def build(
         validation_step=validation_step,
         training_metrics=_training_metrics(metrics, train, recipe, context),
     )
+
+
+def _model(
+    recipe: LoadedRecipe,
+    train: Batches,
+    measured: Batches | None,
+    make_model: Callable[[Callable[[keras.Model], object]], object] | None,
+) -> tuple[keras.Model, Any]:
+    """Return the model with all its variables, and its output on symbols of what the loss is computed on, if any."""
+
+    def create_variables(model: keras.Model) -> Any:  # noqa: ANN401 (in whatever structure)
+        """Create the variables of a model without any. Return its output."""
+        step, _ = recipe_steps(recipe, model)
+        if step is not None and not model.built:
+            step.try_out(train.packed(train.sample()))
+        if measured is None or validates_itself(recipe):
+            return None
+        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
+        return call(model, symbols, training=False)
+
+    model = checked_model(make_model(create_variables) if make_model else recipe.call("model"), recipe, "model")
+    return model, create_variables(model)
 
 
 def _training_metrics(
