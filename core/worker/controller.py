@@ -336,6 +336,8 @@ class TrainingController:
 
     def _end_epoch(self, values: Values) -> None:
         self._results.end_epoch(values, epoch=self.epoch + 1, step=self.step, rate=self._rate)
+        if self.keeps_numbers:
+            self._reporter.begin_epoch()
 
     def _is_due(self) -> bool:
         """Return whether a checkpoint is due at the end of this epoch."""

@@ -107,6 +107,9 @@ class MetricsReporter:
         if self._context.rank == 0:
             self._context.record_metrics(self.steps if step is None else step, values, until=ended)
 
+    def begin_epoch(self) -> None:
+        """Begin the means of an epoch whose end was reported: the next step is measured, so that each has a mean."""
+
     def before_validation(self, *, synchronises: bool) -> None:
         """Bring the curve up to date before a validation, which may be long.
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
-from ..recipe import wrong_return
+from ..recipe import CALLBACKS, wrong_return
 from ..steps import check_names, has_steps, validates_itself
 from ._data import Batches
 from ._saver import undisturbed
@@ -124,7 +124,7 @@ def build(
         metrics=metrics,
         training_step=training_step,
         validation_step=validation_step,
-        training_metrics=_training_metrics(metrics, train, recipe, context),
+        training_metrics=_training_metrics(metrics, model, train, recipe, context),
     )
 
 
@@ -151,18 +151,25 @@ def _model(
 
 
 def _training_metrics(
-    metrics: Mapping[str, Measure], train: Batches, recipe: LoadedRecipe, context: Context
+    metrics: Mapping[str, Measure], model: keras.Model, train: Batches, recipe: LoadedRecipe, context: Context
 ) -> TrainingMetrics | None:
     """Return what measures the metrics on training batches; None without any, or where it is switched off.
 
-    A parameter server's workers would have to send every output to the chief. A recipe's own step reports what it has
-    measured itself.
+    A parameter server's workers would have to send every output to the chief. A step of the recipe's own, or of the
+    model's own with `fit`, reports what it has measured itself. Callbacks may decide by the metrics of each batch.
     """
-    is_own_loop = context.spec.framework == "tensorflow" and context.spec.strategy != "parameter_server"
-    if not is_own_loop or not context.training.training_metrics or has_steps(recipe):
+    by_fit = context.spec.framework == "keras"
+    own_step = has_steps(recipe) or (by_fit and not has_keras_step(model))
+    if own_step or context.spec.strategy == "parameter_server" or not context.training.training_metrics:
         return None
     check_names("metrics", recipe.name, metrics)
-    return TrainingMetrics(metrics, train) if metrics else None
+    return TrainingMetrics(metrics, train, always=by_fit and recipe.has(CALLBACKS)) if metrics else None
+
+
+def has_keras_step(model: keras.Model) -> bool:
+    """Return whether `fit` makes the steps of this model, and measures them, with Keras' own methods."""
+    kind = type(model)
+    return kind.train_step is keras.Model.train_step and kind.compute_metrics is keras.Model.compute_metrics
 
 
 def _refuse_texts(batches: Batches) -> None:
