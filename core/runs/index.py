@@ -16,7 +16,7 @@ from core.runs.states import RunState, state_info
 from core.runs.summary import RunSummary, SummaryReader, name_and_kind
 from core.runs.summary_cache import LARGEST, CachedSummary, SummaryCache
 from core.schema.files import is_regular
-from core.schema.paths import SPEC_FILE
+from core.schema.paths import SCALING_SUFFIX, SPEC_FILE
 from core.system.folders import runs_folder
 from core.text import first_names, join_names
 
@@ -143,6 +143,8 @@ class RunIndex:
         """Runs that the last poll found and has not read yet."""
         self.total = 0
         """Runs that the last poll found."""
+        self.table_files: tuple[str, ...] = ()
+        """The names of the files of scaling tables that the last poll found."""
         self._patience_s = patience_s
         self._until: float | None = None
         self._read_until: float | None = None
@@ -178,6 +180,7 @@ class RunIndex:
         names = _names_below(self.root)
         self._until, self._rest_s, self._is_stopped = None, rest_s, is_stopped or _never
         self._read_until = None if budget_s is None else time.monotonic() + budget_s
+        self.table_files = tuple(name for name in names if name.endswith(SCALING_SUFFIX) and name[0] != ".")
         self._drop_gone(set(names))
         self._load(names)
         self._check_some()

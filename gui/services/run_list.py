@@ -85,15 +85,20 @@ class RunListService(QObject):
 
     def set_search(self, search: Search) -> None:
         """Search for other runs: `found` has them from now on."""
-        self.search = search
+        before, self.search = self.search, search
         found = search.find(self.summaries)
-        if found != self.found:
+        if found != self.found or search.text != before.text:  # scaling tables are unfolded by any search
             self.found = found
             self.changed.emit()
 
     def summary(self, run_dir: str) -> RunSummary | None:
         """Return the summary of the run in a directory; None if there is none."""
         return next((each for each in self.summaries if str(each.dir) == run_dir), None)
+
+    @property
+    def table_files(self) -> tuple[str, ...]:
+        """The names of the files of scaling tables below the root."""
+        return self._index.table_files
 
     def reread(self, run_dir: Path) -> None:
         """Read a run again now: its name or its marks have changed."""
