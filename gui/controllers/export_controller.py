@@ -16,6 +16,7 @@ from core.errors import RunError
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs.rename import rename, why_no_name
 from core.runs.run import Run
+from core.schema.paths import SCALING_SUFFIX
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from gui.services.background_task import BackgroundTask, reason
@@ -88,7 +89,10 @@ class ExportController(QObject):
         menu.model_asked.connect(self._ask_for_model)
 
     def _allow(self, menu: RunMenu) -> None:
-        menu.allow(obstacles(self._run_list.summary(menu.run_dir)))
+        found = obstacles(self._run_list.summary(menu.run_dir))
+        if menu.run_dir.endswith(SCALING_SUFFIX):
+            found = dict.fromkeys(found, tr("This row is a scaling table. Click it, and choose one of its runs below."))
+        menu.allow(found)
 
     # -- name and folder -------------------------------------------------------------------------
 

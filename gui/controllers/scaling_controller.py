@@ -41,7 +41,7 @@ class ScalingController(QObject):
         self._panels, self._message, self._export = panels, panels.message, export
         self._run_list, self._monitor = services.run_list, services.device_monitor
         self._tables = services.scaling_tables
-        self._starting: BackgroundTask[tuple[Path, str]] = BackgroundTask("scaling table")
+        self._starting: BackgroundTask[tuple[Path, str]] = BackgroundTask("scaling")
         self._unfolded: set[Path] = set()
         self._views: dict[Path, ScalingTableDialog] = {}
         panels.menu.action("scaling").triggered.connect(lambda _: self.ask())

@@ -43,7 +43,7 @@ class ScalingTables(QObject):
         """By the name of the file, the time of its last change, and what is in it; None for what is no table."""
         self._numbers: dict[Path, tuple[States, ScalingTable | None]] = {}
         """By the path of the record, the states of the runs when the numbers were read, and the numbers."""
-        self._reading: BackgroundTask[tuple[Path, States, ScalingTable | None]] = BackgroundTask("scaling table")
+        self._reading: BackgroundTask[tuple[Path, States, ScalingTable | None]] = BackgroundTask("scaling")
         self._polled_at = float("-inf")
 
     def poll(self, *, now: bool = False) -> None:

@@ -119,6 +119,10 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     shown = view(panel)
     assert shown.table.item(1, 4).text() == "2.00"
     assert shown.plot.accessibleDescription() == "1 device: 1.00. 2 devices: 2.00."
+    menu = panel.runs.run_menu
+    menu.show_run(runs_root / "table.scaling.json")
+    menu.opened.emit()
+    assert "This row is a scaling table." in menu.action("remove").toolTip()
     shown.row_chosen.emit(1)
     assert panel.window.services.session.run.dir == runs[1]
     for name in ("table.csv", "table.md", "table.html", "plot.png", "plot.svg"):

@@ -25,6 +25,7 @@ from core.scaling import record as records
 from core.scaling.plan import BATCHES, FIXED, plan_specs
 from core.schema.settings import check_whole
 from core.series.export_file import check_free, export_bytes
+from core.system import processes
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -196,14 +197,12 @@ def _measure(options: Namespace, record: ScalingRecord, found: Survey) -> str | 
 
 
 def _accept_interrupts() -> None:
-    """Let SIGINT interrupt a command without a terminal, which a shell may have started in the background.
+    """Let SIGINT interrupt a command that a window has started.
 
-    Such a shell lets it ignore SIGINT, so that Ctrl-C on the terminal does not reach it. Where there is no terminal,
-    SIGINT comes from a window, to stop this command.
+    The shell that starts it in the background lets it ignore SIGINT, so that no Ctrl-C on a terminal reaches it. That
+    shell, which led its session, has ended: there is no terminal, and SIGINT comes from a window, to stop this command.
     """
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
+    if processes.identify(os.getsid(0)) is None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
