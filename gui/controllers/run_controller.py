@@ -25,15 +25,18 @@ if TYPE_CHECKING:
     from gui.services.services import Services
 
     from .dock_layout import MainPanels
+    from .scaling_controller import ScalingController
     from .start_controller import StartController
 
 
 class RunController(QObject):
     """It keeps nothing: the session has the run, and the list of runs has all others."""
 
-    def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
+    def __init__(
+        self, panels: MainPanels, services: Services, start: StartController, scaling: ScalingController
+    ) -> None:
         super().__init__()
-        self._panels, self._start = panels, start
+        self._panels, self._start, self._scaling = panels, start, scaling
         self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
@@ -190,7 +193,8 @@ class RunController(QObject):
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
-        self._panels.runs.show_rows(run_rows(self._run_list.found[: self._panels.runs.wanted], time.time()))
+        found = self._scaling.fold(self._run_list.found)[: self._panels.runs.wanted]
+        self._panels.runs.show_rows(self._scaling.with_results(run_rows(found, time.time())))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _attempt(self, action: Callable[[], object]) -> None:

@@ -180,5 +180,5 @@ class RunDelegate(ThemedDelegate):
         line = QRect(left, rect.top() + ABOVE_PX, rect.right() - left - 3, height)
         draw_elided(painter, line, title, self._theme.text)
         below = QRect(left, line.bottom() + 1, line.width(), QFontMetrics(small).height())
-        draw_elided(painter, below, outcome, self._theme.muted, font=small)
+        draw_elided(painter, below, outcome, self._theme.muted, font=small, in_parts=True)
         painter.restore()

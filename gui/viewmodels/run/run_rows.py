@@ -80,6 +80,7 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
         tr_stored(summary.error or ""),
         _losses(summary),
         _loss_problem(summary),
+        tr("Tags: {tags}.", tags=", ".join(summary.marks.tags)) if summary.marks.tags else "",
         *(note.text for note in summary.marks.notes),
     )
 
