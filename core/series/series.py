@@ -242,7 +242,7 @@ class Series:
         return begin + int(np.nanargmin(values) if lowest else np.nanargmax(values))
 
     def first_reaching(self, target: float, *, below: bool) -> int | None:
-        """Return the index of the first finite value that is at or `below` a target, or at or above it; None without."""
+        """Return the index of the first finite value at or `below` a target, or at or above it; None without one."""
         found = self._blocks(self._low if below else self._high)
         blocks = np.flatnonzero(found <= target if below else found >= target)
         if not len(blocks):

@@ -19,6 +19,7 @@ from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.machine_entry import MachineEntry
 from gui.panels.runs.run_filter import RunFilter
 from gui.panels.runs.run_list import RunList
+from gui.panels.runs.several_menu import SeveralBar
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
@@ -54,6 +55,7 @@ class MainPanels:
         self.runs_left.setIndent(8)
         self.runs_left.hide()
         self.runs = RunList(theme)
+        self.several = SeveralBar(theme)
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
         self.failure = FailureCard(theme)
@@ -77,6 +79,7 @@ class MainPanels:
             self.header,
             *strips,
             self.runs,
+            self.several,
             self.setup,
             self.plots,
             self.failure,
@@ -129,7 +132,7 @@ class DockLayout(QObject):
         window.setCentralWidget(scroll)
         self._cover(scroll, panels)
         theme = panels.theme
-        runs = _stacked(panels.machine, panels.run_filter, panels.runs_left, panels.runs)
+        runs = _stacked(panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
         self.docks = (
             Dock("devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
             Dock("trainingDock", tr("Training"), panels.setup, theme),

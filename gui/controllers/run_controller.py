@@ -181,7 +181,8 @@ class RunController(QObject):
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
-        self._panels.runs.show_rows(run_rows(self._run_list.found[: self._panels.runs.wanted], time.time()))
+        service, runs = self._run_list, self._panels.runs
+        runs.show_rows(run_rows(service.found, time.time(), limit=runs.wanted, by_day=not service.search.order))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _attempt(self, action: Callable[[], object]) -> None:

@@ -94,8 +94,12 @@ class RunListService(QObject):
 
     def reread(self, run_dir: Path) -> None:
         """Read a run again now: its name has changed."""
-        self._index.forget(run_dir)
+        self.forget(run_dir)
         self.poll(now=True)
+
+    def forget(self, run_dir: Path) -> None:
+        """Read a run again at the next poll."""
+        self._index.forget(run_dir)
 
     @property
     def titles(self) -> dict[str, tuple[str, ...]]:
