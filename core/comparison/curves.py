@@ -18,6 +18,8 @@ from core.series.min_max_tree import FACTOR, finite_or_nan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from core.series.min_max_tree import Floats, Indices
     from core.series.series import Axis, Series
 
@@ -108,11 +110,7 @@ def group_curve(
     mean, low, high = _spread(np.where(complete, values, np.nan), band)
     if positive:  # a deviation may reach below zero, where a logarithmic scale has no place for it
         low = np.where(complete, np.fmax(low, LEAST_SHARE * np.fmin.reduce(values, axis=0)), np.nan)
-    beside = ~complete
-    beside[:-1] |= ~complete[1:]  # from the last common point on, so that the lines are connected with the mean
-    rest = tuple(
-        (_place(each, steps), np.where(beside, own, np.nan)) for each, own in zip(members, values, strict=True)
-    )
+    rest = tuple((_place(each, steps), _alone(own, complete)) for each, own in zip(members, values, strict=True))
     return GroupCurve(x=x, mean=mean, low=low, high=high, rest=rest if not complete.all() else ())
 
 
@@ -229,6 +227,14 @@ def _place(member: Member, steps: Floats) -> Floats:
     if member.axis.column == "step":
         return member.axis.place(steps)
     return member.axis.place(np.interp(steps, member.series.steps, member.series.times))
+
+
+def _alone(own: Floats, complete: NDArray[np.bool_]) -> Floats:
+    """Return the values of a run where not all have one, from the last common one on: it connects them to the mean."""
+    found = np.where(complete, np.nan, own)
+    leaves = complete[:-1] & np.isfinite(found[1:])
+    found[:-1][leaves] = own[:-1][leaves]
+    return found
 
 
 def _spread(values: Floats, band: str) -> tuple[Floats, Floats, Floats]:

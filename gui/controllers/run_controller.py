@@ -130,7 +130,8 @@ class RunController(QObject):
         )
         labels = device_labels(self._monitor.survey.devices, facts)
         log_end = session.run.log_end() if session.run is not None and facts.error else ""
-        panels.failure.show_failure(failure_view(facts, session.spec, log_end=log_end, labels=labels))
+        shown = None if panels.plots.replaced else failure_view(facts, session.spec, log_end=log_end, labels=labels)
+        panels.failure.show_failure(shown)
         panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
         error = (session.spec_problem, tr_stored(facts.error), facts.traceback) if facts.error else ()

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QToolButton, QWidget
 from core.language import tr, tr_noop, tr_plural
 from gui.style.icons import glyph, icon_size
 from gui.widgets.compact import compact_button
-from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class SeveralMenu(QMenu):
 
 
 class SeveralBar(QWidget):
-    """How many runs are ticked, a button to compare them, and one for all else."""
+    """A button that compares the ticked runs, one for all else, and one that unticks them."""
 
     asked = Signal(str)
     """`compare`: compare them; `none`: untick all."""
@@ -66,9 +65,7 @@ class SeveralBar(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("severalBar")
-        self.label = ElidedLabel()
-        self.label.setProperty("role", "small")
-        self.compare = compact_button("compareButton", tr("Compare"), tr(ACTIONS[0][2]), role="link")
+        self.compare = compact_button("compareButton", "", tr(ACTIONS[0][2]), role="link")
         self.compare.clicked.connect(lambda: self.asked.emit("compare"))
         self.more, self.none = QToolButton(), QToolButton()
         for button, name, spoken in (
@@ -84,15 +81,16 @@ class SeveralBar(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(6, 4, 0, 0)
         row.setSpacing(2)
-        row.addWidget(self.label, 1)
-        for widget in (self.compare, self.more, self.none):
-            row.addWidget(widget)
+        row.addWidget(self.compare)
+        row.addStretch(1)
+        row.addWidget(self.more)
+        row.addWidget(self.none)
         self.set_theme(theme)
         self.hide()
 
     def show_count(self, count: int) -> None:
         """Show that so many runs are ticked; the bar is hidden for fewer than two."""
-        self.label.setText(tr_plural("{count} run ticked", "{count} runs ticked", count))
+        self.compare.setText(tr_plural("Compare {count} run", "Compare {count} runs", count))
         self.setVisible(count > 1)
 
     def set_theme(self, theme: Theme) -> None:

@@ -129,7 +129,7 @@ def _day_title(digits: str, now: float) -> str:
     except (ValueError, OverflowError):
         return tr("Others")
     days = round((time.mktime(time.strptime(time.strftime("%Y%m%d", time.localtime(now)), "%Y%m%d")) - begun) / DAY_S)
-    return {0: tr("Today"), 1: tr("Yesterday")}.get(days) or day(begun)
+    return {0: tr("Today"), 1: tr("Yesterday")}.get(days) or day(begun, now)
 
 
 def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
