@@ -162,7 +162,7 @@ class RunController(QObject):
     def _show_failure(self, labels: Mapping[str, str]) -> None:
         """Show the card about a failure, if there is one. `labels`: by device id."""
         session = self._session
-        if session.facts.error is None:
+        if session.facts.error is None or self._panels.plots.replaced:
             self._panels.failure.show_failure(None)
             return
         from gui.viewmodels.run.failure_view import failure_view  # imported here, since few runs fail
@@ -193,8 +193,11 @@ class RunController(QObject):
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
-        found = self._scaling.fold(self._run_list.found)[: self._panels.runs.wanted]
-        self._panels.runs.show_rows(self._scaling.with_results(run_rows(found, time.time())))
+        service, runs = self._run_list, self._panels.runs
+        rows = run_rows(
+            self._scaling.fold(service.found), time.time(), limit=runs.wanted, by_day=not service.search.order
+        )
+        runs.show_rows(self._scaling.with_results(rows))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _attempt(self, action: Callable[[], object]) -> None:

@@ -102,9 +102,13 @@ class RunListService(QObject):
 
     def reread(self, run_dir: Path) -> None:
         """Read a run again now: its name or its marks have changed."""
+        self.forget(run_dir)
+        self.poll(now=True)
+
+    def forget(self, run_dir: Path) -> None:
+        """Read a run again at the next poll."""
         self._fetch(wait=True)  # it might have read the run before the change, and note it after it is forgotten
         self._index.forget(run_dir)
-        self.poll(now=True)
 
     @property
     def titles(self) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,5 @@
 """What the window shows, as plain data. No Qt in here.
 
+- `compared`, `comparison_rows`: the runs of a comparison; their table, and why they differ
 - `program_report`: the libraries of the program, and the report that a user can copy
 """
