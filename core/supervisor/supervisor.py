@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
@@ -113,6 +113,7 @@ class Supervisor:
 
             self._abort(tr("Trainyard's supervisor failed: {error!r}. Please report this.", error=error), format_exc())
         finally:
+            self._notify("ended")
             self._tidy()
 
     def stop(self) -> None:
@@ -192,7 +193,10 @@ class Supervisor:
                 self._server_escalation.begin()
             self._server_escalation.tick()
             self._escalation.tick(self._measured_at)
+            stalled = self._facts.stalled
             self._monitor.poll(self._facts.step if self._has_stepped else None, trains=self._trains)
+            if self._facts.stalled and not stalled:
+                self._notify("stalled")
 
     def _poll_workers(self) -> None:
         ended = self._workers.poll()  # first, so that the last events of those that have exited are read
@@ -343,6 +347,11 @@ class Supervisor:
         """Write an event, and update the facts with it."""
         self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
         self._events.write(kind, **fields)
+
+    def _notify(self, what: Literal["ended", "stalled"]) -> None:
+        from core.notifications.start import notify  # imported here, so that the start does not wait for it
+
+        notify(self._run_dir, what)
 
     def _tidy(self) -> None:
         self._workers.close()
