@@ -1,4 +1,5 @@
 """What the window shows, as plain data. No Qt in here.
 
+- `notifications`: the form of the settings of notifications, and what became of a test
 - `program_report`: the libraries of the program, and the report that a user can copy
 """
