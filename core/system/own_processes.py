@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 SUPERVISOR = "core.supervisor"
 """The module of supervisors. Guards and collectors of metrics are forked from them and look the same."""
-PANEL_MODULES = frozenset({SUPERVISOR, "core.cli", "trainyard"})
+QUEUE = "core.queue"
+"""The module of the processes before and after the wait of a queued run."""
+PANEL_MODULES = frozenset({SUPERVISOR, QUEUE, "core.cli", "trainyard"})
 PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"
 PREFLIGHT_SCRIPT = "ask_cuda.py"
