@@ -17,6 +17,7 @@ from core.cli.commands import (
     notify,
     presets,
     pythons,
+    queue,
     remove,
     report,
     runs,
@@ -26,6 +27,7 @@ from core.cli.commands import (
 )
 from core.cli.commands.common import RUN
 from core.cli.options import Parser, add_detach, add_open_ports, add_run_options, add_yes, common
+from core.cli.queue_options import add_queue_options
 from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ COMMANDS = (
     _Row("catalog", catalog.show_catalog),
     _Row("recipes", catalog.show_recipes, (catalog.add_options,)),
     _Row("pythons", pythons.pythons, (pythons.add_options,)),
-    _Row("run", start.run, (add_run_options, add_yes)),
+    _Row("run", start.run, (add_run_options, add_queue_options, add_yes)),
+    _Row("queue", queue.queue, (queue.add_options,)),
     _Row("runs", runs.list_runs, (runs.add_search,)),
     _Row("show", runs.show, (runs.add_events,), of_run=True),
     _Row("compare", compare.compare_runs, (compare.add_options,)),

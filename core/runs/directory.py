@@ -30,7 +30,12 @@ ELSEWHERE = tr_noop("Keep runs elsewhere with --runs DIR.")
 
 
 def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
-    """Start the supervisor of a run directory; return None if it has exited already. `options`: `--resume`.
+    """Start the supervisor of a run directory; see `launch`. `options`: `--resume`."""
+    return launch(run_dir, SUPERVISOR, *options)
+
+
+def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
+    """Start a process of ours that owns a run directory; return None if it has exited already.
 
     A shell starts it in the background and exits, so the supervisor is no child of this process: a window collects no
     zombies, and leaves none behind. Raises `OSError` or `CalledProcessError`.
@@ -42,7 +47,7 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
                 "-c",
                 '"$@" >&2 & echo $!',
                 "sh",
-                *own_command(SUPERVISOR, str(run_dir.resolve()), *options),
+                *own_command(module, str(run_dir.resolve()), *options),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -114,6 +119,22 @@ def cannot_write(folder: Path, error: OSError) -> str:
         folder, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
         otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR.") if denied else tr(ELSEWHERE),
     )  # fmt: skip
+
+
+def folder_is_gone(run_dir: Path, folder: int) -> str:
+    """Return why there is nothing at the path of the run's open folder."""
+    if not os.fstat(folder).st_nlink:
+        return tr("The run's folder {run_dir} was removed while it trained.", run_dir=run_dir)
+    try:
+        where = tr(" to {folder}", folder=os.readlink(f"/proc/self/fd/{folder}"))  # noqa: PTH115 (the kernel's answer)
+    except OSError:
+        where = ""
+    return tr(
+        "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
+        "Rename the folder of a run only after its end.",
+        run_dir=run_dir,
+        where=where,
+    )
 
 
 def remove_sockets(run_dir: Path) -> None:

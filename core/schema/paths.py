@@ -1,6 +1,7 @@
 """The layout of a run directory: the name of every file and folder in it.
 
     spec.json                   what was asked for, written once
+    queue.json                  what was asked of the queue; only for a run that was queued
     name.json                   the name that the user gave the run later; only then
     marks.jsonl                 star, tags, notes and archiving: a line each, append-only; only if there are any
     workload.py                 the text of the recipe or script as it was at the start
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "spec.json"
 NAME_FILE = "name.json"
+QUEUE_FILE = "queue.json"
 RULES_FILE = "rules.json"
 MARKS_FILE = "marks.jsonl"
 WORKLOAD_FILE = "workload.py"

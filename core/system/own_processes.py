@@ -19,7 +19,9 @@ SUPERVISOR = "core.supervisor"
 """The module of supervisors. Guards and collectors of metrics are forked from them and look the same."""
 NOTIFIER = "core.notifications"
 """The module of the process that sends a notification about a run."""
-PANEL_MODULES = frozenset({SUPERVISOR, NOTIFIER, "core.cli", "trainyard"})
+QUEUE = "core.queue"
+"""The module of the processes before and after the wait of a queued run."""
+PANEL_MODULES = frozenset({SUPERVISOR, NOTIFIER, QUEUE, "core.cli", "trainyard"})
 PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"
 PREFLIGHT_SCRIPT = "ask_cuda.py"

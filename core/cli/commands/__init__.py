@@ -2,6 +2,7 @@
 
 - `devices`, `catalog`, `pythons`: what this machine has to train on, and with
 - `start`: `run`, `again`, `resume` and `attach`
+- `queue`: the queued runs, and their order
 - `control`: `stop`, `pause` and `save` a run
 - `runs`: list and search runs, show, rename or `mark` one
 - `compare`, `report`: compare runs in a table; write a report on one or several
