@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from core.errors import RunError
 from core.language import in_english, tr, tr_noop
 from core.notifications.channels.errors import NoDesktopError, NotDeliveredError
 from core.notifications.channels.registry import CHANNELS
 from core.notifications.message import message_about
-from core.notifications.settings import load
+from core.notifications.settings import FAILED, load
+from core.queue.folder import own_line
+from core.queue.words import held_words
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
 
@@ -74,11 +78,20 @@ def deliver_news(news: Sequence[RunNews]) -> None:
     """Send one message about these runs as the user has set; record in each run what could not be delivered."""
     loaded = load()
     failures = [loaded.problem] if loaded.problem else []
-    outcomes = deliver(loaded.settings, message_about(news))
+    outcomes = deliver(loaded.settings, message_about(news, held=_queue_is_held(news)))
     with in_english():
         failures += [recorded(each) for each in outcomes if each.why and not each.is_absent]
     for run_dir in dict.fromkeys(each.run_dir for each in news):
         record(Path(run_dir), failures)
+
+
+def _queue_is_held(news: Sequence[RunNews]) -> str:
+    """Return why the user's queue is held, if one of these runs may be the cause; else the empty string."""
+    if not any(each.occasion == FAILED for each in news):
+        return ""
+    with contextlib.suppress(OSError, RunError):
+        return held_words(own_line().line.held_users().get(os.getuid(), ""))
+    return ""
 
 
 def recorded(outcome: Outcome) -> str:

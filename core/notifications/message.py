@@ -76,10 +76,11 @@ def trial_message() -> Message:
     )
 
 
-def message_about(news: Sequence[RunNews]) -> Message:
-    """Return one message about these runs; there must be one at least."""
+def message_about(news: Sequence[RunNews], held: str = "") -> Message:
+    """Return one message about these runs; there must be one at least. `held`: why the user's queue is held."""
     worst = next(each for each in WORST_FIRST if any(one.occasion == each for one in news))
     title, text = _about_one(news[0]) if len(news) == 1 else _about_several(news)
+    text = f"{text}\n{held}" if held else text
     return Message(
         title=replace_control_characters(title), text=replace_control_characters(text, keep="\n"), occasion=worst,
         news=tuple(news),

@@ -14,11 +14,14 @@ from core.notifications.channels.desktop import BUS_VARIABLE
 from core.notifications.delivery import deliver
 from core.notifications.message import Message
 from core.notifications.settings import NotificationSettings, save, settings_file
+from core.queue import failures
+from core.queue.folder import own_line
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.system.own_processes import NOTIFIER
 from tests.support.acting import kill_supervisor, played
 from tests.support.commands import call
+from tests.support.queueing import Queue
 from tests.support.running import make_spec, start, train, write_recipe
 from tests.support.session_bus import NotificationService, Shown, session_bus
 from tests.support.waiting import wait_until
@@ -142,6 +145,23 @@ def test_short_and_unwanted_runs_are_not_told_and_a_damaged_file_is(tmp_path: Pa
     wait_until(lambda: not notifiers(tmp_path), 30, "the processes to end")
     assert not told.exists()
     assert notices(run) == []
+
+
+@pytest.mark.slow
+def test_queued_run_that_will_not_start_and_a_held_queue_are_told(tmp_path: Path) -> None:
+    queue, told = Queue(tmp_path), tmp_path / "told"
+    save(settings(command=f'echo "$NOTIFICATION_TITLE" > {told}; cat >> {told}', occasions=("stopped", "failed")))
+    failed = train(make_spec(failing(tmp_path, "broken")), queue.runs_root)
+    wait_until(lambda: without_a_supervisor(failed), what="the supervisor to leave")
+    next_one = queue.add("next", after=str(failed.run.dir), after_mode="ok").until_over()
+    assert next_one.state is RunState.STOPPED
+    failures.hold(own_line().line, failures.QUEUE_HELD.format(count=3, error="It broke."))
+    wait_until(lambda: told.is_file() and "queue is held" in told.read_text(), 30, "the message")
+    title, stopped, broken, *_, last = told.read_text().splitlines()
+    assert (title, stopped, broken) == ("2 runs: 1 failed, 1 stopped", "Failed: broken.", "Stopped: next.")
+    assert last.startswith(
+        "Your queue is held, since 3 queued runs in a row failed within a minute with the same error"
+    )
 
 
 # -- channels ----------------------------------------------------------------------------------------
