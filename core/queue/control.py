@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.queue import workload
+from core.queue import device_check, workload
 from core.queue.folder import own_line
 from core.queue.request import QueueRequest, change_request, read_request, write_request
 from core.runs.directory import cannot_write, launch
@@ -101,6 +101,7 @@ def wait_in_line(run_dir: Path) -> None:
     state = {
         "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
         "ticket_fields": fields, **_paths(run_dir), "no_answer": NO_ANSWER,
+        "retry_s": max(1.0, 1.5 * device_check.quiet_s()),
     }  # fmt: skip
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606
 

@@ -72,7 +72,16 @@ class QueueView:
 
 def queue_view(runs_root: Path) -> QueueView:
     """Return the queue. Raises `RunError` if runs cannot be listed, or if there is no place for the line."""
-    found = [(run_dir, request) for run_dir, request in _queued_below(runs_root)]
+    return _view([*_queued_below(runs_root)])
+
+
+def why_it_waits(run_dir: Path) -> str:
+    """Return why a queued run waits, in sentences. Raises `RunError` or `ValueError`."""
+    request = read_request(run_dir)
+    return "" if request is None else _view([(run_dir, request)]).runs[0].reason
+
+
+def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
     own = own_line()
     now = time.time()
     tickets = own.line.tickets()

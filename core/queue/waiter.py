@@ -33,8 +33,6 @@ SPREAD_S = 0.1
 RARELY_S = 3.0
 """Seconds between two readings by runs that are not among the first."""
 FIRST = 4
-RETRY_S = 15.0
-"""Seconds after which a device that was not free by its driver is looked at again."""
 LOST_S = 30.0
 """Seconds for which the supervisor of a run must be gone before its end counts."""
 MAX_REQUEST_BYTES = 64 * 1024
@@ -62,6 +60,8 @@ class Waiter:
         self._place = 0
         self._devices: dict[str, int] = {}
         """The devices that are claimed while their driver is asked."""
+        self._again_at = float("inf")
+        """When a device that was not free by its driver is looked at again, in seconds of `time.monotonic`."""
         self._check: Popen[bytes] | None = None
         self._lost_since: float | None = None
 
@@ -136,8 +136,9 @@ class Waiter:
     # -- the line ------------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
-        passed = time.monotonic() - self._looked_at
-        if passed >= LOOK_S + SPREAD_S * self._place:
+        now = time.monotonic()
+        passed = now - self._looked_at
+        if now >= self._again_at or passed >= LOOK_S + SPREAD_S * self._place:
             return True
         soonest = 0.0 if self._place < FIRST else RARELY_S
         waits_for_time = (self._fields.get("not_before") or 0.0) > time.time() - 2 * TICK_S
@@ -146,6 +147,7 @@ class Waiter:
     def _look(self) -> None:
         """Read the line, and take the devices if it is this run's turn."""
         self._looked_at, self._mark, now = time.monotonic(), self._line.mark(), time.time()
+        self._again_at = float("inf")
         if not self._line.has(self._run, self._ticket):  # somebody has cleaned the folder up
             try:
                 self._ticket = self._line.put(self._run, self._fields, self._ticket)
@@ -204,11 +206,12 @@ class Waiter:
         if not busy:
             self._start()
         self._give_back()
-        now, known = time.time(), self._fields.get("blocked", {})
-        blocked = {name: block for name, block in known.items() if block[1] > now - 2 * RETRY_S and name not in busy}
+        now, known, retry_s = time.time(), self._fields.get("blocked", {}), self._given["retry_s"]
+        self._again_at = time.monotonic() + retry_s
+        blocked = {name: block for name, block in known.items() if block[1] > now - 2 * retry_s and name not in busy}
         for device, why in busy.items():
             since = known[device][0] if device in known else now
-            blocked[device] = [since, now + RETRY_S, why[:300]]
+            blocked[device] = [since, now + retry_s, why[:300]]
         self._tell(blocked=blocked)
 
     def _end_check(self) -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,7 +16,7 @@ from core.queue import control
 from core.queue.folder import own_line
 from core.queue.request import read_request
 from core.runs.run import Run
-from core.runs.states import RunState
+from core.runs.states import RunState, state_info
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes, procfs
@@ -19,6 +24,9 @@ from tests.support.commands import call
 from tests.support.queueing import Queue, is_free, kill, stop, tickets
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from core.system.processes import ProcessId
 
 FINISHED, STOPPED, QUEUED = RunState.FINISHED, RunState.STOPPED, RunState.QUEUED
 
@@ -255,3 +263,64 @@ def test_three_runs_that_fail_alike_hold_the_queue(queue: Queue, tmp_path: Path,
     assert row.state == "held"
     assert call(capsys, "queue", "release", "--runs", queue.runs_root)[1] == "Your queue is no longer held.\n"
     assert last.until_over().state is FINISHED
+
+
+# -- at random ---------------------------------------------------------------------------------------
+
+
+def alive_workers(runs: list[Followed]) -> list[str]:
+    """The devices on which a worker is alive, each as often as there are runs on it."""
+    workers = [worker for each in runs for worker in each.run.facts.workers.values()]
+    return [device for worker in workers if processes.is_alive(worker.process) for device in worker.devices]
+
+
+def processes_of(followed: Followed) -> list[ProcessId]:
+    """What waits for a run, supervises or guards it."""
+    facts = followed.run.facts
+    named = [facts.supervisor, facts.guard] if facts.supervisor is not None else [facts.waiter]
+    return [each for each in named if each is not None and processes.is_alive(each)]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_200_kills_at_random_moments(queue: Queue) -> None:
+    """Waiting processes, supervisors and guards are killed. No device is given twice, and every run comes to an end."""
+    seed = int(os.environ.get("TRAINYARD_TEST_SEED", "0")) or random.randrange(1, 10**6)
+    print(f"TRAINYARD_TEST_SEED={seed}")
+    chance, runs, kills = random.Random(seed), [], 0
+    needs = (
+        {"devices": "cpu:0"}, {"devices": "cpu:1"}, {"devices": "cpu:0,cpu:1"},
+        {"any_of": ("cpu:0", "cpu:1"), "count": 1},
+    )  # fmt: skip
+
+    def check() -> None:
+        for each in runs:
+            each.poll()
+        used = alive_workers(runs)
+        assert len(used) == len({*used}), f"a device was given twice: {used}"
+
+    while kills < 200:
+        check()
+        live = [each for each in runs if not state_info(each.state).over]
+        if len(live) < 6:
+            runs.append(queue.add(f"r{len(runs)}", epochs=chance.randrange(1, 1500), **chance.choice(needs)))
+            continue
+        victims = [process for each in live for process in processes_of(each)]
+        if victims and processes.send(chance.choice(victims), signal.SIGKILL):
+            kills += 1
+        if chance.random() < 0.4:
+            control.revive(queue.runs_root)
+        until = time.monotonic() + chance.random()
+        while time.monotonic() < until:
+            check()
+            time.sleep(0.02)
+    control.revive(queue.runs_root)
+
+    def all_over() -> bool:
+        check()
+        return all(state_info(each.state).over for each in runs)
+
+    wait_until(all_over, 300, "the ends of all runs")
+    wait_until(lambda: not tickets() and is_free("cpu:0") and is_free("cpu:1"), 30, "the line to be empty")
+    assert not [*(Path(own_line().line.own) / "tickets").iterdir()]
+    print({state.value: sum(each.state is state for each in runs) for state in {each.state for each in runs}})
