@@ -350,7 +350,7 @@ class MainWindow(QMainWindow):
         self.controllers.start.close()
         self.services.close()
         self.controllers.state.save()
-        live = [each for each in self.services.run_list.summaries if not state_info(each.state).over]
+        live = [each for each in self.services.run_list.summaries if state_info(each.state).live]
         if live and self.controllers.state.first_time("told"):
             self.show_close_notice(notice_sentence([each.name for each in live], [each.dir.name for each in live]))
         self.services.device_monitor.close()

@@ -10,6 +10,7 @@
 - `device_monitor`, `process_scanner`, `process_terminator`, `leftover_scanner`: devices, and processes on them
 - `start_checker`, `python_finder`, `expression_tester`: check choices, find Pythons, try an expression
 - `rule_teacher`: try and keep what the user says about a number of the log
+- `notification_tester`: send a test message
 - `garbage_collector`: collects cyclic garbage in the window's thread only
 - `settings_file`, `preferences`: the settings that the window saves
 """

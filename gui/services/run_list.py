@@ -118,7 +118,7 @@ class RunListService(QObject):
 
     def newest_live(self) -> Path | None:
         """Return the directory of the live run that was started last."""
-        return next((each.dir for each in self.summaries if not state_info(each.state).over), None)
+        return next((each.dir for each in self.summaries if state_info(each.state).live), None)
 
     def _is_due(self) -> bool:
         return self._polled_at is None or self._index.busy or time.monotonic() - self._polled_at >= PERIOD_S

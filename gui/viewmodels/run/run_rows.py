@@ -53,6 +53,7 @@ class RunRow:
 
 STATE_MARKS = {
     RunState.CREATED: "clock",
+    RunState.QUEUED: "clock",
     RunState.STARTING: "clock",
     RunState.RUNNING: "ring",
     RunState.STOPPING: "ring",
