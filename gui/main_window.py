@@ -12,6 +12,7 @@ from core import arrays
 from core.language import tr
 from core.runs.states import state_info
 from gui.controllers.card_navigation import CardNavigation, next_stop
+from gui.controllers.comparison_controller import ComparisonController
 from gui.controllers.device_controller import DeviceController
 from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
 from gui.controllers.export_controller import ExportController
@@ -77,12 +78,13 @@ class Controllers:
         self.menu = MenuController(window, panels, services, self.layout)
         self.recipe_copy = RecipeCopyController(panels, self.help)
         self.preferences = PreferencesController(panels, self.devices, preferences)
+        self.comparison = ComparisonController(panels, services, self.export)
         self.outputs = OutputController(panels, services, self.help)
         self.navigation = CardNavigation(window, panels, self.layout)
         self.objects = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy, self.scaling,
+            self.outputs, self.recipe_copy, self.scaling, self.comparison,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -152,6 +154,8 @@ class MainWindow(QMainWindow):
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
         controllers.start.started.connect(controllers.state.save)
+        controllers.comparison.toggled.connect(controllers.run.show_facts)
+        controllers.comparison.toggled.connect(controllers.navigation.order_tabs)
         for name, change in (
             ("larger", lambda: next_zoom(1)), ("smaller", lambda: next_zoom(-1)), ("normalSize", lambda: 1.0),
         ):  # fmt: skip
@@ -304,12 +308,12 @@ class MainWindow(QMainWindow):
         return menu
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Show this machine when Escape is pressed and nothing else uses it; in a field, leave the field."""
+        """End the comparison, or show this machine, when Escape is pressed; in a field, leave the field."""
         if event.key() != Qt.Key.Key_Escape or event.modifiers():
             super().keyPressEvent(event)
         elif isinstance(self.focusWidget(), QLineEdit | QAbstractSpinBox | QComboBox):
             self.setFocus()
-        else:
+        elif not self.controllers.comparison.close():
             self.controllers.run.show_machine()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
@@ -347,7 +351,7 @@ class MainWindow(QMainWindow):
         self.controllers.start.close()
         self.services.close()
         self.controllers.state.save()
-        live = [each for each in self.services.run_list.summaries if not state_info(each.state).over]
+        live = [each for each in self.services.run_list.summaries if state_info(each.state).live]
         if live and self.controllers.state.first_time("told"):
             self.show_close_notice(notice_sentence([each.name for each in live], [each.dir.name for each in live]))
         self.services.device_monitor.close()

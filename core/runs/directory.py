@@ -29,12 +29,17 @@ ELSEWHERE = tr_noop("Keep runs elsewhere with --runs DIR.")
 
 
 def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
-    """Start the supervisor of a run directory; return None if it has exited already. `options`: `--resume`.
+    """Start the supervisor of a run directory; see `launch`. `options`: `--resume`."""
+    return launch(run_dir, SUPERVISOR, *options)
+
+
+def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
+    """Start a process of ours that owns a run directory; return None if it has exited already.
 
     Raises `OSError` or `CalledProcessError`.
     """
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
-        return start_in_background(own_command(SUPERVISOR, str(run_dir.resolve()), *options), log.fileno())
+        return start_in_background(own_command(module, str(run_dir.resolve()), *options), log.fileno())
 
 
 def new_directory(runs_root: Path, name: str) -> Path:
@@ -95,6 +100,22 @@ def cannot_write(folder: Path, error: OSError) -> str:
         folder, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
         otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR.") if denied else tr(ELSEWHERE),
     )  # fmt: skip
+
+
+def folder_is_gone(run_dir: Path, folder: int) -> str:
+    """Return why there is nothing at the path of the run's open folder."""
+    if not os.fstat(folder).st_nlink:
+        return tr("The run's folder {run_dir} was removed while it trained.", run_dir=run_dir)
+    try:
+        where = tr(" to {folder}", folder=os.readlink(f"/proc/self/fd/{folder}"))  # noqa: PTH115 (the kernel's answer)
+    except OSError:
+        where = ""
+    return tr(
+        "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
+        "Rename the folder of a run only after its end.",
+        run_dir=run_dir,
+        where=where,
+    )
 
 
 def remove_sockets(run_dir: Path) -> None:

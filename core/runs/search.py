@@ -60,7 +60,7 @@ FACTS: dict[str, Callable[[RunSummary], Value]] = {
     "duration": _duration,
     "ended": lambda run: run.ended,
     "error": lambda run: run.error,
-    "live": lambda run: not state_info(run.state).over,
+    "live": lambda run: state_info(run.state).live,
     "loss": lambda run: run.loss.value if run.loss else None,
     "name": lambda run: (run.name, run.dir.name),
     "note": lambda run: tuple(note.text for note in run.marks.notes),

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 SUPERVISOR = "core.supervisor"
 """The module of supervisors. Guards and collectors of metrics are forked from them and look the same."""
-PANEL_MODULES = frozenset({SUPERVISOR, "core.cli", "trainyard"})
+NOTIFIER = "core.notifications"
+"""The module of the process that sends a notification about a run."""
+QUEUE = "core.queue"
+"""The module of the processes before and after the wait of a queued run."""
+PANEL_MODULES = frozenset({SUPERVISOR, NOTIFIER, QUEUE, "core.cli", "trainyard"})
 PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"
 PREFLIGHT_SCRIPT = "ask_cuda.py"
@@ -56,7 +60,7 @@ def is_part(words: Sequence[str]) -> bool:
 
 
 def is_panel(words: Sequence[str]) -> bool:
-    """Return whether this command line starts the window, a command, or a supervisor."""
+    """Return whether this command line starts the window, a command, a supervisor, or a notification."""
     return bool(PANEL_MODULES & _modules(words)) or any(Path(word).name in PANEL_SCRIPTS for word in words[:2])
 
 

@@ -120,6 +120,19 @@ class ExportController(QObject):
         self._run_list.reread(run_dir)
         self._session.reread_spec(run_dir)
 
+    # -- of several runs -------------------------------------------------------------------------
+
+    def save_picture(self, widget: QWidget, name: str) -> None:
+        """Ask where to save a picture of a widget. `name`: how the name of the file begins."""
+        self._ask_for_picture(widget, name, of_run=False)
+
+    def save_table(self, csv_text: str, name: str) -> None:
+        """Ask where to save a table."""
+        self.ask_where(
+            tr("Save table"), f"{name}.csv", tr("CSV table (*.csv)"), ".csv",
+            lambda path, _: self.write(lambda: _bytes(csv_text.encode(), path)),
+        )  # fmt: skip
+
     # -- exports ---------------------------------------------------------------------------------
 
     def _ask_for_csv(self, run_dir: str) -> None:
@@ -192,7 +205,7 @@ class ExportController(QObject):
                 tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name), "good"
             )
 
-    def _ask_for_picture(self, widget: QWidget, name: str) -> None:
+    def _ask_for_picture(self, widget: QWidget, name: str, *, of_run: bool = True) -> None:
         from gui.plots.picture import png, png_bytes, svg
 
         def write(path: Path, _: str) -> None:
@@ -203,7 +216,7 @@ class ExportController(QObject):
                 image = png(widget)
                 self.write(lambda: _bytes(png_bytes(image), path))
 
-        run = self._session.run
+        run = self._session.run if of_run else None
         begin = f"{self._name(str(run.dir))}-{name}" if run else name
         self.ask_where(tr("Save picture"), f"{begin}.png", f"{tr(PNG)};;{tr(SVG)}", ".png", write)
 

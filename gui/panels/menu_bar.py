@@ -52,6 +52,7 @@ VIEW = (
     Entry(name="larger", text=tr_noop("&Larger text"), keys="Ctrl++"),
     Entry(name="smaller", text=tr_noop("&Smaller text"), keys="Ctrl+-"),
     Entry(name="normalSize", text=tr_noop("&Normal text"), keys="Ctrl+0"),
+    Entry(name="compare", text=tr_noop("&Compare ticked runs"), keys="Ctrl+K"),
     Entry(name="nextCard", text=tr_noop("Ne&xt part"), keys="F6"),
     Entry(name="previousCard", text=tr_noop("Pre&vious part"), keys="Shift+F6"),
     Entry(name="find", text=tr_noop("&Find…"), keys="Ctrl+F"),

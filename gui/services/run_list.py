@@ -102,9 +102,13 @@ class RunListService(QObject):
 
     def reread(self, run_dir: Path) -> None:
         """Read a run again now: its name or its marks have changed."""
+        self.forget(run_dir)
+        self.poll(now=True)
+
+    def forget(self, run_dir: Path) -> None:
+        """Read a run again at the next poll."""
         self._fetch(wait=True)  # it might have read the run before the change, and note it after it is forgotten
         self._index.forget(run_dir)
-        self.poll(now=True)
 
     @property
     def titles(self) -> dict[str, tuple[str, ...]]:
@@ -114,7 +118,7 @@ class RunListService(QObject):
 
     def newest_live(self) -> Path | None:
         """Return the directory of the live run that was started last."""
-        return next((each.dir for each in self.summaries if not state_info(each.state).over), None)
+        return next((each.dir for each in self.summaries if state_info(each.state).live), None)
 
     def _is_due(self) -> bool:
         return self._polled_at is None or self._index.busy or time.monotonic() - self._polled_at >= PERIOD_S
