@@ -119,7 +119,7 @@ def test_people_see_numbers_without_exponents(tmp_path: Path) -> None:
     runs = [trained(tmp_path, "one", 1, 0.0015), trained(tmp_path, "two", 2, 10.0)]
     _, one, two = cells(read_table(recorded(tmp_path, runs)))
     assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "same", "finished"]
-    assert two == ["2", "ddp", "64", "3.2", "0.00", "0 %", "0.00", "same", "finished"]
+    assert two == ["2", "ddp", "64", "3.20", "0.00", "0 %", "0.00", "same", "finished"]
 
 
 def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
