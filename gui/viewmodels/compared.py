@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.comparison.axes import guide_of
+from core.comparison.axes import Guide, guide_of
 from core.comparison.measured_run import measured_run
 from core.comparison.readings import ReadingCurve
 from core.language import tr
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from core.comparison.measured_run import MeasuredRun
     from core.runs.run import Run
     from core.series.run_series import RunSeries
-    from core.series.series import Series
 
 HIDDEN_METRICS = "@"
 """In the names of metrics of other ranks than 0, which are not offered."""
@@ -33,8 +32,7 @@ class ComparedRun:
     """A run that was read, with what is drawn of it. `refresh` brings it up to date."""
 
     measured: MeasuredRun
-    guide: Series | None = None
-    """See `guide_of`."""
+    guide: Guide = field(default_factory=lambda: Guide(np.empty(0), np.empty(0)))
     utilisation: ReadingCurve = field(default_factory=lambda: ReadingCurve(np.empty(0), np.empty(0)))
     """Percent: the mean of its devices."""
     memory: ReadingCurve = field(default_factory=lambda: ReadingCurve(np.empty(0), np.empty(0)))
