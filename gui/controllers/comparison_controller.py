@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from .dock_layout import MainPanels
     from .export_controller import ExportController
 
-READING_S = 0.3
-"""Seconds between two drawings while runs are read: drawing would hold up the reading."""
+READING_S, REST_SHARE = 0.3, 10.0
+"""Seconds between two drawings while runs are read, and how many times as long as a drawing they are at least: drawing
+holds up the reading."""
 TICK_MS = 100
 """Milliseconds between two looks at what was read, while the view is open."""
 
@@ -47,8 +48,8 @@ class ComparisonController(QObject):
         self._unlisted: set[str] = set()
         """Compared runs that are not in the list now."""
         self._is_closing = False
-        self._drawn_at = 0.0
-        self._why: BackgroundTask[list[str]] = BackgroundTask("why runs differ")
+        self._draw_again_at = 0.0
+        self._why: BackgroundTask[list[str]] = BackgroundTask("why-differ")
         self._why_of: tuple[object, ...] = ()
         """The runs whose differences are shown."""
         self._timer = QTimer(self)
@@ -122,14 +123,16 @@ class ComparisonController(QObject):
             return
         if lines is not None:
             view.card.show_why(lines)
-        if self.reader.waiting and time.monotonic() - self._drawn_at < READING_S:
+        if self.reader.waiting and time.monotonic() < self._draw_again_at:
             return
-        self._drawn_at = time.monotonic()
+        began = time.monotonic()
         for place, plot in enumerate(view.plots):
             if place:
                 QTimer.singleShot(0, plot, plot.redraw)
             else:
                 plot.redraw()
+        now = time.monotonic()
+        self._draw_again_at = now + READING_S + REST_SHARE * (now - began)
 
     # -- the view --------------------------------------------------------------------------------
 

@@ -247,7 +247,7 @@ class ComparisonPlot(ComparedPlot):
                 x, y = curve(series, axis, span, columns, weight, positive=log)
                 if few and weight:
                     every = curve(series, axis, span, columns, 0.0, positive=log)
-                    self._thin(f"{entry.label} every step", entry.colour, *every, is_faint=True)
+                    self._thin(f"{entry.label}-every", entry.colour, *every, is_faint=True)
             else:
                 continue
             self.drawn[entry.label] = x, y
@@ -305,8 +305,8 @@ class ComparisonPlot(ComparedPlot):
 
     def _member(self, run: ComparedRun) -> Member | None:
         """Return the metric of a run with its axis; None if it has no finite value, or no such axis."""
-        series, axis = run.measured.series.metrics.get(self.metric_name), self.axis(run)
-        return None if series is None or axis is None or series.min is None else Member(series=series, axis=axis)
+        axis = self.axis(run) if self.metric_name in run.finite else None
+        return None if axis is None else Member(series=run.measured.series.metrics[self.metric_name], axis=axis)
 
     @property
     def _is_log(self) -> bool:

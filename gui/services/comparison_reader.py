@@ -78,9 +78,9 @@ class ComparisonReader(QObject):
         self._read: dict[Path, ComparedRun] = {}
         self._live: dict[Path, ReadRun] = {}
         self._reader = _Reader()
-        self._reading: BackgroundTask[None] = BackgroundTask("runs to compare")
-        self._following: BackgroundTask[News] = BackgroundTask("compared runs that live")
-        self._making: BackgroundTask[Comparison | str] = BackgroundTask("table of a comparison")
+        self._reading: BackgroundTask[None] = BackgroundTask("compared-runs")
+        self._following: BackgroundTask[News] = BackgroundTask("live-runs")
+        self._making: BackgroundTask[Comparison | str] = BackgroundTask("comparison-table")
         self._choice: TableChoice | None = None
         self._is_stale = False
         """Whether the table is older than the runs or the choice."""

@@ -33,6 +33,8 @@ class ComparedRun:
 
     measured: MeasuredRun
     guide: Guide = field(default_factory=lambda: Guide(np.empty(0), np.empty(0)))
+    finite: frozenset[str] = frozenset()
+    """The metrics that have a finite value."""
     utilisation: ReadingCurve = field(default_factory=lambda: ReadingCurve(np.empty(0), np.empty(0)))
     """Percent: the mean of its devices."""
     memory: ReadingCurve = field(default_factory=lambda: ReadingCurve(np.empty(0), np.empty(0)))
@@ -55,6 +57,7 @@ class ComparedRun:
         series = self.measured.series
         series.prepare()
         self.guide = guide_of(self.measured)
+        self.finite = frozenset(name for name, each in series.metrics.items() if each.min is not None)
         self.utilisation = ReadingCurve.of(series.utilisation, np.nanmean)
         self.memory = ReadingCurve.of(series.memory, np.nanmax, scale=float(BYTES_PER_GB))
 
@@ -75,11 +78,8 @@ class Entry:
     """`#rrggbb`."""
     runs: tuple[ComparedRun, ...]
 
-    @property
-    def label(self) -> str:
-        """What stands at the end of its line: `2`, or `2, n = 3` for a group."""
-        return str(self.number) if len(self.runs) == 1 else tr("{number}, n = {count}", number=self.number,
-                                                               count=len(self.runs))  # fmt: skip
+    label: str
+    """What stands at the end of its line: `2`, or `2, n = 3` for a group."""
 
     @property
     def name(self) -> str:
@@ -107,9 +107,14 @@ def entries_of(
     return tuple(
         Entry(
             number=number, title=group[0].title(now), colour=colours[group[0].dir], runs=tuple(group),
+            label=_label(number, len(group)),
         )
         for number, group in enumerate(groups.values(), 1)
     )  # fmt: skip
+
+
+def _label(number: int, count: int) -> str:
+    return str(number) if count == 1 else tr("{number}, n = {count}", number=number, count=count)
 
 
 def metrics_of(runs: Sequence[ComparedRun]) -> list[str]:
