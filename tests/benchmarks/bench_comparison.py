@@ -58,7 +58,7 @@ def main() -> None:
     ]  # fmt: skip
     table(
         f"A frame of a comparison, {options.steps:,} steps a run, ms of the window's thread, median of {FRAMES}",
-        ("share of the range", f"{options.runs} runs", "2 runs", f"{options.runs} runs, worst", "all three plots"), rows,
+        ("share of the range", f"{options.runs} runs", "2 runs", "worst", "all three plots"), rows,
     )  # fmt: skip
     print(f"Opened {options.runs} runs in {found['open_s']:.2f} s (mark {MARK_OPEN_S} s); of them the window's thread "
           f"worked {found['open_cpu_s']:.2f} s, its longest turn was {found['longest_turn_ms']:.0f} ms.")  # fmt: skip
