@@ -27,6 +27,7 @@ from gui.controllers.recipe_copy_controller import RecipeCopyController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
 from gui.controllers.run_controller import RunController
+from gui.controllers.scaling_controller import ScalingController
 from gui.controllers.start_controller import StartController
 from gui.controllers.teach_controller import TeachController
 from gui.controllers.view_place import ViewPlace
@@ -63,7 +64,10 @@ class Controllers:
         self.layout = DockLayout(window, panels)
         self.state = WindowState(window, panels, self.layout, services.run_list.root)
         self.start = StartController(panels, services)
-        self.run = RunController(panels, services, self.start)
+        self.help = HelpController(panels, services)
+        self.export = ExportController(panels, services, self.help)
+        self.scaling = ScalingController(panels, services, self.export)
+        self.run = RunController(panels, services, self.start, self.scaling)
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
         self.history = HistoryController(panels, services)
@@ -72,17 +76,15 @@ class Controllers:
         self.memory = MemoryController(panels, services)
         self.devices = DeviceController(panels, services, self.memory)
         self.menu = MenuController(window, panels, services, self.layout)
-        self.help = HelpController(panels, services)
         self.recipe_copy = RecipeCopyController(panels, self.help)
         self.preferences = PreferencesController(panels, self.devices, preferences)
-        self.export = ExportController(panels, services, self.help)
         self.comparison = ComparisonController(panels, services, self.export)
         self.outputs = OutputController(panels, services, self.help)
         self.navigation = CardNavigation(window, panels, self.layout)
         self.objects = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy, self.comparison,
+            self.outputs, self.recipe_copy, self.scaling, self.comparison,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -91,7 +93,7 @@ class Controllers:
     @property
     def busy(self) -> bool:
         """Whether one of them is about something that must not be interrupted."""
-        return any(each.busy for each in (self.start, self.removal, self.export, self._terminator))
+        return any(each.busy for each in (self.start, self.removal, self.export, self.scaling, self._terminator))
 
 
 class MainWindow(QMainWindow):
@@ -176,6 +178,7 @@ class MainWindow(QMainWindow):
             self._open()
         controllers.removal.poll()
         controllers.export.poll()
+        controllers.scaling.poll()
         controllers.teach.poll()
         controllers.outputs.poll()
         services.python_finder.poll()
@@ -347,7 +350,7 @@ class MainWindow(QMainWindow):
         self.controllers.start.close()
         self.services.close()
         self.controllers.state.save()
-        live = [each for each in self.services.run_list.summaries if not state_info(each.state).over]
+        live = [each for each in self.services.run_list.summaries if state_info(each.state).live]
         if live and self.controllers.state.first_time("told"):
             self.show_close_notice(notice_sentence([each.name for each in live], [each.dir.name for each in live]))
         self.services.device_monitor.close()

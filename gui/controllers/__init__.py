@@ -10,6 +10,7 @@
 - `removal_controller`: delete runs
 - `teach_controller`: mark the numbers of the log, and teach what they are
 - `export_controller`: export measurements, models, pictures and tables; rename runs
+- `scaling_controller`: measure scaling tables and show them
 - `output_controller`: show and open the files that functions of a recipe have written
 - `device_controller`, `memory_controller`: show devices, memory and processes
 - `preferences_controller`: apply the preferences

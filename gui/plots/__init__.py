@@ -9,5 +9,6 @@
 - `family`, `ranks`, `y_range`: a metric with its validation, its band over ranks, and its range
 - `device_plots`, `utilisation`: what all plots of devices share, with the memory; the utilisation, also as strips
 - `hardware_plots`: temperature, power and clock, which are shown on request
+- `scaling`: the speed-up of a scaling table, in a view of its own
 - `slowdowns`: when devices were slowed down
 """

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_stored
-from core.runs.failures import short_cause
 from core.runs.states import RunState, state_info
+from core.schema.paths import SCALING_SUFFIX
 from gui.style.formatting import DAY_S, day, moment
 
 from .progress import epoch_of
@@ -53,6 +53,7 @@ class RunRow:
 
 STATE_MARKS = {
     RunState.CREATED: "clock",
+    RunState.QUEUED: "clock",
     RunState.STARTING: "clock",
     RunState.RUNNING: "ring",
     RunState.STOPPING: "ring",
@@ -73,7 +74,7 @@ def run_rows(
 
     `by_day`: the first run of each day has its heading, with the number of all summaries of that day.
     """
-    days = _headings([each.dir.name for each in summaries], limit, now) if by_day else {}
+    days = _headings([_listed_by(each) for each in summaries], limit, now) if by_day else {}
     return [
         RunRow(
             dir=each.dir,
@@ -104,6 +105,13 @@ def _is_of_day(summary: RunSummary) -> bool:
     return summary.started is not None and summary.dir.name[:8] == time.strftime(
         "%Y%m%d", time.localtime(summary.started)
     )
+
+
+def _listed_by(summary: RunSummary) -> str:
+    """Return the name of a run's folder, which begins with the day; for a scaling table, of that of its newest run."""
+    if summary.dir.name.endswith(SCALING_SUFFIX):
+        return time.strftime("%Y%m%d-", time.localtime(summary.started))  # without a run, now
+    return summary.dir.name
 
 
 def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, tuple[str, int]]:
@@ -141,6 +149,7 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
         tr_stored(summary.error or ""),
         _losses(summary),
         _loss_problem(summary),
+        tr("Tags: {tags}.", tags=", ".join(summary.marks.tags)) if summary.marks.tags else "",
         *(note.text for note in summary.marks.notes),
     )
 
@@ -188,6 +197,8 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST:
+            from core.runs.failures import short_cause  # not at the start of the window without such a run
+
             detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))
         case RunState.STOPPED | RunState.PAUSED:
             detail = _epoch(summary) or _step(summary) or tr("before its first step")
