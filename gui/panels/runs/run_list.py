@@ -53,6 +53,8 @@ class RunList(QListWidget):
 
     chosen = Signal(str)
     """The directory of the chosen run."""
+    rows_changed = Signal()
+    """Other runs are listed."""
     choice_changed = Signal()
     """Other runs are ticked."""
     several_asked = Signal(str)
@@ -72,6 +74,8 @@ class RunList(QListWidget):
         """Whether the last press was to choose more runs, or on no run, and not to show one."""
         self._making = False
         """Whether items are made, so that the selection is not the user's."""
+        self.keeps_ticks = False
+        """Whether the ticks stay as they are whatever run is shown."""
         self._reported: list[str] = []
         """The ticked runs when that was last reported."""
         self._rows: list[RunRow] = []
@@ -102,7 +106,10 @@ class RunList(QListWidget):
         for number, row in enumerate(rows):
             if number >= len(self._rows) or row != self._rows[number]:
                 _fill(self.item(number), row)
-        self._rows = list(rows)
+        known_before, self._rows = {row.dir for row in self._rows}, list(rows)
+        self._report_choice()
+        if known_before != {row.dir for row in rows}:
+            self.rows_changed.emit()
 
     def show_empty_words(self, sentence: str) -> None:
         """Say why no run is listed although there are some; the empty string if there are none."""
@@ -115,6 +122,11 @@ class RunList(QListWidget):
         """The directories of the ticked runs, from top to bottom."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
         return [str(self.item(row).data(Qt.ItemDataRole.UserRole)) for row in rows]
+
+    @property
+    def listed(self) -> set[str]:
+        """The directories of all runs in the list."""
+        return {str(row.dir) for row in self._rows}
 
     @property
     def has_several(self) -> bool:
@@ -134,8 +146,8 @@ class RunList(QListWidget):
         self.viewport().update()
 
     def mark_chosen(self, run_dir: Path | None) -> None:
-        """Select the shown run, unless several are ticked."""
-        if self.has_several:
+        """Select the shown run, unless several are ticked, or ticks are to stay as they are."""
+        if self.has_several or self.keeps_ticks:
             return
         for number, row in enumerate(self._rows):
             if row.dir == run_dir:
@@ -255,7 +267,8 @@ class RunList(QListWidget):
         current = self.currentItem()
         chosen = current.data(Qt.ItemDataRole.UserRole) if current else None
         scrolled, ticked = self.verticalScrollBar().value(), set(self.ticked)
-        with self._own_selection():
+        self._making = True  # what is ticked then is reported once the rows are known
+        try:
             self.clear()
             for row in rows:
                 item = QListWidgetItem()
@@ -264,6 +277,8 @@ class RunList(QListWidget):
                 if str(row.dir) == chosen:
                     self.setCurrentItem(item, QItemSelectionModel.SelectionFlag.NoUpdate)
                 item.setSelected(str(row.dir) in ticked)
+        finally:
+            self._making = False
         self.verticalScrollBar().setValue(scrolled)
 
 
