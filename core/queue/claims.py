@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.language import tr, tr_plural
-from core.queue import failures
-from core.queue.decision import HOLDING
+from core.queue.decision import HOLDING, MAX_NAME
 from core.queue.folder import own_line
 from core.queue.line import Line, release
-from core.queue.request import MAX_NAME
-from core.queue.words import run_words
 from core.runs.states import RunState
 from core.text import join_labels, join_names
 from core.units import duration
@@ -95,6 +92,8 @@ class Claims:
         """Return that other runs have claimed devices of this one; the empty string if none has."""
         if not self._others:
             return ""
+        from core.queue.words import run_words  # imported here, so that the start of a run does not wait for it
+
         names = [labels.get(device, device) for device in self._others]
         users = dict.fromkeys(run_words(each) for each in chain.from_iterable(self._others.values()))
         return tr_plural(
@@ -145,6 +144,8 @@ class Claims:
         line, self._line = self._line, None
         if line is None or self._ticket is None:
             return
+        from core.queue import failures  # likewise
+
         with contextlib.suppress(OSError):
             ended = failures.outcome(self._run, facts) if self.was_queued and facts is not None else None
             failures.record(line, len(self._fields["devices"]) * (time.time() - self._fields["since"]), ended)

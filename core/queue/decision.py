@@ -19,6 +19,8 @@ STARTING_S = 3600.0
 """Seconds of use of a device that a run counts as soon as it has it, so that users take turns."""
 BLOCKED_LONG_S = 300.0
 """Seconds for which a device is used by another program, or is gone, after which nothing is set aside for its run."""
+MAX_NAME = 60
+"""Characters of the name of a run that its ticket shows to other users."""
 MAX_TEXT = 400
 MAX_DEVICES = 64
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr
+from core.queue.decision import MAX_NAME
 from core.schema.files import read_json, write_whole
 from core.schema.paths import QUEUE_FILE
 
@@ -21,8 +22,6 @@ MAX_BYTES = 64 * 1024
 IF_CHANGED = ("hold", "recorded", "current")
 """What to do at the start if the recipe or script has changed: hold the run, or train one or the other."""
 AFTER = ("end", "ok")
-MAX_NAME = 60
-"""Characters of a run's name that other users can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

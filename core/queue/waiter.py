@@ -30,7 +30,7 @@ LOOK_S = 10.0
 """Seconds between two readings of all tickets although none has changed: a process may have been killed."""
 SPREAD_S = 0.1
 """Seconds by which a run's place in the line makes these readings rarer."""
-RARELY_S = 3.0
+RARELY_S = 5.0
 """Seconds between two readings by runs that are not among the first."""
 FIRST = 4
 LOST_S = 30.0

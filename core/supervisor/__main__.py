@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.queue.claims import Claims
-from core.queue.workload import spec_to_start
 from core.runs.facts import RunFacts
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.runs.lock import Lock
+    from core.schema.spec import RunSpec
 
 
 class ShutdownSignals:
@@ -59,6 +59,12 @@ def _claim_run(run_dir: Path, claims: Claims | None, *, resumes: bool) -> tuple[
     return claimed
 
 
+def _spec_of_queued(run_dir: Path, claims: Claims) -> RunSpec:
+    from core.queue.workload import spec_to_start  # imported here, since other runs do not need it
+
+    return spec_to_start(run_dir, claims)
+
+
 def main() -> int:
     """Supervise the run whose directory is the first argument; resume it with `--resume`.
 
@@ -78,7 +84,7 @@ def main() -> int:
     try:
         claims = Claims.adopt(run_dir, options[1]) if options[:1] == ["--claims"] else None
         lock, facts = _claim_run(run_dir, claims, resumes="--resume" in options)
-        spec = read_spec(run_dir) if claims is None else spec_to_start(run_dir, claims)
+        spec = read_spec(run_dir) if claims is None else _spec_of_queued(run_dir, claims)
         claims = claims or Claims.take(run_dir, spec)
         guard = start_guard(run_dir, close_fds=lock.descriptors, at_end=claims.release)  # this becomes its child
         own = job(spec, run_dir, close_fds=(*lock.descriptors, *claims.descriptors, guard.pipe), umask=users_umask)
