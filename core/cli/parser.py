@@ -14,6 +14,7 @@ from core.cli.commands import (
     devices,
     export,
     imports,
+    notify,
     presets,
     pythons,
     queue,
@@ -80,6 +81,7 @@ COMMANDS = (
     _Row("report", report.write_report, (report.add_options,)),
     _Row("sweep", sweep.sweep, (sweep.add_options,)),
     _Row("remove", remove.remove, (remove.add_options,)),
+    _Row("notify", notify.notify, (notify.add_options,)),
     _Row("desktop", desktop.desktop, (desktop.add_options,)),
 )
 

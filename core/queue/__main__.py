@@ -18,6 +18,7 @@ from core.language import tr
 from core.queue import control, device_check
 from core.queue.line import Line
 from core.schema.events import RecordError
+from core.system.own_processes import NOTIFIER, own_command
 
 
 def main() -> int:
@@ -40,7 +41,7 @@ def main() -> int:
 
 
 def _leave(run_dir: Path, given: dict[str, Any]) -> None:
-    """End a run that its user has stopped, or that waited for a run which did not finish."""
+    """End a run that its user has stopped, or that waited for a run which did not finish; the user is told of that."""
     other, _, state = given["about"].rpartition(" ")
     why = tr(
         "The run was not started, since it was to follow run {other} only if that finished: it is {state}.",
@@ -49,6 +50,11 @@ def _leave(run_dir: Path, given: dict[str, Any]) -> None:
     )
     control.end_unstarted(run_dir, why if given["why"] == "after" else None)
     Line(*given["line"]).remove(run_dir.name, given["ticket"])
+    if given["why"] == "after":
+        for handle in given["lock"]:  # the run is over, and may be removed
+            os.close(handle)
+        command = own_command(NOTIFIER, str(run_dir), "ended")
+        os.execv(command[0], command)  # noqa: S606
 
 
 if __name__ == "__main__":

@@ -170,15 +170,13 @@ class Run:
     def poll(self) -> list[Event]:
         """Read new events, update `facts`, and return the events. Never blocks.
 
-        A run that is over may be resumed by any process, and the guard of a lost run records what it killed: such a run
-        is read again when the event file of its supervisor or of its guard has changed.
+        A run that is over may be resumed by any process, the guard of a lost run records what it killed, and
+        notifications may fail: such a run is read again when an event file of one of these has changed.
         """
-        if state_info(self.facts.state).over and (
-            self.facts.state is RunState.FINISHED or self._mark == mark(self.dir)
-        ):
+        if state_info(self.facts.state).over and self._mark == self._current_mark():
             return []
         alive = self._supervisor_is_alive()  # before reading, so that its last events are read
-        self._mark = mark(self.dir)  # before reading, too
+        self._mark = self._current_mark()  # before reading, too
         events = self._log.read()
         self.facts = self._with_troubles(fold(self.facts, events))
         if state_info(self.facts.state).over:
@@ -256,6 +254,11 @@ class Run:
     def log_end(self, max_bytes: int = 4000) -> str:
         """Return the last whole lines of the workers' output; of a single longer line, its end."""
         return directory.last_lines(self.dir / LOG_FILE, max_bytes)
+
+    def _current_mark(self) -> Mark:
+        """Return sizes and times of the files that may get events after the end."""
+        told = _stat(f"{self.dir}/{EVENTS}/{paths.NOTIFICATION_EVENTS}")
+        return (told,) if self.facts.state is RunState.FINISHED else (*mark(self.dir), told)
 
     def _supervisor_is_alive(self) -> bool:
         known = self.facts.supervisor or self._coming_up

@@ -11,6 +11,7 @@
     events/collector.jsonl      measurements of a script, written by the metrics process
     events/devices.jsonl        readings of the devices
     events/guard.jsonl          what the guard had to terminate
+    events/notifications.jsonl  what could not be told the user; only then
     events/reserve              space that is released when the disk is full
     lock, events/lock           empty; locked by the supervisor, the second one also by its guard
     log.txt, log.N.txt          output of rank 0 and of the supervisor; output of rank N of a script
@@ -48,6 +49,7 @@ SUPERVISOR_EVENTS = "supervisor.jsonl"
 COLLECTOR_EVENTS = "collector.jsonl"
 DEVICE_EVENTS = "devices.jsonl"
 GUARD_EVENTS = "guard.jsonl"
+NOTIFICATION_EVENTS = "notifications.jsonl"
 EVENTS_SUFFIX = ".jsonl"
 RESERVE = "reserve"
 """A file in the events folder. It is deleted when the disk is full, so that the last events fit."""

@@ -104,6 +104,7 @@ def _stand(run_dir: Path, reading: int, own: RunProcesses) -> bool:
         killed = _kill_all(own)
         with contextlib.suppress(OSError):  # the folder is gone or the disk is full: the processes have ended anyway
             _record(run_dir, killed)
+        _notify_if_lost(run_dir)
         _end_helpers(run_dir)
     remove_sockets(run_dir)
     return dismissed
@@ -164,6 +165,13 @@ def _is_ending(process: ProcessId) -> bool:
     """Whether it is still there. A process that waits inside the kernel, perhaps for ever, does not count."""
     seen = process_info.glance(process.pid)
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
+
+
+def _notify_if_lost(run_dir: Path) -> None:
+    from core.notifications.start import notify  # imported here: most guards are dismissed
+
+    with contextlib.suppress(Exception):  # the guard has more to do
+        notify(run_dir, "lost")
 
 
 def _record(run_dir: Path, killed: list[TerminatedProcess]) -> None:

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
@@ -116,6 +116,7 @@ class Supervisor:
 
             self._abort(tr("Trainyard's supervisor failed: {error!r}. Please report this.", error=error), format_exc())
         finally:
+            self._notify("ended")
             self._tidy()
 
     def stop(self) -> None:
@@ -203,7 +204,10 @@ class Supervisor:
                 self._server_escalation.begin()
             self._server_escalation.tick()
             self._escalation.tick(self._measured_at)
+            stalled = self._facts.stalled
             self._monitor.poll(self._facts.step if self._has_stepped else None, trains=self._trains)
+            if self._facts.stalled and not stalled:
+                self._notify("stalled")
 
     def _watch_time(self) -> None:
         """Tell the queue when the run will end; stop it at its time limit."""
@@ -360,6 +364,11 @@ class Supervisor:
         """Write an event, and update the facts with it."""
         self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
         self._events.write(kind, **fields)
+
+    def _notify(self, what: Literal["ended", "stalled"]) -> None:
+        from core.notifications.start import notify  # imported here, so that the start does not wait for it
+
+        notify(self._run_dir, what)
 
     def _tidy(self) -> None:
         self._workers.close()

@@ -128,6 +128,7 @@ OPEN_OTHER_FILES = {
     "core.devices.nvidia.power": "/sys and /proc",
     "core.devices.process_memory": "/proc",
     "core.language": "the translations",
+    "core.notifications.channels.web": "addresses of services",
     "core.launchers.export_model": "an answer in a temporary folder",
     "core.launchers.loopback": "/proc",
     "core.launchers.notebook": "notebooks",
