@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.language import tr, tr_plural
-from core.queue.decision import HOLDING, MAX_NAME
+from core.queue.decision import HOLDING, shown_name
 from core.queue.folder import own_line
 from core.queue.line import Line, release
 from core.runs.states import RunState
@@ -158,7 +158,7 @@ class Claims:
 
 def _fields(spec: RunSpec) -> dict[str, Any]:
     return {
-        "state": HOLDING, "name": spec.name[:MAX_NAME], "devices": list(spec.devices), "since": time.time(),
+        "state": HOLDING, "name": shown_name(spec.name), "devices": list(spec.devices), "since": time.time(),
         "limit_s": spec.time_limit_s,
     }  # fmt: skip
 

@@ -119,9 +119,11 @@ def _paths(run_dir: Path) -> dict[str, Any]:
     }
 
 
-def end_unstarted(run_dir: Path, why: str | None) -> None:
+def end_unstarted(run_dir: Path, why: str | None = None, state: RunState = RunState.STOPPED) -> None:
     """End a queued run that this process has locked. `why`: a sentence; None if its user has stopped it."""
-    _write_state(run_dir, RunState.STOPPED, error=why)
+    if facts_of(run_dir).state is not RunState.QUEUED:
+        return
+    _write_state(run_dir, state, error=why)
     with contextlib.suppress(OSError):
         (run_dir / EVENTS / RESERVE).unlink(missing_ok=True)
 
@@ -134,8 +136,7 @@ def cancel(run_dir: Path) -> None:
     Run(run_dir).request("stop")
     if (lock := take(run_dir)) is not None:
         try:
-            if facts_of(run_dir).state is RunState.QUEUED:
-                end_unstarted(run_dir, None)
+            end_unstarted(run_dir)
         finally:
             lock.release()
 
@@ -253,11 +254,15 @@ def _request_or_none(run_dir: Path) -> QueueRequest | None:
     return None
 
 
-def until_waiting(run: Run) -> None:
-    """Wait until a run that was queued just now is in the line, so that the next command sees it there."""
+def until_waiting(run: Run) -> bool:
+    """Wait until a run that was queued just now is in the line, so that the next command sees it there.
+
+    Returns whether it is, or has started.
+    """
     deadline = time.monotonic() + WAITING_S
     while time.monotonic() < deadline and run.facts.state in {RunState.CREATED, RunState.QUEUED}:
         run.poll()
         if run.facts.waiter is not None:
-            return
+            return True
         time.sleep(NAP_S)
+    return run.facts.waiter is not None

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr
-from core.queue.decision import MAX_NAME
+from core.queue.decision import shown_name
 from core.schema.files import read_json, write_whole
 from core.schema.paths import QUEUE_FILE
 
@@ -61,9 +61,10 @@ class QueueRequest:
         """Return the fields of the ticket of the waiting run; see `core.queue.decision.Ticket`."""
         wanted = {"any": self.count, "among": list(self.any_of)} if self.count else {"devices": list(spec.devices)}
         return {
-            "state": "waiting", "name": spec.name[:MAX_NAME], **wanted, "labels": dict(self.labels),
+            "state": "waiting", "name": shown_name(spec.name), **wanted, "labels": dict(self.labels),
             "priority": self.priority, "order": self.order, "since": time.time(), "held": self.held,
-            "not_before": self.not_before, "after": self.after.rpartition("/")[2], "limit_s": spec.time_limit_s,
+            "not_before": self.not_before, "after": shown_name(self.after.rpartition("/")[2]),
+            "limit_s": spec.time_limit_s,
         }  # fmt: skip
 
 

@@ -20,6 +20,9 @@ HELD_BY_USER = tr_noop("It is held. Let it go on with: trainyard queue release {
 NOBODY_WAITS = tr_noop(
     "The process that waited for its devices has ended, as at a reboot. Let it wait again with: trainyard queue revive"
 )
+IN_A_CIRCLE = tr_noop(
+    "It waits for the end of a run that waits for its own end. Stop one of them, such as: trainyard stop {run}"
+)
 ABOUT_TO_START = tr_noop("Its devices are free: it is about to start.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.queue.claims import Claims
 from core.runs.facts import RunFacts
+from core.runs.states import RunState
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
 from core.supervisor.claim import claim, claim_again, claim_queued, clear
@@ -65,6 +67,16 @@ def _spec_of_queued(run_dir: Path, claims: Claims) -> RunSpec:
     return spec_to_start(run_dir, claims)
 
 
+def _give_up(run_dir: Path, claims: Claims, why: str) -> None:
+    """Release the claims of a run that could not be started. One that was queued has failed, or it would wait again."""
+    if claims.was_queued:
+        from core.queue.control import end_unstarted  # likewise
+
+        with contextlib.suppress(OSError):
+            end_unstarted(run_dir, why, RunState.FAILED)
+    claims.release()
+
+
 def main() -> int:
     """Supervise the run whose directory is the first argument; resume it with `--resume`.
 
@@ -92,7 +104,7 @@ def main() -> int:
     except (RunError, RecordError, ValueError, OSError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         if claims is not None:
-            claims.release()
+            _give_up(run_dir, claims, str(error))
         if guard is not None:
             guard.dismiss()  # nothing was started, and the process that started this one waits for its end
         return 2
