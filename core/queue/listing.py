@@ -134,15 +134,16 @@ def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
         own = own_line()
     except RunError:
         return []
-    tickets = [each for each in own.line.tickets() if not _is_below(each, runs_root) or each.state != HOLDING]
-    decision = decide(tickets, time.time(), held=own.line.held_users())
+    tickets, now = own.line.tickets(), time.time()
+    decision = decide(tickets, now, use=own.line.use(now), held=own.line.held_users())
     found = []
     for device in devices:
-        users = [words.run_words(each) for each in tickets if each.state == HOLDING and device.id in each.devices]
+        users = [each for each in tickets if each.state == HOLDING and device.id in each.devices]
+        names = [words.run_words(each) for each in users if not _is_below(each, runs_root)]
         kept = decision.kept.get(device.id)
-        if users:
-            found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(users)))
-        elif kept is not None:
+        if names:
+            found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
+        elif kept is not None and not users:
             found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,
                             run=words.run_words(kept)))  # fmt: skip
     return found

@@ -26,7 +26,7 @@ from core.config.validation import ProblemKind
 from core.language import join_sentences, tr, tr_stored
 from core.metrics.rules.rule_file import beside
 from core.queue import control
-from core.queue.listing import claim_sentences
+from core.queue.listing import claim_sentences, queue_view
 from core.runs import index
 from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
@@ -96,7 +96,16 @@ def _begin(
         if not control.until_waiting(queued):
             warn(tr("Run {id} does not wait for its devices yet: {why}", id=queued.id,
                     why=tr_stored(queued.log_end().strip())))  # fmt: skip
+    if options.detach and not options.json:
+        _say_place(options, queued)
     return _follow_unless_detached(options, queued)
+
+
+def _say_place(options: Namespace, queued: Run) -> None:
+    """Print the place of a queued run and why it waits, unless it has started."""
+    for each in queue_view(options.runs).runs:
+        if each.run_dir == queued.dir:
+            warn(tr("Place {place} in your queue. {reason}", place=each.place, reason=each.reason))
 
 
 def again(options: Namespace) -> int:
