@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from core.queue.request import QueueRequest
 
 QUEUED, IS_HELD = "queued", "held"
+STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}
 REFUSED = {
     "owner": tr_noop("{path} belongs to another user than its folder, and is passed over."),
     "kind": tr_noop("{path} is not a regular file, and is passed over."),
