@@ -205,3 +205,4 @@ def test_a_script_is_run_from_its_copy_as_if_it_were_the_file(tmp_path: Path) ->
     assert done.stdout == f"{[str(script), '--seed', '1']} {script} __main__ 41\n"
     assert f'File "{script}", line 3' in done.stderr
     assert "raise ValueError(1)" in done.stderr
+    assert "recorded.py" not in done.stderr
