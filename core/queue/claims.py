@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ class Claims:
         claims = cls(run_dir.name, _fields(spec))
         with contextlib.suppress(OSError, RunError):
             line = own_line().line
+            line.keep()
             found = line.tickets()
             claims._ticket = line.put(claims._run, claims._fields)
             claims._line = line
@@ -72,9 +74,13 @@ class Claims:
     def adopt(cls, run_dir: Path, text: str) -> Claims:
         """Return the claims that the process which waited for them has handed over; see `core.queue.waiter`."""
         given = json.loads(text)
-        claims = cls(run_dir.name, given["ticket_fields"], Line(*given["line"]))
+        line = Line(*given["line"])
+        claims = cls(run_dir.name, given["ticket_fields"], line)
+        line.keep()
         claims._ticket, claims._devices = given["ticket"], dict(given["devices"])
         claims.lock_descriptors = list(given["lock"])
+        for handle in (*claims.lock_descriptors, *claims.descriptors):
+            os.set_inheritable(handle, False)
         claims.was_queued = True
         return claims
 

@@ -41,6 +41,7 @@ WAITER = Path(__file__).with_name("waiter.py")
 WAITING_S = 5.0
 """Seconds to wait for the processes that wait for devices to be there."""
 NAP_S = 0.02
+CLAIMED = tr_noop("{device} is claimed by a process that has no ticket in the queue, as while a run is cleaned up.")
 NO_ANSWER = tr_noop("The driver could not be asked whether the device is free. `trainyard devices` shows its answer.")
 
 
@@ -101,6 +102,7 @@ def wait_in_line(run_dir: Path) -> None:
     state = {
         "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
         "ticket_fields": fields, **_paths(run_dir), "no_answer": NO_ANSWER,
+        "claimed": CLAIMED,
         "retry_s": max(1.0, 1.5 * device_check.quiet_s()),
     }  # fmt: skip
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606

@@ -265,6 +265,18 @@ def test_three_runs_that_fail_alike_hold_the_queue(queue: Queue, tmp_path: Path,
     assert last.until_over().state is FINISHED
 
 
+def test_a_claim_without_a_ticket_keeps_a_run_waiting_and_is_told(queue: Queue) -> None:
+    line = own_line().line
+    claimed = line.claim("cpu:0")
+    assert claimed is not None
+    waiting = queue.add("waiting")
+    row = queue.until_reason("waiting", "CPU 0 is claimed by a process that has no ticket in the queue")
+    assert waiting.poll().state is QUEUED
+    os.close(claimed)
+    assert waiting.until_over().state is FINISHED
+    assert row.waits
+
+
 def test_a_run_that_cannot_be_started_has_failed_and_does_not_wait_again(queue: Queue) -> None:
     running = queue.start()
     waiting = queue.add("waiting")
