@@ -33,6 +33,8 @@ SPREAD_S = 0.1
 RARELY_S = 5.0
 """Seconds between two readings by runs that are not among the first."""
 FIRST = 4
+MARGIN_S = 0.1
+"""Seconds by which the next look is later than the end of a block, so that it finds that over."""
 REFUSED_S = 2.0
 """Seconds after which a device that could not be claimed is tried again."""
 REFUSALS = 3
@@ -224,7 +226,7 @@ class Waiter:
     def _block(self, busy: dict[str, str], retry_s: float) -> None:
         """Tell the line that devices are not free although no ticket has them, and try again later."""
         now, known = time.time(), self._fields.get("blocked", {})
-        self._again_at = time.monotonic() + retry_s
+        self._again_at = time.monotonic() + retry_s + MARGIN_S
         blocked = {name: block for name, block in known.items() if block[1] > now - 2 * retry_s and name not in busy}
         for device, why in busy.items():
             since = known[device][0] if device in known else now
