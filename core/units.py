@@ -7,6 +7,7 @@ from core.language import tr
 BYTES_PER_GB = 2**30
 """A GPU that is sold with 24 GB has 24 times this."""
 BYTES_PER_MB = 2**20
+HOUR_S, DAY_S = 3600, 86_400
 
 
 def size(memory_bytes: int | None) -> str:
@@ -24,7 +25,7 @@ def disk(size_bytes: int) -> str:
 
 
 def duration(value_s: float) -> str:
-    """Return `under 0.1 s`, `0.3 s`, `12 s` or `3 min 5 s`."""
+    """Return `under 0.1 s`, `0.3 s`, `12 s`, `3 min 5 s`, `3 h 10 min` or `2 d 3 h`."""
     if value_s < 0.05:
         return tr("under 0.1 s")
     if value_s < 9.95:
@@ -32,4 +33,8 @@ def duration(value_s: float) -> str:
     whole = round(value_s)
     if whole < 100:
         return tr("{seconds} s", seconds=whole)
-    return tr("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)
+    if whole < HOUR_S:
+        return tr("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)
+    if whole < DAY_S:
+        return tr("{hours} h {minutes} min", hours=whole // HOUR_S, minutes=whole % HOUR_S // 60)
+    return tr("{days} d {hours} h", days=whole // DAY_S, hours=whole % DAY_S // HOUR_S)

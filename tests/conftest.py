@@ -92,9 +92,10 @@ def runs_root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _plain_environment() -> Iterator[None]:
+def _plain_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The devices are those that a test makes, also where the tests themselves run under a scheduler, or in a run."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINYARD_QUEUE_DIR", str(tmp_path_factory.mktemp("line")))  # for runs of several tests
         for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TRAINYARD_RUN", "TRAINYARD_RUN_DIR"):
             patch.delenv(name, raising=False)
         yield
@@ -113,6 +114,7 @@ def _nothing_left(tmp_path: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
         patch.setenv("TRAINYARD_CACHE_DIR", str(tmp_path / "cache"))
+        patch.setenv("TRAINYARD_QUEUE_DIR", str(tmp_path / "line"))
         # Inherited by every process that the test starts; helpers are not given what is named after the program.
         patch.setenv("TESTS_OF_TRAINYARD", str(tmp_path))
         threads, environment = set(threading.enumerate()), dict(os.environ)

@@ -1,6 +1,6 @@
 """The command line.
 
-- `options`, `parse_choices`: the options, and how those of `run` become choices
+- `options`, `parse_choices`, `queue_options`: the options, and how those of `run` become choices; those of the queue
 - `output`: everything that is printed or asked
 - `follow`: show a run's progress until it ends
 - `parser`: all of `commands`, with their options

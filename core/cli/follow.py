@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
 import time
@@ -9,10 +10,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
+from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
 from core.metrics.common.reading import IN_EPOCH
+from core.queue.listing import why_it_waits
 from core.runs.start_phases import start_words
-from core.runs.states import state_info
+from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
@@ -28,6 +31,8 @@ SLOW_POLL_S = 0.25
 """Seconds between polls if no terminal shows the progress."""
 LINE_EVERY_S = 5.0
 """Seconds between lines of progress in a file or a pipe. On a terminal each poll rewrites the line."""
+QUEUE_EVERY_S = 2.0
+"""Seconds between two looks at why a queued run waits."""
 STOP_WORDS = {"asked": tr_noop("asked")}
 """Words for the steps of a stop; signals have their own names."""
 REQUEST_WORDS = {"pause": tr_noop("pausing"), "save": tr_noop("saving")}
@@ -123,6 +128,7 @@ class _Progress:
         self._shown_at = 0.0
         self._notices = 0
         self._shown: set[str] = set()
+        self._asked_at, self._reason = float("-inf"), ""
 
     @functools.cached_property
     def _framework(self) -> str:
@@ -149,7 +155,20 @@ class _Progress:
                 self._shown.add(sentence)
                 self.say(tr_stored(sentence))
 
+    def _say_why_it_waits(self) -> None:
+        """Say why a queued run waits, when that changes."""
+        is_own_queued = self._run.facts.state is RunState.QUEUED and self._run.owner is None
+        if not is_own_queued or time.monotonic() - self._asked_at < QUEUE_EVERY_S:
+            return
+        self._asked_at = time.monotonic()
+        with contextlib.suppress(RunError, ValueError):
+            reason = why_it_waits(self._run.dir)
+            if reason != self._reason:
+                self._reason = reason
+                self.say(reason)
+
     def show(self) -> None:
+        self._say_why_it_waits()
         if self._out is None or (not self._terminal and time.monotonic() - self._shown_at < LINE_EVERY_S):
             return
         self._shown_at = time.monotonic()

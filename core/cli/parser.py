@@ -14,8 +14,10 @@ from core.cli.commands import (
     devices,
     export,
     imports,
+    notify,
     presets,
     pythons,
+    queue,
     remove,
     report,
     runs,
@@ -25,6 +27,7 @@ from core.cli.commands import (
 )
 from core.cli.commands.common import RUN
 from core.cli.options import Parser, add_detach, add_open_ports, add_run_options, add_yes, common
+from core.cli.queue_options import add_queue_options
 from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
@@ -54,7 +57,8 @@ COMMANDS = (
     _Row("catalog", catalog.show_catalog),
     _Row("recipes", catalog.show_recipes, (catalog.add_options,)),
     _Row("pythons", pythons.pythons, (pythons.add_options,)),
-    _Row("run", start.run, (add_run_options, add_yes)),
+    _Row("run", start.run, (add_run_options, add_queue_options, add_yes)),
+    _Row("queue", queue.queue, (queue.add_options,)),
     _Row("runs", runs.list_runs, (runs.add_search,)),
     _Row("show", runs.show, (runs.add_events,), of_run=True),
     _Row("compare", compare.compare_runs, (compare.add_options,)),
@@ -77,6 +81,7 @@ COMMANDS = (
     _Row("report", report.write_report, (report.add_options,)),
     _Row("sweep", sweep.sweep, (sweep.add_options,)),
     _Row("remove", remove.remove, (remove.add_options,)),
+    _Row("notify", notify.notify, (notify.add_options,)),
     _Row("desktop", desktop.desktop, (desktop.add_options,)),
 )
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.language import tr
-from core.launchers import notebook
+from core.launchers import notebook, recorded
 from core.launchers.local import environment
 from core.launchers.ranks import HOST, free_addresses, loopback_variables
 from core.launchers.torch_store import TorchStore
 from core.schema.files import open_to_append
-from core.schema.paths import METRICS_VARIABLE, log_of_rank, metrics_file
+from core.schema.paths import METRICS_VARIABLE, WORKLOAD_FILE, log_of_rank, metrics_file
 from core.system.helper_process import clean_environment
 from core.system.processes import RUN_DIR, TAG
 
@@ -94,7 +94,7 @@ class Launcher:
         """
         with os.fdopen(open_to_append(log_of_rank(self._run_dir, assignment.rank)), "ab") as log:
             process = subprocess.Popen(
-                [self._spec.python, *command_of(self._script)],
+                [self._spec.python, *self._command()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -107,6 +107,11 @@ class Launcher:
         if self._store is not None:
             self._store.add_rank(process.pid)
         return process
+
+    def _command(self) -> tuple[str, ...]:
+        """Return the command line after the interpreter; see `core.launchers.recorded`."""
+        copy = (recorded.__file__, str(self._run_dir / WORKLOAD_FILE)) if self._spec.recorded else ()
+        return (*copy, *command_of(self._script))
 
     def _environment(self, assignment: RankAssignment) -> dict[str, str]:
         ours = environment(os.environ, self._run_dir.name, assignment, self.names)

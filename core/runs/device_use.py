@@ -50,7 +50,7 @@ class DeviceUsers:
         """Return the live runs by device id, in the order of the summaries."""
         found: dict[str, tuple[RunSummary, ...]] = {}
         for summary in summaries:
-            if not state_info(summary.state).over:
+            if state_info(summary.state).live:
                 for device in self._of(summary.dir):
                     found[device] = (*found.get(device, ()), summary)
         return found

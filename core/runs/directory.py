@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from typing import TYPE_CHECKING
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING
 from core.language import tr, tr_noop
 from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, open_to_read
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
-from core.system import processes
-from core.system.own_processes import SUPERVISOR, own_command
+from core.system.own_processes import SUPERVISOR, own_command, start_in_background
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from core.system.processes import ProcessId
@@ -30,30 +29,17 @@ ELSEWHERE = tr_noop("Keep runs elsewhere with --runs DIR.")
 
 
 def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
-    """Start the supervisor of a run directory; return None if it has exited already. `options`: `--resume`.
+    """Start the supervisor of a run directory; see `launch`. `options`: `--resume`."""
+    return launch(run_dir, SUPERVISOR, *options)
 
-    A shell starts it in the background and exits, so the supervisor is no child of this process: a window collects no
-    zombies, and leaves none behind. Raises `OSError` or `CalledProcessError`.
+
+def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
+    """Start a process of ours that owns a run directory; return None if it has exited already.
+
+    Raises `OSError` or `CalledProcessError`.
     """
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
-        shell = subprocess.run(
-            [
-                "/bin/sh",
-                "-c",
-                '"$@" >&2 & echo $!',
-                "sh",
-                *own_command(SUPERVISOR, str(run_dir.resolve()), *options),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd="/",
-            # A run that is started from within a training does not belong to that training.
-            env={name: value for name, value in os.environ.items() if name not in {processes.TAG, processes.RUN_DIR}},
-            start_new_session=True,
-            check=True,
-        )
-    return processes.identify(int(shell.stdout))
+        return start_in_background(own_command(module, str(run_dir.resolve()), *options), log.fileno())
 
 
 def new_directory(runs_root: Path, name: str) -> Path:
@@ -114,6 +100,22 @@ def cannot_write(folder: Path, error: OSError) -> str:
         folder, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
         otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR.") if denied else tr(ELSEWHERE),
     )  # fmt: skip
+
+
+def folder_is_gone(run_dir: Path, folder: int) -> str:
+    """Return why there is nothing at the path of the run's open folder."""
+    if not os.fstat(folder).st_nlink:
+        return tr("The run's folder {run_dir} was removed while it trained.", run_dir=run_dir)
+    try:
+        where = tr(" to {folder}", folder=os.readlink(f"/proc/self/fd/{folder}"))  # noqa: PTH115 (the kernel's answer)
+    except OSError:
+        where = ""
+    return tr(
+        "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
+        "Rename the folder of a run only after its end.",
+        run_dir=run_dir,
+        where=where,
+    )
 
 
 def remove_sockets(run_dir: Path) -> None:

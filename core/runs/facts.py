@@ -112,6 +112,8 @@ class RunFacts:
     supervisor: ProcessId | None = None
     guard: ProcessId | None = None
     """None also for runs of earlier versions."""
+    waiter: ProcessId | None = None
+    """The process that waits, or waited, in the queue."""
     host: HostId | None = None
     """The machine and the pid namespace of the run's processes."""
     workers: dict[int, WorkerRecord] = field(default_factory=dict)
@@ -163,8 +165,8 @@ class RunFacts:
 
     @property
     def started(self) -> float | None:
-        """Unix seconds of the first transition."""
-        return self.history[0][0] if self.history else None
+        """Unix seconds at which the run was started first; None before that. Waiting in the queue does not count."""
+        return next((time for time, state in self.history if state is not RunState.QUEUED), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:

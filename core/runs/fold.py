@@ -57,7 +57,7 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
     latest, collected, step = facts.latest, facts.collected, facts.step
     for event in events:
         kind = event["kind"]
-        if kind == "supervisor":  # only this reader uses `latest`
+        if kind in {"supervisor", "queued"}:  # only these readers use `latest`
             facts = replace(facts, latest=latest)
         latest = max(latest, event["t"])
         reader = _READERS.get(kind)
@@ -108,6 +108,14 @@ def _supervisor(facts: RunFacts, event: Event) -> RunFacts:
     host = HostId(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
     guard = _process(event["guard"]) if event.get("guard") else None
     return replace(facts, supervisor=_process(event), guard=guard, host=host, starts=facts.starts + 1)
+
+
+def _queued(facts: RunFacts, event: Event) -> RunFacts:
+    """Read which process waits in the queue. A run that was training before is queued anew, as after a reboot."""
+    if facts.supervisor is not None and facts.state is not RunState.QUEUED:
+        facts = _resumed(facts)
+    host = HostId(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
+    return replace(facts, supervisor=None, guard=None, waiter=_process(event), host=host)
 
 
 def _resumed(facts: RunFacts) -> RunFacts:
@@ -272,6 +280,7 @@ def _process(event: Event) -> ProcessId:
 _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "state": _state,
     "supervisor": _supervisor,
+    "queued": _queued,
     "worker": _worker,
     "worker_exit": _worker_exit,
     "device": _device,
@@ -295,7 +304,7 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "parts": _parts,
 }
 _COLLECTED = frozenset({
-    "state", "supervisor", "worker", "worker_exit", "device", "rung", "notice", "stray", "release",
+    "state", "supervisor", "queued", "worker", "worker_exit", "device", "rung", "notice", "stray", "release",
     "ended",
 })  # fmt: skip
 """Kinds of which every event is kept: each makes the facts larger."""

@@ -150,6 +150,11 @@ def cannot_resume(run_dir: Path, state: RunState) -> str:
     if state is RunState.FINISHED:
         name = run_dir.name
         return tr("Run {run} is finished: there is nothing to resume. Start it again: trainyard again {run}", run=name)
+    if state is RunState.QUEUED:
+        return tr(
+            "Run {run} waits in the queue, and starts by itself. `trainyard queue` says what it waits for.",
+            run=run_dir.name,
+        )
     if state is RunState.CREATED:
         return tr(
             "Run {run} has not started: no event of its supervisor can be read. "

@@ -63,6 +63,11 @@ class Requests:
         """Count a stop as requested. Called from a signal handler, so it does nothing else."""
         self._signalled = True
 
+    def ask_stop(self) -> None:
+        """Request a stop."""
+        with contextlib.suppress(OSError):
+            touch(self._control / "stop")
+
     @property
     def stop(self) -> bool:
         """Whether the run is to stop."""

@@ -35,7 +35,7 @@ from core.system import own_processes, processes
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from core.system.processes import ProcessId
@@ -85,10 +85,11 @@ class Run:
         """The state of the supervisor's and the guard's event file before they were last read."""
 
     @classmethod
-    def start(cls, spec: RunSpec, runs_root: Path) -> Run:
+    def start(cls, spec: RunSpec, runs_root: Path, launch: Callable[[Path], ProcessId | None] | None = None) -> Run:
         """Make a run directory and start its supervisor, detached from this process.
 
-        Raises `RunError` with a sentence when the folder cannot be written or locked, or the disk is full.
+        `launch`: starts another process in its place, such as one that waits in the queue. Raises `RunError` with a
+        sentence when the folder cannot be written or locked, or the disk is full.
         """
         run_dir = None
         try:
@@ -97,7 +98,7 @@ class Run:
             make_reserve(run_dir / EVENTS)
             keep_workload(run_dir, spec)
             write_spec(run_dir, spec)  # last: a folder with this file is a run
-            return cls(run_dir, coming_up=directory.launch_supervisor(run_dir))
+            return cls(run_dir, coming_up=(launch or directory.launch_supervisor)(run_dir))
         except (OSError, subprocess.CalledProcessError, RunError) as error:
             if run_dir is not None:
                 shutil.rmtree(run_dir, ignore_errors=True)
@@ -169,15 +170,13 @@ class Run:
     def poll(self) -> list[Event]:
         """Read new events, update `facts`, and return the events. Never blocks.
 
-        A run that is over may be resumed by any process, and the guard of a lost run records what it killed: such a run
-        is read again when the event file of its supervisor or of its guard has changed.
+        A run that is over may be resumed by any process, the guard of a lost run records what it killed, and
+        notifications may fail: such a run is read again when an event file of one of these has changed.
         """
-        if state_info(self.facts.state).over and (
-            self.facts.state is RunState.FINISHED or self._mark == mark(self.dir)
-        ):
+        if state_info(self.facts.state).over and self._mark == self._current_mark():
             return []
         alive = self._supervisor_is_alive()  # before reading, so that its last events are read
-        self._mark = mark(self.dir)  # before reading, too
+        self._mark = self._current_mark()  # before reading, too
         events = self._log.read()
         self.facts = self._with_troubles(fold(self.facts, events))
         if state_info(self.facts.state).over:
@@ -187,7 +186,8 @@ class Run:
             events += more
             if events and self.facts.state is RunState.LOST:  # the guard has recorded what it killed
                 self.facts = replace(self.facts, error=self._how_lost())
-        if not events and not alive and not state_info(self.facts.state).over:
+        state = state_info(self.facts.state)
+        if not events and not alive and not state.over and not state.waits:  # the queue can take up one that waits
             self.facts = self._lost()
         self._look_for_stopped_processes()
         return events
@@ -254,6 +254,11 @@ class Run:
     def log_end(self, max_bytes: int = 4000) -> str:
         """Return the last whole lines of the workers' output; of a single longer line, its end."""
         return directory.last_lines(self.dir / LOG_FILE, max_bytes)
+
+    def _current_mark(self) -> Mark:
+        """Return sizes and times of the files that may get events after the end."""
+        told = _stat(f"{self.dir}/{EVENTS}/{paths.NOTIFICATION_EVENTS}")
+        return (told,) if self.facts.state is RunState.FINISHED else (*mark(self.dir), told)
 
     def _supervisor_is_alive(self) -> bool:
         known = self.facts.supervisor or self._coming_up

@@ -12,6 +12,7 @@ class RunState(Enum):
     """The values are what event logs and `--json` carry."""
 
     CREATED = "created"
+    QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -41,11 +42,20 @@ class StateInfo:
     can_save: bool = False
     can_resume: bool = False
     over: bool = False
+    waits: bool = False
+    """Whether it waits in the queue: it has neither processes that train nor devices."""
+
+    @property
+    def live(self) -> bool:
+        """Whether a supervisor has the run, or is about to."""
+        return not self.over and not self.waits
 
 
 STATES = (
     StateInfo(state=RunState.CREATED, label=tr_noop("Created"), colour="muted", can_stop=True,
              sentence=tr_noop("The run is saved and about to start.")),
+    StateInfo(state=RunState.QUEUED, label=tr_noop("Queued"), colour="muted", can_stop=True, waits=True,
+             sentence=tr_noop("The run waits in the queue until its devices are free.")),
     StateInfo(state=RunState.STARTING, label=tr_noop("Starting"), colour="accent", can_stop=True, can_pause=True,
              can_save=True, sentence=tr_noop("The workers are loading their framework and the recipe.")),
     StateInfo(state=RunState.RUNNING, label=tr_noop("Running"), colour="accent", can_stop=True, can_pause=True,
@@ -83,6 +93,12 @@ TRANSITIONS = frozenset({
     # A run whose workers could not be started has nothing to release.
     (RunState.CREATED, RunState.FAILED),
     (RunState.STARTING, RunState.FAILED),
+    # Queued. A run that is stopped while it waits, or whose turn never comes, ends without having started.
+    (RunState.CREATED, RunState.QUEUED),
+    (RunState.QUEUED, RunState.STARTING),
+    (RunState.QUEUED, RunState.STOPPED),
+    (RunState.QUEUED, RunState.FAILED),
+    (RunState.LOST, RunState.QUEUED),
     # Resumed.
     (RunState.PAUSED, RunState.STARTING),
     (RunState.STOPPED, RunState.STARTING),

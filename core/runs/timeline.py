@@ -108,10 +108,15 @@ class Timeline:
 
     # -- start -----------------------------------------------------------------------------------
 
-    def _supervisor(self, event: Event) -> None:
-        if self._start.number and not state_info(self._state).over and not self._is_lost:
+    def _queued(self, event: Event) -> None:
+        """A run that was training has been queued anew, as after a reboot: its end was not recorded."""
+        if self._start.number and not self._is_lost and state_info(self._state).live:
             self._end_start()
             self._add(event["t"], tr(LOST), "bad")
+            self._state = RunState.LOST
+
+    def _supervisor(self, event: Event) -> None:
+        self._queued(event)
         self._start.begin(event["t"])
         self._is_lost, self._releases, self._state = False, {}, RunState.CREATED
         self._epochs.restart()
@@ -223,8 +228,10 @@ class Timeline:
 
     def _enter(self, event: Event) -> None:
         self._state = state = RunState(event["state"])
-        if state is RunState.STARTING:
+        if state in {RunState.STARTING, RunState.QUEUED}:
             self._begin(event["t"])
+        if state is RunState.QUEUED:
+            self._add(event["t"], tr("Queued: the run waits for its devices."))
         elif state is RunState.RUNNING:
             self._add_start(event["t"])
         elif state is RunState.RELEASING:
@@ -255,6 +262,8 @@ class Timeline:
             self._add(event["t"], tr_stored(error), "bad")
         else:
             self._add(event["t"], tr(ENDINGS[self._state]))
+            if why := event.get("error"):  # of a queued run that was not started
+                self._add(event["t"], tr_stored(str(why)), "warn")
 
     def _release(self, event: Event) -> None:
         found = read_release(event)
@@ -275,6 +284,7 @@ class Timeline:
 
     _READERS: ClassVar[dict[str, Callable[[Timeline, Event], None]]] = {
         "supervisor": _supervisor,
+        "queued": _queued,
         "state": _enter,
         "device": _device,
         "worker": _worker,

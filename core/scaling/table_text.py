@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from typing import TYPE_CHECKING
 
 from core.comparison.table_text import markdown_text
@@ -29,8 +30,8 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of the CSV file."""
 
-WHOLE_FROM = 100
-"""Samples per second from which they are shown as whole numbers."""
+DIGITS = 3
+"""Digits of samples per second that are shown, but all of a whole number."""
 
 
 # -- for people ----------------------------------------------------------------------------------
@@ -50,7 +51,10 @@ def _cells(row: ScalingRow) -> list[str]:
 
 
 def _rate(statistic: Statistic | None) -> str:
-    return _spread(statistic, ".0f" if statistic is not None and statistic.mean >= WHOLE_FROM else ".3g")
+    if statistic is None or not statistic.mean > 0:
+        return _spread(statistic, ".3g")
+    places = max(0, DIGITS - 1 - math.floor(math.log10(statistic.mean)))
+    return _spread(statistic, f".{places}f")  # the deviation has as many places as the mean
 
 
 def _spread(statistic: Statistic | None, form: str) -> str:

@@ -8,6 +8,7 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import stat
@@ -204,8 +205,9 @@ def _parse_together(lines: list[str]) -> list[Event | None]:
     """
     text = ",".join(lines)
     if text.count("[") + text.count("{") < MAX_DEPTH + len(lines):  # each has one at least
+        loads = json.loads if "NaN" in text or "Infinity" in text else _quick_loads()
         try:
-            events = json.loads(f"[{text}]")
+            events = loads(f"[{text}]")
         except (ValueError, RecursionError):
             events = []
         if len(events) == len(lines):
@@ -213,14 +215,30 @@ def _parse_together(lines: list[str]) -> list[Event | None]:
     return _parse_each(line.encode() for line in lines)
 
 
+@functools.cache
+def _quick_loads() -> Callable[[str], Any]:
+    """Return orjson's `loads`, which takes a third of the time of `json.loads`; that one where orjson is missing.
+
+    It is missing in the Python of a user's own training. It takes neither NaN nor Infinity.
+    """
+    try:
+        from orjson import loads
+    except ImportError:
+        return json.loads
+    return loads
+
+
 def _parse_each(lines: Iterable[bytes]) -> list[Event | None]:
     return [parse(line) for line in lines if line.strip()]
 
 
 def _is_event(event: object) -> bool:
-    if not isinstance(event, dict) or not isinstance(event.get("kind"), str) or not _is_time(event.get("t")):
+    if type(event) is not dict:
         return False
-    has_shape = _SHAPES.get(event["kind"])
+    kind = event.get("kind")
+    if type(kind) is not str or not _is_time(event.get("t")):
+        return False
+    has_shape = _SHAPES.get(kind)
     return has_shape is None or has_shape(event)
 
 
@@ -333,7 +351,10 @@ class Tail:
         except OSError as error:
             self.trouble = error.strerror or str(error)
             return []
-        return [event for block in blocks for event in self._events(block)]
+        events: list[Event] = []
+        for block in blocks:
+            events += self._events(block)
+        return events
 
     def _blocks(self, file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
         """Yield the whole lines that the file has now, in blocks, and move the offset beyond them."""
@@ -353,13 +374,16 @@ class Tail:
             left -= size
             yield data[:size]
 
-    def _events(self, block: bytes) -> Iterator[Event]:
+    def _events(self, block: bytes) -> list[Event]:
+        parsed = parse_lines(block)
+        events = [event for event in parsed if event is not None]
+        self.garbage_lines += len(parsed) - len(events)
         latest = self.latest
-        for event in parse_lines(block):
-            if event is None:
-                self.garbage_lines += 1
-                continue
+        for event in events:
+            at = event["t"]
             # Events of a file keep their order even when the clock is set back.
-            latest = event["t"] = max(latest, float(event["t"]))
-            yield event
+            if type(at) is not float or at < latest:
+                at = event["t"] = max(latest, float(at))
+            latest = at
         self.latest = latest
+        return events

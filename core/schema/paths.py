@@ -1,6 +1,7 @@
 """The layout of a run directory: the name of every file and folder in it.
 
     spec.json                   what was asked for, written once
+    queue.json                  what was asked of the queue; only for a run that was queued
     name.json                   the name that the user gave the run later; only then
     marks.jsonl                 star, tags, notes and archiving: a line each, append-only; only if there are any
     workload.py                 the text of the recipe or script as it was at the start
@@ -10,6 +11,7 @@
     events/collector.jsonl      measurements of a script, written by the metrics process
     events/devices.jsonl        readings of the devices
     events/guard.jsonl          what the guard had to terminate
+    events/notifications.jsonl  what could not be told the user; only then
     events/reserve              space that is released when the disk is full
     lock, events/lock           empty; locked by the supervisor, the second one also by its guard
     log.txt, log.N.txt          output of rank 0 and of the supervisor; output of rank N of a script
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "spec.json"
 NAME_FILE = "name.json"
+QUEUE_FILE = "queue.json"
 RULES_FILE = "rules.json"
 MARKS_FILE = "marks.jsonl"
 WORKLOAD_FILE = "workload.py"
@@ -46,6 +49,7 @@ SUPERVISOR_EVENTS = "supervisor.jsonl"
 COLLECTOR_EVENTS = "collector.jsonl"
 DEVICE_EVENTS = "devices.jsonl"
 GUARD_EVENTS = "guard.jsonl"
+NOTIFICATION_EVENTS = "notifications.jsonl"
 EVENTS_SUFFIX = ".jsonl"
 RESERVE = "reserve"
 """A file in the events folder. It is deleted when the disk is full, so that the last events fit."""

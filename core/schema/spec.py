@@ -41,6 +41,8 @@ SCRIPT = "script"
 """The framework of a run that starts a user's program: the program loads its framework itself."""
 RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints", "allow_open_ports"})
 """The parts of a spec that only recipes use."""
+UNSAID = (("imported", ""), ("time_limit_s", None), ("recorded", False))
+"""Fields, with the value that is left out."""
 Part = TypeVar("Part")
 
 
@@ -64,6 +66,10 @@ class RunSpec:
     """How CUDA_VISIBLE_DEVICES names the GPUs: `uuid`, or `integer` for libraries that read only numbers there."""
     allow_open_ports: bool = False
     """Run a strategy whose workers listen in the machine's network, where others can connect without a password."""
+    time_limit_s: float | None = None
+    """Seconds of training after which the run is stopped; None for no limit."""
+    recorded: bool = False
+    """Whether the copy of the recipe or script in the run's folder is trained, since the file itself has changed."""
     python: str
     """The interpreter of the workers."""
     imported: str = ""
@@ -77,6 +83,9 @@ class RunSpec:
         for device in self.devices:
             check_text(tr("device id"), device)
         check_flag(tr("allow open ports"), self.allow_open_ports)
+        check_flag(tr("recorded"), self.recorded)
+        if self.time_limit_s is not None and not 0 < self.time_limit_s < float("inf"):
+            raise ValueError(tr("The time limit is {limit} s. Give a time above 0.", limit=self.time_limit_s))
         check_one_of(tr("The way of naming GPUs to CUDA"), self.cuda_ids, CUDA_IDS)
         if (self.recipe is None) == (self.script is None):
             raise ValueError(tr("A run trains either a recipe or a script. Give one of them."))
@@ -105,9 +114,7 @@ class RunSpec:
         """Return the content of `spec.json`. A script's has no recipe, training or checkpoint settings."""
         parts = asdict(self)
         unused = RECIPE_PARTS if self.script is not None else frozenset()
-        kept = {
-            name: value for name, value in parts.items() if name not in unused and (name, value) != ("imported", "")
-        }
+        kept = {name: value for name, value in parts.items() if name not in unused and (name, value) not in UNSAID}
         return {"version": VERSION, **kept, "devices": list(self.devices)}
 
     @classmethod

@@ -1,7 +1,8 @@
-"""Entry point of a supervisor process: ``python -m core.supervisor RUN_DIR [--resume]``."""
+"""Entry point of a supervisor process: ``python -m core.supervisor RUN_DIR [--resume | --claims STATE]``."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from core.devices.sampler import Sampler
 from core.errors import RunError
+from core.queue.claims import Claims
 from core.runs.facts import RunFacts
+from core.runs.states import RunState
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
-from core.supervisor.claim import claim, claim_again, clear
+from core.supervisor.claim import claim, claim_again, claim_queued, clear
 from core.supervisor.guard import start_guard
 from core.supervisor.jobs import job
 from core.supervisor.supervisor import Supervisor
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.runs.lock import Lock
+    from core.schema.spec import RunSpec
 
 
 class ShutdownSignals:
@@ -44,16 +48,42 @@ class ShutdownSignals:
             handler()
 
 
-def _claim_and_clear(run_dir: Path) -> tuple[Lock, RunFacts]:
-    claimed = claim_again(run_dir)
-    clear(run_dir)
+def _claim_run(run_dir: Path, claims: Claims | None, *, resumes: bool) -> tuple[Lock, RunFacts]:
+    """Lock a run, and clear away what an earlier supervisor has left."""
+    if claims is not None:
+        claimed = claim_queued(run_dir, claims.lock_descriptors)
+    elif resumes:
+        claimed = claim_again(run_dir)
+    else:
+        return claim(run_dir), RunFacts()
+    if claimed[1].starts:
+        clear(run_dir)
     return claimed
 
 
+def _spec_of_queued(run_dir: Path, claims: Claims) -> RunSpec:
+    from core.queue.workload import spec_to_start  # imported here, since other runs do not need it
+
+    return spec_to_start(run_dir, claims)
+
+
+def _give_up(run_dir: Path, claims: Claims, why: str) -> None:
+    """Release the claims of a run that could not be started. One that was queued has failed, or it would wait again."""
+    if claims.was_queued:
+        from core.queue.control import end_unstarted  # likewise
+
+        with contextlib.suppress(OSError):
+            end_unstarted(run_dir, why, RunState.FAILED)
+    claims.release()
+
+
 def main() -> int:
-    """Supervise the run whose directory is the first argument; resume it with `--resume`."""
+    """Supervise the run whose directory is the first argument; resume it with `--resume`.
+
+    `--claims`: the run was queued, and what follows is what its waiting process hands over.
+    """
     users_umask = os.umask(0o077)  # for the files of the run; a script gets the user's own umask
-    run_dir, resumes = Path(sys.argv[1]), "--resume" in sys.argv[2:]
+    run_dir, options = Path(sys.argv[1]), sys.argv[2:]
     shutdown = ShutdownSignals()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, shutdown)
@@ -62,20 +92,25 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a parent may have blocked it; workers inherit this
-    guard = None
+    guard = claims = None
     try:
-        lock, facts = _claim_and_clear(run_dir) if resumes else (claim(run_dir), RunFacts())
-        guard = start_guard(run_dir, close_fds=lock.descriptors)  # from here on, this is its child
-        spec = read_spec(run_dir)
-        own = job(spec, run_dir, close_fds=(*lock.descriptors, guard.pipe), umask=users_umask)
-        supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts, guard=guard)
-    except (RunError, RecordError, ValueError) as error:
+        claims = Claims.adopt(run_dir, options[1]) if options[:1] == ["--claims"] else None
+        lock, facts = _claim_run(run_dir, claims, resumes="--resume" in options)
+        spec = read_spec(run_dir) if claims is None else _spec_of_queued(run_dir, claims)
+        claims = claims or Claims.take(run_dir, spec)
+        guard = start_guard(run_dir, close_fds=lock.descriptors, at_end=claims.release)  # this becomes its child
+        own = job(spec, run_dir, close_fds=(*lock.descriptors, *claims.descriptors, guard.pipe), umask=users_umask)
+        supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts, guard=guard, claims=claims)
+    except (RunError, RecordError, ValueError, OSError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
+        if claims is not None:
+            _give_up(run_dir, claims, str(error))
         if guard is not None:
             guard.dismiss()  # nothing was started, and the process that started this one waits for its end
         return 2
     shutdown.pass_to(supervisor.stop)
     supervisor.run()
+    claims.release(supervisor.facts)
     if supervisor.leaves_processes:
         guard.set_off()
     else:

@@ -11,7 +11,7 @@ from core.language import tr
 from core.runs.directory import remove_sockets
 from core.runs.facts import RunFacts
 from core.runs.fold import fold
-from core.runs.lock import already_running, cannot_resume, take
+from core.runs.lock import Lock, already_running, cannot_resume, take
 from core.runs.requests import Requests
 from core.runs.states import state_info
 from core.schema.events import Tail, Writer, make_reserve
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from core.runs.lock import Lock
     from core.system.terminate import StillRunning, Terminated
 
 PATIENCE_S = 10.0
@@ -58,6 +57,17 @@ def claim(run_dir: Path) -> Lock:
     return lock
 
 
+def claim_queued(run_dir: Path, descriptors: list[int]) -> tuple[Lock, RunFacts]:
+    """Hold a queued run with the lock that its waiting process has handed over, as `claim` does; also return its facts.
+
+    Raises `RunError` when the guard of an earlier supervisor does not leave in time.
+    """
+    lock = Lock()
+    lock.descriptors += descriptors
+    _take_events(run_dir, time.monotonic() + PATIENCE_S)
+    return lock, _facts(run_dir)
+
+
 def claim_again(run_dir: Path) -> tuple[Lock, RunFacts]:
     """Hold the directory of a run that is over, as `claim` does, to resume it; also return the facts of the run.
 
@@ -73,7 +83,15 @@ def claim_again(run_dir: Path) -> tuple[Lock, RunFacts]:
     state = state_info(facts.state)
     if state.over and not state.can_resume:
         raise RunError(cannot_resume(run_dir, facts.state))
-    # The guard of a supervisor that was killed ends all processes of the run: it would end the new workers.
+    _take_events(run_dir, deadline)
+    return lock, facts
+
+
+def _take_events(run_dir: Path, deadline: float) -> None:
+    """Lock the events of a run; wait until `deadline`. Raises `RunError`.
+
+    The guard of a supervisor that was killed ends all processes of the run: it would end the new workers.
+    """
     while take(run_dir / EVENTS) is None:
         if time.monotonic() >= deadline:
             raise RunError(
@@ -83,7 +101,6 @@ def claim_again(run_dir: Path) -> tuple[Lock, RunFacts]:
                 )
             )
         time.sleep(NAP_S)
-    return lock, facts
 
 
 def clear(run_dir: Path) -> None:

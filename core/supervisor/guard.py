@@ -25,7 +25,7 @@ from core.system.procfs import ENDED, STUCK
 from core.system.run_processes import RunProcesses, adopt_orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from core.system.process_info import ProcessInfo
@@ -66,12 +66,12 @@ class Guard:
             processes.send(self.process, signal.SIGCONT)  # a guard that was stopped would hold the run for ever
 
 
-def start_guard(run_dir: Path, *, close_fds: Iterable[int]) -> Guard:
+def start_guard(run_dir: Path, *, close_fds: Iterable[int], at_end: Callable[[], None] = lambda: None) -> Guard:
     """Fork, and return in the child alone, which becomes the supervisor. This process becomes the guard.
 
     The guard is the parent, so that it inherits what the supervisor leaves behind, whatever the environment of these
     processes is. Call this before any thread is started. `close_fds`: descriptors of the run's lock, which the guard
-    must not keep.
+    must not keep. `at_end`: what the guard calls when nothing of the run is left, unless it was dismissed.
     """
     reading, writing = os.pipe()
     guard, adopts = processes.identify(os.getpid()), adopt_orphans()
@@ -87,21 +87,27 @@ def start_guard(run_dir: Path, *, close_fds: Iterable[int]) -> Guard:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel removes adopted orphans that have ended
-        _stand(
-            run_dir, reading, RunProcesses(run_id=run_dir.name, supervisor=supervisor, guard=guard if adopts else None)
-        )
+        own = RunProcesses(run_id=run_dir.name, supervisor=supervisor, guard=guard if adopts else None)
+        if not _stand(run_dir, reading, own):
+            at_end()
     finally:
         os._exit(0)
 
 
-def _stand(run_dir: Path, reading: int, own: RunProcesses) -> None:
-    """Wait for a byte, which dismisses the guard, or for the end of the pipe, which sets it off."""
-    if not os.read(reading, 1):
+def _stand(run_dir: Path, reading: int, own: RunProcesses) -> bool:
+    """Wait for a byte, which dismisses the guard, or for the end of the pipe, which sets it off.
+
+    Returns whether it was dismissed.
+    """
+    dismissed = bool(os.read(reading, 1))
+    if not dismissed:
         killed = _kill_all(own)
         with contextlib.suppress(OSError):  # the folder is gone or the disk is full: the processes have ended anyway
             _record(run_dir, killed)
+        _notify_if_lost(run_dir)
         _end_helpers(run_dir)
     remove_sockets(run_dir)
+    return dismissed
 
 
 def _kill_all(own: RunProcesses) -> list[TerminatedProcess]:
@@ -159,6 +165,13 @@ def _is_ending(process: ProcessId) -> bool:
     """Whether it is still there. A process that waits inside the kernel, perhaps for ever, does not count."""
     seen = process_info.glance(process.pid)
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
+
+
+def _notify_if_lost(run_dir: Path) -> None:
+    from core.notifications.start import notify  # imported here: most guards are dismissed
+
+    with contextlib.suppress(Exception):  # the guard has more to do
+        notify(run_dir, "lost")
 
 
 def _record(run_dir: Path, killed: list[TerminatedProcess]) -> None:

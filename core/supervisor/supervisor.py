@@ -13,12 +13,13 @@ import signal
 import sys
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr, tr_noop
 from core.launchers import local, ranks
+from core.runs.directory import folder_is_gone
 from core.runs.facts import RunFacts
 from core.runs.failures import KERNEL_KILLED
 from core.runs.fold import fold
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample
     from core.devices.sampler import Sampler
+    from core.queue.claims import Claims
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
     from core.supervisor.guard import Guard
@@ -72,7 +74,7 @@ class Supervisor:
 
     def __init__(
         self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: RunFacts | None = None, *,
-        guard: Guard | None = None,
+        guard: Guard | None = None, claims: Claims | None = None,
     ) -> None:  # fmt: skip
         self._run_dir, self._spec, self._job = run_dir, spec, job
         self._folder = open_folder(run_dir)
@@ -86,6 +88,7 @@ class Supervisor:
             supervisor=os.getpid(),
             guard=self._guard if guard is not None and guard.adopts else None,
         )
+        self._claims = claims
         self._workers = WorkerGroup(run_dir)
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
@@ -113,11 +116,17 @@ class Supervisor:
 
             self._abort(tr("Trainyard's supervisor failed: {error!r}. Please report this.", error=error), format_exc())
         finally:
+            self._notify("ended")
             self._tidy()
 
     def stop(self) -> None:
         """Stop the run as if it had been requested: the user logs out, or the machine shuts down."""
         self._requests.stop_by_signal()
+
+    @property
+    def facts(self) -> RunFacts:
+        """What the supervisor has recorded of the run."""
+        return self._facts
 
     @property
     def leaves_processes(self) -> bool:
@@ -141,6 +150,8 @@ class Supervisor:
                 "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
                 memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
             )  # fmt: skip
+        if self._claims is not None and (note := self._claims.sharing({each.id: each.label for each in devices})):
+            self._record("notice", text=note)
         assignments = ranks.assign_ranks(devices, strategy_of(self._spec))
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
         local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
@@ -183,16 +194,26 @@ class Supervisor:
         while self._workers.working:
             self._workers.wait(TICK_S if self._facts.state is RunState.RUNNING else BUSY_TICK_S)
             if not self._run_dir.is_dir():
-                raise RunError(_folder_is_gone(self._run_dir, self._folder))
+                raise RunError(folder_is_gone(self._run_dir, self._folder))
             self._poll_workers()
             self._software.poll()
+            self._watch_time()
             self._answer_requests()
             self._stop_stragglers()
             if self._workers.only_servers_left:
                 self._server_escalation.begin()
             self._server_escalation.tick()
             self._escalation.tick(self._measured_at)
+            stalled = self._facts.stalled
             self._monitor.poll(self._facts.step if self._has_stepped else None, trains=self._trains)
+            if self._facts.stalled and not stalled:
+                self._notify("stalled")
+
+    def _watch_time(self) -> None:
+        """Tell the queue when the run will end; stop it at its time limit."""
+        if self._claims is not None and (text := self._claims.poll(self._facts)) is not None:
+            self._record("notice", text=text)
+            self._requests.ask_stop()
 
     def _poll_workers(self) -> None:
         ended = self._workers.poll()  # first, so that the last events of those that have exited are read
@@ -344,6 +365,11 @@ class Supervisor:
         self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
         self._events.write(kind, **fields)
 
+    def _notify(self, what: Literal["ended", "stalled"]) -> None:
+        from core.notifications.start import notify  # imported here, so that the start does not wait for it
+
+        notify(self._run_dir, what)
+
     def _tidy(self) -> None:
         self._workers.close()
         self._software.close()
@@ -355,22 +381,6 @@ class Supervisor:
         self._readings.close()
         self._events.close()
         os.close(self._folder)
-
-
-def _folder_is_gone(run_dir: Path, folder: int) -> str:
-    """Return why there is nothing at the path of the run's open folder."""
-    if not os.fstat(folder).st_nlink:
-        return tr("The run's folder {run_dir} was removed while it trained.", run_dir=run_dir)
-    try:
-        where = tr(" to {folder}", folder=os.readlink(f"/proc/self/fd/{folder}"))  # noqa: PTH115 (the kernel's answer)
-    except OSError:
-        where = ""
-    return tr(
-        "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
-        "Rename the folder of a run only after its end.",
-        run_dir=run_dir,
-        where=where,
-    )
 
 
 def _cannot_launch(spec: RunSpec, error: OSError) -> str:

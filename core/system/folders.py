@@ -68,13 +68,20 @@ def chosen(name: str) -> Path | None:
 def choose(name: str, folder: Path | None) -> None:
     """Keep runs or presets in this folder from the next start on; None for the default. Raises `RunError`."""
     kept = {**_read(), name: str(folder.absolute()) if folder else None}
-    path = config_folder() / "folders.json"
+    save_in_config_folder(
+        "folders.json", json.dumps({key: value for key, value in kept.items() if value is not None}, indent=1)
+    )
+
+
+def save_in_config_folder(name: str, text: str) -> None:
+    """Write a private file of settings, as a whole. Raises `RunError` with a sentence."""
+    path = config_folder() / name
     try:
         if CONFIG_VARIABLE in os.environ:  # its permissions are the user's
             make_folder(path.parent, PRIVATE_FOLDER)
         else:
             make_private_folder(path.parent)
-        write_whole(path, json.dumps({key: value for key, value in kept.items() if value is not None}, indent=1))
+        write_whole(path, text)
     except OSError as error:
         raise RunError(
             not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Check its permissions."))

@@ -158,6 +158,11 @@ class HelperProcess:
             return False
         return True
 
+    def end_input(self) -> None:
+        """Close its stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
     def wait(self, timeout_s: float | None = None) -> int:
         """Read until it has ended and return its exit status. Raises `TimeoutError`, and `ValueError` as `receive`."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s

@@ -1,23 +1,31 @@
-"""Command lines of Trainyard's own processes: make them, and recognise them, so that they are not taken for a training.
+"""Trainyard's own processes: make their command lines, start them, and recognise them: they are no trainings.
 
 Workers (`core.worker`) are not among them.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.system import procfs
+from core.system import processes, procfs
 from core.system.procfs import PROC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from core.system.processes import ProcessId
+
 SUPERVISOR = "core.supervisor"
 """The module of supervisors. Guards and collectors of metrics are forked from them and look the same."""
-PANEL_MODULES = frozenset({SUPERVISOR, "core.cli", "trainyard"})
+NOTIFIER = "core.notifications"
+"""The module of the process that sends a notification about a run."""
+QUEUE = "core.queue"
+"""The module of the processes before and after the wait of a queued run."""
+PANEL_MODULES = frozenset({SUPERVISOR, NOTIFIER, QUEUE, "core.cli", "trainyard"})
 PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"
 PREFLIGHT_SCRIPT = "ask_cuda.py"
@@ -30,13 +38,29 @@ def own_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", str(START), "-m", module, *arguments]
 
 
+def start_in_background(command: Sequence[str], output: int) -> ProcessId | None:
+    """Start a command that goes on when this process ends; return None if it has exited already.
+
+    A shell starts it in the background and exits, so it is no child of this process: a window collects no zombies, and
+    leaves none behind. `output`: a descriptor for what it prints. Raises `OSError` or `CalledProcessError`.
+    """
+    shell = subprocess.run(
+        ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, cwd="/",
+        # What is started from within a training does not belong to that training.
+        env={name: value for name, value in os.environ.items() if name not in {processes.TAG, processes.RUN_DIR}},
+        start_new_session=True, check=True,
+    )  # fmt: skip
+    return processes.identify(int(shell.stdout))
+
+
 def is_part(words: Sequence[str]) -> bool:
     """Return whether a process with this command line belongs to Trainyard."""
     return is_panel(words) or asks_drivers(words)
 
 
 def is_panel(words: Sequence[str]) -> bool:
-    """Return whether this command line starts the window, a command, or a supervisor."""
+    """Return whether this command line starts the window, a command, a supervisor, or a notification."""
     return bool(PANEL_MODULES & _modules(words)) or any(Path(word).name in PANEL_SCRIPTS for word in words[:2])
 
 

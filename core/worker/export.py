@@ -59,7 +59,7 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
     position = checkpoint.read(source)
     exporter = importlib.import_module(f".{PACKAGES[spec.framework]}.export", package=__package__)
     sys.dont_write_bytecode = True  # of code that TensorFlow generates in the temporary folder, see `main`
-    recipe = LoadedRecipe(spec)
+    recipe = LoadedRecipe(spec, run_dir)
     exporter.export(recipe, source, folder, request["format"])
     _write_bundle(recipe, spec, position, source.name, folder)
     return {"step": position.step}

@@ -62,7 +62,7 @@ def _train(context: Context) -> int:
         strategy = _import_strategy(context)
         fetch.await_end(context)
         context.enter_phase("recipe", framework=_framework_version(context.spec.framework))
-        strategy.train(LoadedRecipe(context.spec, enter_phase=context.enter_phase), context)
+        strategy.train(LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase), context)
         context.record_done()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

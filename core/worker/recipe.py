@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..language import tr, tr_noop
+from ..schema.files import read_whole
+from ..schema.paths import WORKLOAD_FILE
 from ..schema.settings import RUN_KEYWORDS
 
 if TYPE_CHECKING:
@@ -31,12 +33,14 @@ ON_EPOCH_END, CALLBACKS = "on_epoch_end", "callbacks"
 class LoadedRecipe:
     """A recipe's functions, called with the run's settings."""
 
-    def __init__(self, spec: RunSpec, *, enter_phase: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self, spec: RunSpec, run_dir: Path, *, enter_phase: Callable[[str], object] | None = None
+    ) -> None:  # fmt: skip
         """`enter_phase`: called with `data` or `model` before a function that may take long."""
         self._enter_phase = enter_phase
         self.name = spec.own_recipe.name
         self.path = spec.own_recipe.path
-        self._module = _load(Path(self.path))
+        self._module = _load(Path(self.path), run_dir / WORKLOAD_FILE if spec.recorded else None)
         training = spec.training
         self._values: dict[str, Any] = {
             **spec.own_recipe.settings,
@@ -154,15 +158,31 @@ WHAT_TO_RETURN = {
 }
 
 
-def _load(path: Path) -> Any:  # noqa: ANN401 (a module of the user's)
+class _RecordedLoader(SourceFileLoader):
+    """Loads a module from a copy of its file, as if that were the file."""
+
+    def __init__(self, name: str, path: str, copy: Path) -> None:
+        super().__init__(name, path)
+        self._copy = copy
+
+    def get_data(self, path: str) -> bytes:  # noqa: ARG002 (that of the module)
+        return read_whole(self._copy)
+
+    def path_stats(self, path: str) -> Any:  # noqa: ANN401 (as the base class)
+        raise OSError(path)  # so that no bytecode of the changed file is used
+
+
+def _load(path: Path, recorded: Path | None) -> Any:  # noqa: ANN401 (a module of the user's)
     """Import the file as a module of its own folder, as `python FILE` would, so that it finds its neighbours.
 
-    It is registered under its name, so that data-loader workers can unpickle what it defines.
+    `recorded`: a copy of the file, whose text is used in its place. The module is registered under its name, so that
+    data-loader workers can unpickle what it defines.
     """
     sys.path.insert(0, str(path.parent))
     # A recipe named like a loaded module (random.py) must not replace it.
     name = path.stem if path.stem not in sys.modules else f"recipe_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path, loader=SourceFileLoader(name, str(path)))
+    loader = SourceFileLoader(name, str(path)) if recorded is None else _RecordedLoader(name, str(path), recorded)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

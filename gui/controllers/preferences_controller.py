@@ -12,6 +12,8 @@ from core.system import folders
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from core.notifications.settings import NotificationSettings
+    from gui.panels.notifications_dialog import NotificationsDialog
     from gui.panels.preferences_dialog import PreferencesDialog
     from gui.services.preferences import Preferences, PreferencesFile
 
@@ -55,11 +57,38 @@ class PreferencesController(QObject):
         if shown:
             shown[0].activateWindow()
             return
-        dialog = PreferencesDialog(self._panels.window, self._file.preferences, _folders())
+        dialog = PreferencesDialog(self._panels.window, self._file.preferences, _folders(), _channels())
         dialog.changed.connect(self._take)
         dialog.zoom_chosen.connect(self.zoom_chosen)
         dialog.folder_chosen.connect(lambda name, folder: self._choose_folder(dialog, name, folder))
+        dialog.notifications_wanted.connect(lambda: self._show_notifications(dialog))
         dialog.show()
+
+    def _show_notifications(self, preferences: PreferencesDialog) -> None:
+        """Open the settings of notifications over the preferences."""
+        from core.notifications.settings import load
+        from gui.panels.notifications_dialog import NotificationsDialog
+        from gui.services.notification_tester import NotificationTester
+
+        loaded = load()
+        dialog = NotificationsDialog(preferences, loaded.settings, loaded.problem)
+        tester = NotificationTester(dialog)
+        tester.tested.connect(dialog.show_result)
+        dialog.test_wanted.connect(tester.test)
+        dialog.changed.connect(lambda settings: self._take_notifications(preferences, dialog, settings))
+        dialog.open()
+
+    @staticmethod
+    def _take_notifications(
+        preferences: PreferencesDialog, dialog: NotificationsDialog, settings: NotificationSettings
+    ) -> None:
+        from core.notifications.settings import save
+
+        try:
+            save(settings)
+        except RunError as error:
+            dialog.show_result(str(error), "bad")
+        preferences.show_channels(_channels())
 
     def _take(self, preferences: Preferences) -> None:
         before = self._file.preferences
@@ -83,6 +112,14 @@ class PreferencesController(QObject):
             self._panels.message.show_message(str(error), "bad")
         else:
             dialog.show_folder(name, _folders()[name])
+
+
+def _channels() -> str:
+    """Return by which channels the user is notified."""
+    from core.notifications.settings import load  # imported here, since the window starts without it
+    from gui.viewmodels.notifications import channels_in_use
+
+    return channels_in_use(load().settings)
 
 
 def _folders() -> dict[str, Path]:

@@ -6,6 +6,7 @@
 - `failure_card`: the card about a failed run, over the plots
 - `first_steps`: the guidance for a first run, over the plots
 - `preferences_dialog`: the choices that hold for every window
+- `notifications_dialog`: how and when users are notified about runs
 - `menu_bar`: the actions of the window by name, with their keys
 - `event_list`: the tab Events
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QPushButton
+from PySide6.QtWidgets import QHBoxLayout, QPushButton
 
 from core.language import available, tr, tr_noop
 from core.schema.settings import CUDA_IDS
@@ -19,12 +19,11 @@ from gui.widgets.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.file_dialog import FileDialog
 from gui.widgets.forms import editors
-from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from PySide6.QtWidgets import QWidget
+    from PySide6.QtWidgets import QFormLayout, QWidget
 
     from gui.widgets.forms.editors import Editor
 
@@ -36,8 +35,6 @@ FOLDER_TITLES = {"runs": tr_noop("Runs"), "presets": tr_noop("Presets")}
 CHOOSE_FOLDER = {"runs": tr_noop("Folder of the runs"), "presets": tr_noop("Folder of the presets")}
 MAX_CODE = 40
 """Characters of an unknown language that are shown."""
-LABEL = 16
-"""Width of a label, in letters."""
 FOLDERS = tr_noop("Folders (from the next start of Trainyard on)")
 MEMORY = tr_noop("Memory check after the end (defaults; All settings has them for one run)")
 
@@ -50,8 +47,13 @@ class PreferencesDialog(InfoDialog):
     """The text size, as a multiple of the desktop's."""
     folder_chosen = Signal(str, object)
     """`runs` or `presets`, and the folder, or None for the default."""
+    notifications_wanted = Signal()
+    """The user wants to see the settings of notifications."""
 
-    def __init__(self, parent: QWidget, preferences: Preferences, folders: Mapping[str, Path]) -> None:
+    def __init__(
+        self, parent: QWidget, preferences: Preferences, folders: Mapping[str, Path], channels: str
+    ) -> None:  # fmt: skip
+        """`channels`: those by which the user is notified."""
         super().__init__(parent, name="preferencesDialog", heading=tr("Preferences"))
         self._preferences = preferences
         self._paths: dict[str, ElidedLabel] = {}
@@ -62,12 +64,13 @@ class PreferencesDialog(InfoDialog):
             [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS],
         )  # fmt: skip
         self._zoom.set_value(str(zoom()))
-        look.addRow(self._label(tr("Text size"), self._zoom.widget), self._zoom.widget)
+        look.addRow(self.row_label(tr("Text size"), self._zoom.widget), self._zoom.widget)
         self._add_folders(folders)
         self._add_group(tr("Devices"), {"show_cpus": ""})
         self._add_group(
             tr(MEMORY), {"tolerance_mb": tr("Tolerance"), "wait_s": tr("Wait, in seconds"), "cuda_ids": tr("GPU names")}
         )
+        self._add_notifications(channels)
         for name, editor in self._editors.items():
             editor.set_value(getattr(preferences, name))
         self._ready = True
@@ -76,6 +79,10 @@ class PreferencesDialog(InfoDialog):
     def show_folder(self, name: str, folder: Path) -> None:
         """Show a folder that was chosen."""
         self._paths[name].setText(str(folder))
+
+    def show_channels(self, channels: str) -> None:
+        """Show by which channels the user is notified."""
+        self._channels.setText(channels)
 
     def _make_editors(self) -> dict[str, Editor]:
         self._ready = False
@@ -136,28 +143,37 @@ class PreferencesDialog(InfoDialog):
             self.zoom_chosen.emit(float(str(self._zoom.value())))
 
     def _add_group(self, title: str, rows: Mapping[str, str]) -> QFormLayout:
-        form = self._form(title)
+        form = self.add_form(title)
         for name, text in rows.items():
             widget = self._editors[name].widget
             if text:
-                form.addRow(self._label(text, widget), widget)
+                form.addRow(self.row_label(text, widget), widget)
             else:
                 form.addRow(widget)
         return form
 
     def _add_folders(self, folders: Mapping[str, Path]) -> None:
-        form = self._form(tr(FOLDERS))
+        form = self.add_form(tr(FOLDERS))
         for name, path in folders.items():
             shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12))
             shown.setObjectName(f"{name}Folder")
             row = QHBoxLayout()
-            form.addRow(self._label(tr(FOLDER_TITLES[name])), row)
+            form.addRow(self.row_label(tr(FOLDER_TITLES[name])), row)
             row.addWidget(shown, 1)
             row.addWidget(self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name)))
             row.addWidget(
                 self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
             )
             row.setSpacing(8)
+
+    def _add_notifications(self, channels: str) -> None:
+        form = self.add_form(tr("Notifications about runs that end"))
+        self._channels = ElidedLabel(channels, min_px=self.characters(12))
+        self._channels.setObjectName("notificationChannels")
+        row = QHBoxLayout()
+        form.addRow(self.row_label(tr("Sent by")), row)
+        row.addWidget(self._channels, 1)
+        row.addWidget(self._button("notificationsButton", tr("Set up…"), self.notifications_wanted.emit))
 
     def _browse(self, name: str) -> None:
         dialog = FileDialog(
@@ -172,23 +188,3 @@ class PreferencesDialog(InfoDialog):
         button = compact_button(name, text, text)
         button.clicked.connect(lambda _: action())
         return button
-
-    def _label(self, text: str, buddy: QWidget | None = None) -> PlainLabel:
-        """Return the label of a row; all are equally wide, so that the groups are aligned."""
-        made = PlainLabel(text)
-        if buddy is not None:
-            made.setBuddy(buddy)
-        made.setMinimumWidth(self.characters(LABEL))
-        return made
-
-    def _form(self, title: str) -> QFormLayout:
-        heading = PlainLabel(title)
-        heading.setProperty("role", "small")
-        heading.setStyleSheet("font-weight: bold;")
-        form = QFormLayout()
-        self.content.addLayout(form)
-        form.setHorizontalSpacing(16)
-        form.setVerticalSpacing(8)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.addRow(heading)
-        return form

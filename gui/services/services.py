@@ -14,6 +14,7 @@ from .python_finder import PythonFinder
 from .rule_teacher import RuleTeacher
 from .run_list import RunListService
 from .run_session import RunSession
+from .scaling_tables import ScalingTables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,7 @@ class Services:
         self.device_monitor = monitor
         self.run_list = RunListService(runs_root)
         self.session = RunSession()
+        self.scaling_tables = ScalingTables(self.run_list)
         self.output_reader = OutputReader(self.session)
         self.process_scanner = ProcessScanner(self.device_monitor, self.run_list, self.session)
         self.process_terminator = ProcessTerminator()
@@ -43,6 +45,7 @@ class Services:
         self._owned = (
             self.run_list,
             self.session,
+            self.scaling_tables,
             self.output_reader,
             self.process_scanner,
             self.process_terminator,

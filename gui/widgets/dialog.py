@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QFormLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from core.language import tr
 from gui.widgets.plain_text import PlainLabel
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MARGINS_PX = (20, 18, 20, 14)
+LABEL = 16
+"""Width of the label of a row, in letters."""
 
 
 class InfoDialog(QDialog):
@@ -51,6 +53,27 @@ class InfoDialog(QDialog):
         button.clicked.connect(lambda _: action())
         self._buttons.insertWidget(self._buttons.count() - 2, button)  # left of the stretch
         return button
+
+    def add_form(self, title: str) -> QFormLayout:
+        """Add a group of rows with a heading."""
+        heading = PlainLabel(title)
+        heading.setProperty("role", "small")
+        heading.setStyleSheet("font-weight: bold;")
+        form = QFormLayout()
+        self.content.addLayout(form)
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(8)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.addRow(heading)
+        return form
+
+    def row_label(self, text: str, buddy: QWidget | None = None) -> PlainLabel:
+        """Return the label of a row; all are equally wide, so that the groups are aligned."""
+        made = PlainLabel(text)
+        if buddy is not None:
+            made.setBuddy(buddy)
+        made.setMinimumWidth(self.characters(LABEL))
+        return made
 
     def characters(self, count: int) -> int:
         """Return the width of this many characters of the font, in pixels."""

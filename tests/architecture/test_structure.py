@@ -128,13 +128,17 @@ OPEN_OTHER_FILES = {
     "core.devices.nvidia.power": "/sys and /proc",
     "core.devices.process_memory": "/proc",
     "core.language": "the translations",
+    "core.notifications.channels.web": "addresses of services",
     "core.launchers.export_model": "an answer in a temporary folder",
     "core.launchers.loopback": "/proc",
     "core.launchers.notebook": "notebooks",
+    "core.launchers.recorded": "a copy that the run itself has made",
     "core.launchers.torch_store": "the version of PyTorch",
     "core.pythons.cache": "programs",
     "core.pythons.discovery": "conda's list of environments",
     "core.pythons.probe": "programs",
+    "core.queue.line": "tickets and claims of all users, and small files of one's own",
+    "core.queue.waiter": "events and the lock of a run, in a process that loads little",
     "core.runs.lock": "folders",
     "core.runs.removal": "folders",
     "core.scripts.source": "scripts",
@@ -153,7 +157,7 @@ OPEN_OTHER_FILES = {
     "gui.style": "the style sheet",
 }
 """Modules and packages that open files, and which: none of them is a file of a run that others may have planted."""
-WITHIN_CHECKPOINTS = {"core.schema.checkpoint": {"write", "sync"}, "core.runs.directory": {"launch_supervisor"}}
+WITHIN_CHECKPOINTS = {"core.schema.checkpoint": {"write", "sync"}, "core.runs.directory": {"launch"}}
 """Functions that write what `core.schema.files` has opened, or files of a checkpoint in a worker of the run."""
 
 

@@ -73,7 +73,7 @@ def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_invalid_recipe_results_raise_a_clear_error(context_of: ContextOf, source: str, words: str) -> None:
     context = context_of(source)
     with pytest.raises((TypeError, ValueError)) as refused:
-        single.train(LoadedRecipe(context.spec), context)
+        single.train(LoadedRecipe(context.spec, context.run_dir), context)
     assert words in str(refused.value)
 
 

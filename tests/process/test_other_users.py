@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from core.cli.__main__ import main
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script
 from core.pythons.discovery import find_pythons
+from core.queue.folder import own_line
+from core.queue.listing import queue_view
 from core.runs.directory import new_directory
 from core.runs.index import RunIndex
 from core.runs.run import Run
@@ -421,3 +424,79 @@ def test_pythons_of_another_user_are_not_started(shared: Path) -> None:
 
     assert as_user(VICTIM, check, homes[VICTIM]) == Said(0, "", "")
     assert (homes[ATTACKER] / "mark").read_text() == ""
+
+
+@contextlib.contextmanager
+def holding_a_device(uid: int) -> Iterator[str]:
+    """Another user holds `cpu:0` while the block runs; the path of that user's ticket."""
+    ready, done = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.alarm(60)
+            os.setgid(uid)
+            os.setuid(uid)
+            line = own_line().line
+            fields = {"state": "holding", "devices": ["cpu:0"], "name": "theirs", "since": time.time()}
+            kept = line.put("their-run", fields), line.claim("cpu:0")
+            os.write(ready[1], f"{line.own}/tickets/their-run".encode())
+            os.read(done[0], 1)
+            assert None not in kept
+        finally:
+            os._exit(0)
+    try:
+        yield os.read(ready[0], 1000).decode()
+    finally:
+        os.write(done[1], b".")
+        os.waitpid(pid, 0)
+        for end in (*ready, *done):
+            os.close(end)
+
+
+@pytest.mark.two_users
+def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes = make_homes(shared)
+    common = shared / "line"
+    common.mkdir()
+    common.chmod(0o1777)  # as /var/tmp
+    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+
+    def refused(act: Callable[[], object]) -> bool:
+        try:
+            act()
+        except PermissionError:
+            return True
+        return False
+
+    def look() -> None:
+        line = own_line().line
+        (theirs,) = line.tickets()
+        assert (theirs.uid, theirs.name, theirs.devices) == (ATTACKER, "theirs", ("cpu:0",))
+        assert line.claim("cpu:0") is None
+        assert line.claim("cpu:1") is not None
+        folder = ticket.parents[1]
+        for act in (
+            ticket.unlink, (folder / "devices" / "cpu:0").unlink, lambda: ticket.write_text("{}"),
+            lambda: (folder / "tickets" / "planted").write_text("{}"), lambda: folder.rename(common / "gone"),
+            lambda: folder.chmod(0o777), lambda: (folder / "held").write_text("held"),
+        ):  # fmt: skip
+            assert refused(act)
+        planted = common / f"{line.prefix}{ATTACKER - 1000}" / "tickets"  # the folder says another user than its owner
+        planted.mkdir(parents=True)
+        (planted / "planted").write_text(json.dumps({"state": "holding", "devices": ["cpu:1"]}))
+        view = queue_view(homes[VICTIM] / "runs")
+        assert [each.uid for each in own_line().line.tickets()] == [ATTACKER]
+        assert view.troubles == ()
+
+    with holding_a_device(ATTACKER) as path:
+        ticket = Path(path)
+        assert as_user(VICTIM, look, homes[VICTIM]) == Said(0, "", "")
+
+    def look_again() -> None:
+        line = own_line().line
+        assert line.tickets() == []
+        assert line.claim("cpu:0") is not None
+
+    assert as_user(VICTIM, look_again, homes[VICTIM]) == Said(0, "", "")

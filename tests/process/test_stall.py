@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
+from core.notifications.settings import NotificationSettings, save
 from core.runs.directory import new_directory
 from core.runs.facts import RunFacts
 from core.runs.fold import fold
@@ -104,6 +105,9 @@ def test_stall_warning_is_shown_until_the_run_continues_or_ends() -> None:
 
 
 def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user is told once, by a command."""
+    told = tmp_path / "told"
+    save(NotificationSettings(desktop=False, command=f'echo "$NOTIFICATION_TITLE" >> {told}', occasions=("stalled",)))
     monkeypatch.setattr(monitor, "StallWatch", partial(StallWatch, patience_s=1.0))
     gate = tmp_path / "gate"
     spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate))), epochs=FOREVER)
@@ -118,6 +122,7 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         sentence = str(followed.run.facts.stalled)
         assert sentence.startswith("No step has been reported since step ")
         assert ", but all processes are running (CPU 0: " in sentence
+        wait_until(told.is_file, 30, "the notification")
         gate.touch()
         wait_until(lambda: followed.poll().run.facts.stalled is None, 60, "that it goes on")
         assert followed.state is RunState.RUNNING
@@ -125,6 +130,7 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         followed.until_over()
         sentences = [event["text"] for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"]
         assert list(map(bool, sentences)) == [True, False]
+        assert told.read_text() == "recipe makes no progress\n"
     finally:
         gate.touch()
         supervised.stop()

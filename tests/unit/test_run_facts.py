@@ -32,7 +32,7 @@ def test_every_state_has_a_table_row_and_a_path_to_an_end() -> None:
     for first in RunState:
         ways = {then for before, then in TRANSITIONS if before is first}
         if state_info(first).can_resume:
-            assert ways == {RunState.STARTING}
+            assert ways - {RunState.QUEUED} == {RunState.STARTING}
         else:
             assert bool(ways) is not state_info(first).over
     assert not [pair for pair in TRANSITIONS if pair[1] is RunState.LOST]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QPushButton
 
 from core.runs import marks
@@ -17,8 +19,9 @@ from gui.panels.runs.run_list import ROWS
 from gui.services import run_list
 from gui.services.run_list import FEW
 from gui.widgets.name_dialog import NameDialog
+from gui.widgets.painting import elided_parts
 from tests.support.running import make_spec
-from tests.support.written_runs import values, write_run
+from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action
 
 if TYPE_CHECKING:
@@ -162,8 +165,6 @@ def test_the_marks_of_another_users_run_cannot_be_changed(drive, runs_root: Path
     (run_dir,) = write_runs(runs_root, 1)
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
-    from dataclasses import replace
-
     service = panel.window.services.run_list
     service.summaries[:] = [replace(service.summaries[0], owner="anna")]
     menu = panel.runs.run_menu
@@ -229,7 +230,7 @@ def test_another_window_lists_many_runs_from_the_index(drive, runs_root: Path) -
     panel = drive()
     service = panel.window.services.run_list
     panel.until(lambda: len(service.summaries) == many, "all runs")
-    panel.until(lambda: len(SummaryCache(runs_root).load()) == many, "the index")
+    panel.until(lambda: len(SummaryCache(runs_root).load()[0]) == many, "the index")
     panel.window.close()
     rename(runs_root / "20260101-000000-run-0000", "another name")
     again = drive()
@@ -239,3 +240,96 @@ def test_another_window_lists_many_runs_from_the_index(drive, runs_root: Path) -
     change_marks(runs_root / "20260101-000001-run-0001", archived=True)
     service.reread(runs_root / "20260101-000001-run-0001")  # waits for the thread, and reads it now
     assert len(service.found) == many - 1
+
+
+def test_several_runs_are_archived_tagged_and_listed_again_at_once(drive, runs_root: Path) -> None:
+    folders = write_runs(runs_root, 4)
+    change_marks(folders[1], add_tags=["old"])
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 4, "the runs")
+    panel.runs.tick([str(each) for each in folders[:3]])
+    panel.runs.several_asked.emit("tags")
+    answer(panel, "paper -old")
+    assert [read_marks(each).tags for each in folders] == [("paper",), ("paper",), ("paper",), ()]
+    assert len(panel.runs.ticked) == 3, "they are still ticked"
+    panel.runs.several_asked.emit("archive")
+    assert listed(panel) == ["0003"]
+    assert "Archived 3 runs." in panel.message("messageStrip")
+    search(panel, "archived:yes")
+    panel.runs.selectAll()
+    panel.runs.several_asked.emit("list")
+    assert [read_marks(each).archived for each in folders] == [False] * 4
+
+
+def test_marks_of_several_runs_of_which_one_is_another_users(drive, runs_root: Path) -> None:
+    folders = write_runs(runs_root, 2)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    service = panel.window.services.run_list
+    service.summaries[:] = [
+        replace(each, owner="anna") if each.dir == folders[0] else each for each in service.summaries
+    ]
+    panel.runs.tick([str(each) for each in folders])
+    panel.runs.several_asked.emit("archive")
+    assert [read_marks(each).archived for each in folders] == [False, True]
+    assert "1 run was left as it was." in panel.message("messageStrip")
+    assert "belongs to anna" in panel.message("messageStrip")
+
+
+def test_several_runs_are_deleted_after_one_question_except_one_that_runs(drive, runs_root: Path) -> None:
+    folders = write_runs(runs_root, 3)
+    live = write_run(
+        runs_root, "20260103-000000-live", states=[(0.0, "starting"), (0.5, "running")],
+        more=[{"t": BEGAN, "kind": "supervisor", "pid": 1, "created": 1.0, "host": "elsewhere", "boot": "0",
+               "pid_namespace": "0"}],
+    )  # fmt: skip
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 4, "the runs")
+    panel.runs.tick([str(each) for each in [*folders[:2], live]])
+    panel.runs.several_menu.popup_for(3, panel.window.pos())
+    menu_action(panel.runs.several_menu, "Delete…").trigger()
+    panel.runs.several_menu.close()
+    panel.until(lambda: panel.question() is not None, "the question")
+    text = panel.question().text
+    assert text.startswith("Delete 2 runs?")
+    assert text.count(" kB)") == 2
+    assert "1 run was left as it was." in text
+    assert live.name in text
+    panel.answer("yesButton")
+    panel.until(lambda: panel.runs.count() == 2, "two runs")
+    panel.until(lambda: "Deleted 2 runs. " in panel.message("messageStrip"), "the result")
+    assert [each.exists() for each in [*folders, live]] == [False, False, True, True]
+
+
+def test_many_runs_are_looked_at_once_a_period(qtbot, runs_root: Path, monkeypatch) -> None:
+    (run_dir,) = write_runs(runs_root, 1)
+    monkeypatch.setattr(run_list, "FEW", 0)
+    monkeypatch.setattr(run_list, "PERIOD_S", 1000.0)
+    service = run_list.RunListService(runs_root)
+    polls: list[float] = []
+    poll = service._index.poll
+    monkeypatch.setattr(service._index, "poll", lambda *args, **options: polls.append(0.0) or poll(*args, **options))
+    service.poll()
+    assert len(service.summaries) == 1
+    service._polled_at = None
+    service.poll()
+    qtbot.waitUntil(lambda: service.poll() is None and not service._reading.busy)
+    for _ in range(10):
+        service.poll()
+    assert len(polls) == 2
+    service._polled_at = None
+    service.poll()
+    change_marks(run_dir, star=True)
+    service.reread(run_dir)
+    assert service.summaries[0].marks.star, "although the thread was reading"
+
+
+def test_a_long_last_part_does_not_cut_the_one_before_it(qapp) -> None:
+    metrics = QFontMetrics(qapp.font())
+    whole = "finished · loss 0.306"
+    width = metrics.horizontalAdvance(whole)
+    assert elided_parts(metrics, whole, width) == whole
+    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width) == whole
+    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width + 60).startswith(f"{whole} · a")
+    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width + 60).endswith("…")
+    assert elided_parts(metrics, whole, width - 1).startswith("finished"), "the first part that is too long is cut"

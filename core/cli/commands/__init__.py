@@ -2,6 +2,7 @@
 
 - `devices`, `catalog`, `pythons`: what this machine has to train on, and with
 - `start`: `run`, `again`, `resume` and `attach`
+- `queue`: the queued runs, and their order
 - `control`: `stop`, `pause` and `save` a run
 - `runs`: list and search runs, show, rename or `mark` one
 - `compare`, `report`: compare runs in a table; write a report on one or several
@@ -9,6 +10,7 @@
 - `curves`: `try` an expression on the log of a run, `reread` its curves
 - `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`
 - `imports`: `import` curves of other programs
+- `notify`: notifications about runs
 - `export`, `remove`, `sweep`, `desktop`: a command each
 - `common`: find the run that a command names, read the devices
 """

@@ -10,6 +10,7 @@ from core.cli.follow import POLL_S, StopMessages, hard_end
 from core.cli.output import ending, say, say_json, say_run, warn
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
+from core.queue import control as queue
 from core.runs import stopped
 from core.runs.requests import unanswered
 from core.runs.states import RunState, state_info
@@ -42,6 +43,8 @@ def add_force(parser: ArgumentParser) -> None:
 def stop(options: Namespace) -> int:
     """Stop a run, and wait until it has stopped."""
     run = _live_run(options)
+    if run.facts.state is RunState.QUEUED:
+        queue.cancel(run.dir)
     if options.force and (done := stopped.continue_supervisor(run.dir, run.facts)):
         warn(done)
     forced = options.force and state_info(run.facts.state).can_force
@@ -75,6 +78,8 @@ def save(options: Namespace) -> int:
     """Save a checkpoint of a run now, and wait until it is written."""
     run = _live_run(options)
     _check_answers(run, "save")
+    if run.facts.state is RunState.QUEUED:
+        raise ValueError(tr("Run {id} cannot be saved: it has not started.", id=run.id))
     run.request("save")
     try:
         written = _saved_checkpoint(run, run.facts.checkpoint)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.cli.commands.common import find
+from core.cli.commands.common import all_runs, find
 from core.cli.output import (
     failure_words,
     log_of,
@@ -23,10 +23,11 @@ from core.cli.output import (
 )
 from core.config.strategy_settings import rate_arithmetic
 from core.language import tr, tr_noop, tr_plural, tr_stored
-from core.runs import index, marks, outputs, rename
+from core.queue.listing import why_it_waits
+from core.runs import marks, outputs, rename
 from core.runs.model_parts import part_sentences
 from core.runs.search import parse_search, unknown_sentence
-from core.runs.states import state_info
+from core.runs.states import RunState, state_info
 from core.runs.timeline import Timeline
 from core.series import report
 from core.text import join_names, short
@@ -59,7 +60,7 @@ def add_search(parser: ArgumentParser) -> None:
 def list_runs(options: Namespace) -> int:
     """List runs, newest first: all that are not archived, or those that a search finds."""
     search = parse_search(" ".join(options.search))
-    every = index.all_runs(options.runs)
+    every = all_runs(options.runs)
     if every and (unknown := search.unknown_keys(every)):
         raise ValueError(unknown_sentence(unknown))
     summaries = search.find(every)
@@ -245,6 +246,8 @@ def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
 def _sentences(run: Run) -> Iterator[str]:
     """Yield what a user should know: why the run failed, what is wrong with it, and what to do."""
     facts = run.facts
+    if facts.state is RunState.QUEUED and run.owner is None:
+        yield why_it_waits(run.dir)
     words, log = (failure_words(run), log_of(run)) if facts.error else (None, None)
     momentary = (facts.stopped_processes, facts.stalled, *facts.slowed.values())
     yield from filter(None, (facts.error, words, *momentary, *facts.warnings, log, lost_remedy(run)))

@@ -17,6 +17,7 @@ from core.cli.commands.common import EXIT_CODES, check_owner, find, survey
 from core.cli.commands.devices import sharing_sentence
 from core.cli.follow import follow
 from core.cli.output import failure_words, log_of, lost_remedy, no_measurement, outcome, say_run, warn
+from core.cli.queue_options import check_queue_options, choose_any, queue_request, time_limit_s
 from core.config import presets, validation
 from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
@@ -24,6 +25,8 @@ from core.config.script_check import ScriptCheckRequest, cautions_of, check_scri
 from core.config.validation import ProblemKind
 from core.language import join_sentences, tr, tr_stored
 from core.metrics.rules.rule_file import beside
+from core.queue import control
+from core.queue.listing import claim_sentences, queue_view
 from core.runs import index
 from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
@@ -33,10 +36,10 @@ from core.series import report
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from core.config.script_check import ScriptCheckResult
-    from core.devices.device import Survey
+    from core.devices.device import Device, Survey
     from core.schema.spec import RunSpec
 
 GPU_MESSAGE = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
@@ -47,15 +50,17 @@ GPU_NUMBER = re.compile(r"GPU (\d+) cannot")
 
 def run(options: Namespace) -> int:
     """Train a recipe or a script on the chosen devices, and wait for the end unless --detach is given."""
+    check_queue_options(options)
     found = survey()
+    among = choose_any(options, found.devices)
     match choices := parse_choices.choices(options):
         case RecipeChoices():
-            return _start(options, compose(choices, found.devices), found)
+            return _begin(options, compose(choices, found.devices), found, among)
         case PresetChoice():
             spec = compose_preset(choices, found.devices)
             path = presets.path_of(choices.preset, presets.default_root())
             check_owner(options, tr("The preset {path}", path=path), owner_of_file(path), spec)
-            return _start(options, spec, found)
+            return _begin(options, spec, found, among)
         case ScriptChoices():
             check = check_script(ScriptCheckRequest.of(choices))
             spec = fill_in(check, choices, found.devices)
@@ -72,13 +77,41 @@ def run(options: Namespace) -> int:
                 )
             for sentence in cautions_of(check, spec):
                 warn(sentence)
-            return _start(options, spec, found, check)
+            return _begin(options, spec, found, among, check)
+
+
+def _begin(
+    options: Namespace, spec: RunSpec, found: Survey, among: Sequence[Device], check: ScriptCheckResult | None = None
+) -> int:
+    """Start a run, or put it into the queue. `among`: see `choose_any`."""
+    spec = replace(spec, time_limit_s=time_limit_s(options))
+    if not options.queue:
+        return _start(options, spec, found, check)
+    _check_start(spec, found, check)
+    wanted = {*spec.devices, *(each.id for each in among)}
+    request = queue_request(options, among, [each for each in found.devices if each.id in wanted], options.runs)
+    warn_of_doubt(spec)
+    with interrupts_blocked():
+        queued = control.enqueue(spec, options.runs, request)
+        if not control.until_waiting(queued):
+            warn(tr("Run {id} does not wait for its devices yet: {why}", id=queued.id,
+                    why=tr_stored(queued.log_end().strip())))  # fmt: skip
+    if options.detach and not options.json:
+        _say_place(options, queued)
+    return _follow_unless_detached(options, queued)
+
+
+def _say_place(options: Namespace, queued: Run) -> None:
+    """Print the place of a queued run and why it waits, unless it has started."""
+    for each in queue_view(options.runs).runs:
+        if each.run_dir == queued.dir:
+            warn(tr("Place {place} in your queue. {reason}", place=each.place, reason=each.reason))
 
 
 def again(options: Namespace) -> int:
     """Start a new run with the settings of another, and wait for the end unless --detach is given."""
     earlier = Run.attach(index.find(options.runs, options.run))
-    spec = earlier.spec()
+    spec = replace(earlier.spec(), recorded=False)
     check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, spec)
     return _start(options, _with_ports(options, spec), survey())
 
@@ -106,14 +139,18 @@ def _with_ports(options: Namespace, spec: RunSpec) -> RunSpec:
 
 
 def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> int:
-    spec.check_startable()
-    if problem := refusal(spec, found, check):
-        raise ValueError(problem)
+    _check_start(spec, found, check)
     warn_of_sharing(options, spec, found)
     warn_of_doubt(spec)
     with interrupts_blocked():  # Ctrl-C must not hide a run that was started
         started = Run.start(spec, options.runs)
     return _follow_unless_detached(options, started)
+
+
+def _check_start(spec: RunSpec, found: Survey, check: ScriptCheckResult | None) -> None:
+    spec.check_startable()
+    if problem := refusal(spec, found, check):
+        raise ValueError(problem)
 
 
 def _follow_unless_detached(options: Namespace, started: Run) -> int:
@@ -138,6 +175,8 @@ def warn_of_sharing(options: Namespace, spec: RunSpec, found: Survey) -> None:
     """Print what else uses the devices of a run that is about to start."""
     chosen = [device for device in found.devices if device.id in spec.devices]
     if sentence := sharing_sentence(chosen, devices_in_use(found, options.runs)):
+        warn(sentence)
+    for sentence in claim_sentences(chosen, options.runs):
         warn(sentence)
 
 

@@ -137,7 +137,11 @@ def situation_of(facts: RunFacts, *, is_shown: bool, are_runs: bool = True) -> S
     trained = RunState.RUNNING in states or facts.step > 0
     if state_info(facts.state).over:
         return Situation.OVER if trained else Situation.EARLY
-    return Situation.STARTING if facts.state in {RunState.CREATED, RunState.STARTING} else Situation.RUNNING
+    return (
+        Situation.STARTING
+        if facts.state in {RunState.CREATED, RunState.QUEUED, RunState.STARTING}
+        else Situation.RUNNING
+    )
 
 
 def empty_words(place: Place, situation: Situation, *, is_script: bool = False, is_cpu_only: bool = False) -> str:

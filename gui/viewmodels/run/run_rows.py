@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_stored
-from core.runs.failures import short_cause
 from core.runs.states import RunState, state_info
-from gui.style.formatting import moment
+from core.schema.paths import SCALING_SUFFIX
+from gui.style.formatting import DAY_S, day, moment
 
 from .progress import epoch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from pathlib import Path
 
     from core.runs.run_loss import RunLoss
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 
 SHORT_REASON = 60
+DAY = re.compile(r"20\d{6}-")
+"""How the name of a folder begins that Trainyard made."""
 WORKER = re.compile(r"^Worker \d+ on [^ ]+: ")
 
 
@@ -40,10 +43,17 @@ class RunRow:
     mark: str
     """Name of the mark of its state in `gui.style.icons`; its shape identifies the state without its colour."""
     tip: str
+    brief: str = ""
+    """The title without the day, for a row below the heading of its day; empty: as the title."""
+    day: str = ""
+    """The day on which the folder was made, if this is the first run of that day: `Today`, `19 November 2026`."""
+    of_day: int = 0
+    """The number of runs of that day."""
 
 
 STATE_MARKS = {
     RunState.CREATED: "clock",
+    RunState.QUEUED: "clock",
     RunState.STARTING: "clock",
     RunState.RUNNING: "ring",
     RunState.STOPPING: "ring",
@@ -57,19 +67,77 @@ STATE_MARKS = {
 """The shape of each state, for those who cannot tell its colour."""
 
 
-def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
-    """Return the rows in the order of the summaries; `now` in unix seconds."""
+def run_rows(
+    summaries: Sequence[RunSummary], now: float, *, limit: int | None = None, by_day: bool = False
+) -> list[RunRow]:
+    """Return the rows of the first `limit` summaries, in their order; `now` in unix seconds.
+
+    `by_day`: the first run of each day has its heading, with the number of all summaries of that day.
+    """
+    days = _headings([_listed_by(each) for each in summaries], limit, now) if by_day else {}
     return [
         RunRow(
             dir=each.dir,
-            title=f"★ {run_title(each, now)}" if each.marks.star else run_title(each, now),
+            title=_starred(each, run_title(each, now)),
+            brief=_starred(each, _brief_title(each)) if by_day and _is_of_day(each) else "",
+            day=days.get(place, ("", 0))[0],
+            of_day=days.get(place, ("", 0))[1],
             outcome=" · ".join(part for part in (each.owner, outcome(each), *each.marks.tags) if part),
             tone=tone(each),
             mark=mark(each),
             tip="\n".join(text for text in _tip_lines(each) if text),
         )
-        for each in summaries
+        for place, each in enumerate(summaries[:limit])
     ]
+
+
+def _starred(summary: RunSummary, title: str) -> str:
+    return f"★ {title}" if summary.marks.star else title
+
+
+def _brief_title(summary: RunSummary) -> str:
+    assert summary.started is not None
+    return f"{time.strftime('%H:%M', time.localtime(summary.started))} {summary.name}"
+
+
+def _is_of_day(summary: RunSummary) -> bool:
+    """Return whether a run was started on the day on which its folder was made, by which it is listed."""
+    return summary.started is not None and summary.dir.name[:8] == time.strftime(
+        "%Y%m%d", time.localtime(summary.started)
+    )
+
+
+def _listed_by(summary: RunSummary) -> str:
+    """Return the name of a run's folder, which begins with the day; for a scaling table, of that of its newest run."""
+    if summary.dir.name.endswith(SCALING_SUFFIX):
+        return time.strftime("%Y%m%d-", time.localtime(summary.started))  # without a run, now
+    return summary.dir.name
+
+
+def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, tuple[str, int]]:
+    """Return the heading and the number of runs of each day, by the place of its first run.
+
+    The list is sorted by the names of the folders, which begin with the day. Others are below a heading of their own.
+    """
+    places = [place for place, name in enumerate(names) if not place or name[:8] != names[place - 1][:8]]
+    days = [names[place][:8] if DAY.match(names[place]) else "" for place in places]
+    first = [at for at, day_ in enumerate(days) if not at or day_ != days[at - 1]]
+    ends = [*(places[at] for at in first[1:]), len(names)][: len(first)]
+    return {
+        places[at]: (_day_title(days[at], now), end - places[at])
+        for at, end in zip(first, ends, strict=True)
+        if limit is None or places[at] < limit
+    }
+
+
+def _day_title(digits: str, now: float) -> str:
+    """Return `Today`, `Yesterday` or `19 November 2026` for a day in digits."""
+    try:
+        begun = time.mktime(time.strptime(digits, "%Y%m%d"))
+    except (ValueError, OverflowError):
+        return tr("Others")
+    days = round((time.mktime(time.strptime(time.strftime("%Y%m%d", time.localtime(now)), "%Y%m%d")) - begun) / DAY_S)
+    return {0: tr("Today"), 1: tr("Yesterday")}.get(days) or day(begun, now)
 
 
 def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
@@ -81,6 +149,7 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
         tr_stored(summary.error or ""),
         _losses(summary),
         _loss_problem(summary),
+        tr("Tags: {tags}.", tags=", ".join(summary.marks.tags)) if summary.marks.tags else "",
         *(note.text for note in summary.marks.notes),
     )
 
@@ -128,6 +197,8 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST:
+            from core.runs.failures import short_cause  # not at the start of the window without such a run
+
             detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))
         case RunState.STOPPED | RunState.PAUSED:
             detail = _epoch(summary) or _step(summary) or tr("before its first step")

@@ -1,0 +1,147 @@
+"""The command `notify`: show, change and try the notifications about runs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from core.cli.output import say, say_json, say_table, warn
+from core.language import tr
+from core.notifications.channels.desktop import bus_address
+from core.notifications.channels.registry import CHANNELS
+from core.notifications.delivery import deliver
+from core.notifications.message import trial_message
+from core.notifications.settings import OCCASIONS, load, save, settings_file
+from core.text import join_phrases
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from core.notifications.delivery import Outcome
+    from core.notifications.settings import NotificationSettings
+
+CHANGES = ("desktop", "command_line", "webhook", "ntfy", "apprise", "when", "min_duration")
+"""The options that change a setting."""
+FROM_INPUT = "-"
+"""The value of an option whose address is read from standard input."""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of `notify`."""
+    add = parser.add_argument
+    add(
+        "what", choices=("show", "test", "set"),
+        help=tr("show the settings, send a test message, or change settings with the options"),
+    )  # fmt: skip
+    add("--desktop", choices=("on", "off"), help=tr("show notifications on the desktop"))
+    add(
+        "--command", dest="command_line", metavar="LINE",
+        help=tr("run this line in a shell; NOTIFICATION_TITLE and NOTIFICATION_TEXT have the message"),
+    )  # fmt: skip
+    add("--webhook", metavar="URL", help=tr("post the message to this address as JSON; - reads it from standard input"))
+    add("--ntfy", metavar="URL", help=tr("publish it in this topic of ntfy, such as https://ntfy.sh/TOPIC; or -"))
+    add(
+        "--apprise", metavar="URL", action="append",
+        help=tr("send it to this address of a service that Apprise knows; or -. Can be given several times"),
+    )  # fmt: skip
+    add(
+        "--when", metavar="LIST",
+        help=tr("on which occasions: a list with commas of {known}", known=", ".join(OCCASIONS)),
+    )  # fmt: skip
+    add(
+        "--min-duration", type=float, metavar="SECONDS",
+        help=tr("say nothing of the end of runs that took less time than this"),
+    )  # fmt: skip
+
+
+def notify(options: Namespace) -> int:
+    """Show, change or test the notifications about runs that end, fail, are lost or make no progress."""
+    given = [name for name in CHANGES if getattr(options, name) is not None]
+    if given and options.what != "set":
+        raise ValueError(tr("Settings are changed with: trainyard notify set"))
+    loaded = load()
+    if loaded.problem:
+        warn(loaded.problem)
+    if options.what == "test":
+        return _test(options, loaded.settings)
+    settings = loaded.settings
+    if options.what == "set":
+        if not given:
+            raise ValueError(tr("Nothing was changed. Name a setting: trainyard notify set --help"))
+        settings = _changed(options, settings)
+        save(settings)
+    _show(options, settings)
+    return 0
+
+
+def _changed(options: Namespace, settings: NotificationSettings) -> NotificationSettings:
+    """Return the settings with those that were given. Raises `ValueError` with a sentence."""
+    changes: dict[str, Any] = {}
+    if options.desktop is not None:
+        changes["desktop"] = options.desktop == "on"
+    if options.command_line is not None:
+        changes["command"] = options.command_line
+    for name in ("webhook", "ntfy"):
+        if (address := getattr(options, name)) is not None:
+            changes[name] = _address(address)
+    if options.apprise is not None:
+        changes["apprise"] = tuple(filter(None, map(_address, options.apprise)))
+    if options.when is not None:
+        changes["occasions"] = tuple(filter(None, (each.strip() for each in options.when.split(","))))
+    if options.min_duration is not None:
+        changes["min_duration_s"] = options.min_duration
+    return replace(settings, **changes)
+
+
+def _address(given: str) -> str:
+    """Return an address, from standard input if asked to: other users can see the arguments of a command."""
+    return sys.stdin.readline().strip() if given == FROM_INPUT else given.strip()
+
+
+def _show(options: Namespace, settings: NotificationSettings) -> None:
+    if options.json:
+        shown: dict[str, Any] = {each.name: each.shown(settings) or None for each in CHANNELS}
+        shown["desktop"] = settings.desktop
+        say_json({
+            **shown, "when": list(settings.occasions), "min_duration_s": settings.min_duration_s,
+            "file": str(settings_file()),
+        })  # fmt: skip
+        return
+    rows = [[tr(each.title), each.shown(settings) or "-"] for each in CHANNELS]
+    if settings.desktop and not bus_address():
+        rows[0][1] = tr("on; there is no desktop here")
+    when = join_phrases(tr(OCCASIONS[each]) for each in settings.occasions) or "-"
+    rows += [
+        [tr("When"), when],
+        [tr("Shortest run"), tr("{seconds:g} s", seconds=settings.min_duration_s)],
+        [tr("File"), str(settings_file())],
+    ]
+    say_table(rows)
+
+
+def _test(options: Namespace, settings: NotificationSettings) -> int:
+    outcomes = deliver(settings, trial_message())
+    if options.json:
+        say_json([{"channel": each.channel.name, "delivered": not each.why, "reason": each.why} for each in outcomes])
+    else:
+        for each in outcomes:
+            _say_outcome(each)
+    if all(each.is_absent for each in outcomes):
+        warn(
+            tr(
+                "Nobody would be notified. Set a channel, for instance: trainyard notify set --ntfy https://ntfy.sh/TOPIC"
+            )
+        )
+        return 1
+    return 1 if any(each.why and not each.is_absent for each in outcomes) else 0
+
+
+def _say_outcome(outcome: Outcome) -> None:
+    title = tr(outcome.channel.title)
+    if not outcome.why:
+        say(tr("{channel}: delivered", channel=title))
+        return
+    warn(f"{title}: {outcome.why}")
+    if outcome.detail:
+        warn("\n".join(outcome.detail.splitlines()))

@@ -1,0 +1,11 @@
+"""Tell the user about the end of a run, also while no window is open.
+
+- `settings`: what is sent where; the file in the user's configuration folder
+- `addresses`: check addresses of services, and name them without their secrets
+- `news`: what became of a run, read from its directory
+- `message`: the text that is sent about one run or several
+- `outbox`: what waits to be sent: many runs within a short time become one message
+- `delivery`: send a message through all channels that are set, each within a time limit
+- `channels`: desktop, command, web services
+- `start`: start the process that sends, which is `__main__`
+"""

@@ -1,0 +1,56 @@
+"""Entry point of the process that sends a notification: ``python -m core.notifications RUN_DIR ended|stalled|lost``.
+
+It ends when the message is delivered or given up, and when nothing else waits to be sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core import language
+from core.notifications.delivery import deliver_news, record
+from core.notifications.news import news_of_end, news_of_stall
+from core.notifications.outbox import Outbox
+from core.notifications.settings import STALLED, load
+
+if TYPE_CHECKING:
+    from core.notifications.news import RunNews
+    from core.notifications.settings import NotificationSettings
+
+NICE = 10
+
+
+def is_wanted(news: RunNews, settings: NotificationSettings) -> bool:
+    """Return whether the user wants to be told this."""
+    took_s = news.asked_s if news.asked_s is not None else 0.0
+    is_short = news.occasion != STALLED and took_s < settings.min_duration_s
+    return news.occasion in settings.occasions and not is_short
+
+
+def main() -> int:
+    """Send a notification about the run whose directory is the first argument."""
+    run_dir, what = Path(sys.argv[1]), sys.argv[2]
+    os.umask(0o077)
+    for number in (signal.SIGINT, signal.SIGQUIT):  # the shell in the background ignores them, and commands would, too
+        signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    language.use(language.from_environment(os.environ))
+    news = news_of_stall(run_dir) if what == "stalled" else news_of_end(run_dir, only_lost=what == "lost")
+    if news is None:
+        return 0
+    loaded = load()
+    if is_wanted(news, loaded.settings):
+        Outbox(deliver_news).send(news)
+    elif loaded.problem:
+        record(run_dir, [loaded.problem])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

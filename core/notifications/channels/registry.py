@@ -1,0 +1,60 @@
+"""All channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.language import tr, tr_noop
+from core.notifications.addresses import masked
+from core.notifications.channels import apprise_services, command, desktop, web
+from core.text import join_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.notifications.message import Message
+    from core.notifications.settings import NotificationSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """A way to reach a user."""
+
+    name: str
+    """The name of its setting."""
+    title: str
+    is_set: Callable[[NotificationSettings], bool]
+    shown: Callable[[NotificationSettings], str]
+    """Returns where it leads, without secrets."""
+    send: Callable[[NotificationSettings, Message, float], None]
+    """Takes also the seconds that it may need. Raises `NotDeliveredError`."""
+
+
+CHANNELS = (
+    Channel(
+        name="desktop", title=tr_noop("Desktop"), is_set=lambda given: given.desktop,
+        shown=lambda given: tr("on") if given.desktop else tr("off"),
+        send=lambda _, message, timeout_s: desktop.show(message, timeout_s),
+    ),
+    Channel(
+        name="command", title=tr_noop("Command"), is_set=lambda given: bool(given.command),
+        shown=lambda given: f"{given.command.split()[0]} …" if given.command.strip() else "",
+        send=lambda given, message, timeout_s: command.run(given.command, message, timeout_s),
+    ),
+    Channel(
+        name="webhook", title=tr_noop("Webhook"), is_set=lambda given: bool(given.webhook),
+        shown=lambda given: masked(given.webhook) if given.webhook else "",
+        send=lambda given, message, timeout_s: web.post_to_webhook(given.webhook, message, timeout_s),
+    ),
+    Channel(
+        name="ntfy", title="ntfy", is_set=lambda given: bool(given.ntfy),
+        shown=lambda given: masked(given.ntfy) if given.ntfy else "",
+        send=lambda given, message, timeout_s: web.post_to_ntfy(given.ntfy, message, timeout_s),
+    ),
+    Channel(
+        name="apprise", title="Apprise", is_set=lambda given: bool(given.apprise),
+        shown=lambda given: join_names(map(masked, given.apprise)),
+        send=lambda given, message, _: apprise_services.send(given.apprise, message),
+    ),
+)  # fmt: skip

@@ -1,0 +1,126 @@
+"""Send a message through all channels that are set, each within a time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from core.errors import RunError
+from core.language import in_english, tr, tr_noop
+from core.notifications.channels.errors import NoDesktopError, NotDeliveredError
+from core.notifications.channels.registry import CHANNELS
+from core.notifications.message import message_about
+from core.notifications.settings import FAILED, load
+from core.queue.folder import own_line
+from core.queue.words import held_words
+from core.schema.events import Writer
+from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from core.notifications.channels.registry import Channel
+    from core.notifications.message import Message
+    from core.notifications.news import RunNews
+    from core.notifications.settings import NotificationSettings
+
+LIMIT_S = 20.0
+"""Seconds for each attempt of a channel."""
+MARGIN_S = 5.0
+"""Seconds that a channel may need beyond its own limit, such as a server that sends a byte now and then."""
+TRANSPORTS = {
+    "desktop": tr_noop("The notification could not be shown on the desktop. {why}"),
+    "command": tr_noop("The notification could not be sent by your command. {why}"),
+    "webhook": tr_noop("The notification could not be sent to your webhook. {why}"),
+    "ntfy": tr_noop("The notification could not be sent to ntfy. {why}"),
+    "apprise": tr_noop("The notification could not be sent through Apprise. {why}"),
+}
+"""What is recorded in a run, by the name of the channel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a message in one channel."""
+
+    channel: Channel
+    why: str = ""
+    """Why it was not delivered: a sentence without secrets; the empty string if it was."""
+    detail: str = ""
+    """More for the user alone."""
+    is_absent: bool = False
+    """Whether there is no desktop here, which is no failure."""
+
+
+def deliver(settings: NotificationSettings, message: Message, limit_s: float = LIMIT_S) -> list[Outcome]:
+    """Send a message through all channels that are set, at the same time. Returns within `limit_s` and some seconds."""
+    channels = [each for each in CHANNELS if each.is_set(settings)]
+    outcomes: dict[str, Outcome] = {}
+
+    def send(channel: Channel) -> None:
+        outcomes[channel.name] = _outcome(channel, settings, message, limit_s)
+
+    threads = [Thread(target=send, args=(each,), name=f"notify {each.name}", daemon=True) for each in channels]
+    deadline = time.monotonic() + limit_s + MARGIN_S
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    late = tr("It was not done within {seconds:g} s.", seconds=limit_s + MARGIN_S)
+    return [outcomes.get(each.name) or Outcome(channel=each, why=late) for each in channels]
+
+
+def deliver_news(news: Sequence[RunNews]) -> None:
+    """Send one message about these runs as the user has set; record in each run what could not be delivered."""
+    loaded = load()
+    failures = [loaded.problem] if loaded.problem else []
+    outcomes = deliver(loaded.settings, message_about(news, held=_queue_is_held(news)))
+    with in_english():
+        failures += [recorded(each) for each in outcomes if each.why and not each.is_absent]
+    for run_dir in dict.fromkeys(each.run_dir for each in news):
+        record(Path(run_dir), failures)
+
+
+def _queue_is_held(news: Sequence[RunNews]) -> str:
+    """Return why the user's queue is held, if one of these runs may be the cause; else the empty string."""
+    if not any(each.occasion == FAILED for each in news):
+        return ""
+    with contextlib.suppress(OSError, RunError):
+        return held_words(own_line().line.held_users().get(os.getuid(), ""))
+    return ""
+
+
+def recorded(outcome: Outcome) -> str:
+    """Return what is recorded in a run about a message that was not delivered."""
+    return tr(TRANSPORTS[outcome.channel.name], why=outcome.why)
+
+
+def record(run_dir: Path, failures: Iterable[str]) -> None:
+    """Record sentences in a run, as far as its folder is still there and has room."""
+    texts = list(failures)
+    if not texts:
+        return
+    with contextlib.suppress(OSError):
+        events = Writer(run_dir / EVENTS / NOTIFICATION_EVENTS)
+        try:
+            for text in texts:
+                events.write("notice", text=text)
+        finally:
+            events.close()
+
+
+def _outcome(channel: Channel, settings: NotificationSettings, message: Message, limit_s: float) -> Outcome:
+    try:
+        channel.send(settings, message, limit_s)
+    except NotDeliveredError as error:
+        return Outcome(
+            channel=channel, why=str(error), detail=error.detail, is_absent=isinstance(error, NoDesktopError)
+        )
+    except Exception as error:  # noqa: BLE001 (the outer border of a thread; a library of others may raise anything)
+        why = tr("It failed for an unexpected reason: {error}. Please report this.", error=type(error).__name__)
+        return Outcome(channel=channel, why=why, detail=repr(error))
+    return Outcome(channel=channel)

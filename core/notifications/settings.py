@@ -1,0 +1,177 @@
+"""What is sent where. The file is private: addresses of services are secrets in most cases."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from core.language import tr, tr_noop
+from core.notifications.addresses import apprise_problem, ntfy_problem, web_problem
+from core.runs.states import RunState
+from core.schema.files import make_private, parse_json, read_whole
+from core.system.folders import config_folder, save_in_config_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = "notifications.json"
+VERSION = 1
+MAX_BYTES = 256 * 1024
+MAX_CHARACTERS = 4096
+"""Longest command or address."""
+MAX_ADDRESSES = 20
+
+FINISHED, STOPPED, FAILED, LOST, STALLED = "finished", "stopped", "failed", "lost", "stalled"
+OCCASIONS = {
+    FINISHED: tr_noop("a run finishes"),
+    STOPPED: tr_noop("a run is stopped or paused"),
+    FAILED: tr_noop("a run fails"),
+    LOST: tr_noop("a run is lost"),
+    STALLED: tr_noop("a run makes no progress"),
+}
+"""What a user can be notified of; in settings files and on the command line by these names."""
+OCCASION_OF = {
+    RunState.FINISHED: FINISHED, RunState.STOPPED: STOPPED, RunState.PAUSED: STOPPED, RunState.FAILED: FAILED,
+    RunState.LOST: LOST,
+}  # fmt: skip
+"""By the state in which a run is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationSettings:
+    """Raises `ValueError` with a sentence for a value that cannot be."""
+
+    desktop: bool = True
+    """Whether to use the desktop's notifications, where there is a desktop."""
+    command: str = ""
+    """A line for the shell."""
+    webhook: str = field(default="", repr=False)
+    ntfy: str = field(default="", repr=False)
+    """The address of a topic."""
+    apprise: tuple[str, ...] = field(default=(), repr=False)
+    """Addresses as the library Apprise defines them."""
+    occasions: tuple[str, ...] = tuple(OCCASIONS)
+    min_duration_s: float = 10.0
+    """Shorter runs are not told: whoever started one is still there. Time in a queue counts."""
+
+    def __post_init__(self) -> None:
+        problems = (
+            *(type_problem(name, getattr(self, name)) for name in ("desktop", "command", "webhook", "ntfy")),
+            _list_problem("apprise", self.apprise),
+            _list_problem("occasions", self.occasions) or _occasions_problem(self.occasions),
+            _seconds_problem(self.min_duration_s),
+        )
+        if problem := next(filter(None, problems), ""):
+            raise ValueError(problem)
+        checks = [web_problem(self.webhook), ntfy_problem(self.ntfy), *map(apprise_problem, self.apprise)]
+        if problem := next(filter(None, checks), ""):
+            raise ValueError(problem)
+
+    @property
+    def has_addresses(self) -> bool:
+        """Whether anything but the desktop is set."""
+        return bool(self.command or self.webhook or self.ntfy or self.apprise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The settings as far as the file could be used."""
+
+    settings: NotificationSettings
+    problem: str = ""
+    """What is wrong with the file: a sentence, or the empty string."""
+
+
+def settings_file() -> Path:
+    """Return the path of the file, whether it exists or not."""
+    return config_folder() / FILE
+
+
+def load() -> Loaded:
+    """Read the settings. Values that cannot be used have their defaults, and are named in the problem."""
+    path = settings_file()
+    make_private(path)
+    try:
+        found = parse_json(read_whole(path, MAX_BYTES, follow_link=True))
+    except FileNotFoundError:
+        return Loaded(settings=NotificationSettings())
+    except OSError as error:
+        why = error.strerror or str(error)
+        problem = tr("The notification settings in {path} cannot be read: {why}.", path=path, why=why)
+        return Loaded(settings=NotificationSettings(), problem=problem)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        problem = tr(
+            "The notification settings in {path} are damaged. Delete the file, then set them again.", path=path
+        )
+        return Loaded(settings=NotificationSettings(), problem=problem)
+    return _read(found)
+
+
+def save(settings: NotificationSettings) -> None:
+    """Write the settings, which only this user can read. Raises `RunError` with a sentence."""
+    document = {"version": VERSION, **_unknown_values(), **asdict(settings)}
+    save_in_config_folder(FILE, json.dumps(document, indent=1) + "\n")
+
+
+def _unknown_values() -> dict[str, Any]:
+    """Return what a newer version has written, which is kept."""
+    try:
+        found = parse_json(read_whole(settings_file(), MAX_BYTES, follow_link=True))
+    except (OSError, ValueError):
+        return {}
+    known = {each.name for each in fields(NotificationSettings)}
+    return {name: value for name, value in found.items() if name not in known} if isinstance(found, dict) else {}
+
+
+def _read(found: dict[str, Any]) -> Loaded:
+    settings, wrong = NotificationSettings(), []
+    for name in (each.name for each in fields(NotificationSettings)):
+        if name not in found:
+            continue
+        entered: dict[str, Any] = {name: tuple(found[name]) if isinstance(found[name], list) else found[name]}
+        try:
+            settings = replace(settings, **entered)
+        except (ValueError, TypeError):
+            wrong.append(name)
+    if not wrong:
+        return Loaded(settings=settings)
+    problem = tr(
+        "These notification settings in {path} make no sense, and have their defaults: {names}. Set them again.",
+        path=settings_file(),
+        names=", ".join(wrong),
+    )
+    return Loaded(settings=settings, problem=problem)
+
+
+# -- checks of values ----------------------------------------------------------------------------
+
+
+def type_problem(name: str, value: object) -> str:
+    """Return why this cannot be the value of a setting; the empty string if it can."""
+    if name == "desktop":
+        return "" if isinstance(value, bool) else tr("The setting {name} must be true or false.", name=name)
+    if not isinstance(value, str) or len(value) > MAX_CHARACTERS or "\0" in value:
+        return tr("The setting {name} must be a text of at most {count} characters.", name=name, count=MAX_CHARACTERS)
+    return ""
+
+
+def _list_problem(name: str, value: object) -> str:
+    if isinstance(value, tuple) and len(value) <= MAX_ADDRESSES and not any(type_problem(name, each) for each in value):
+        return ""
+    return tr("The setting {name} must be a list of at most {count} texts.", name=name, count=MAX_ADDRESSES)
+
+
+def _occasions_problem(value: tuple[str, ...]) -> str:
+    wrong = [each for each in value if each not in OCCASIONS]
+    if not wrong:
+        return ""
+    return tr("There is no occasion {name!r}. Choose from: {known}.", name=wrong[0], known=", ".join(OCCASIONS))
+
+
+def _seconds_problem(value: object) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
+        return ""
+    return tr("The shortest duration must be a number of seconds, 0 or more.")

@@ -1,0 +1,175 @@
+"""What a supervisor holds of the line while its run trains: a ticket, and a lock on each of its devices."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from core.errors import RunError
+from core.language import tr, tr_plural
+from core.queue.decision import HOLDING, shown_name
+from core.queue.folder import own_line
+from core.queue.line import Line, release
+from core.runs.states import RunState
+from core.text import join_labels, join_names
+from core.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from core.queue.decision import Ticket
+    from core.runs.facts import RunFacts
+    from core.schema.spec import RunSpec
+
+TELL_S = 30.0
+"""Seconds between two estimates of the end of a run."""
+CHANGED = 0.1
+"""Part of the time left by which an estimate has to change to be told."""
+
+
+class Claims:
+    """The claims of one run. They last until `release`, or until supervisor and guard have ended."""
+
+    def __init__(self, run: str, fields: dict[str, Any], line: Line | None = None) -> None:
+        self._run, self._fields, self._line = run, fields, line
+        self._ticket: int | None = None
+        self._devices: dict[str, int] = {}
+        self._others: dict[str, list[Ticket]] = {}
+        self._since, self._is_late = time.monotonic(), False
+        self._told_at = float("-inf")
+        self._began: tuple[float, float] | None = None
+        """When the progress was first looked at, and how much was done."""
+        self.lock_descriptors: list[int] = []
+        """Of the lock of a queued run, which its waiting process took."""
+        self.was_queued = False
+
+    @classmethod
+    def take(cls, run_dir: Path, spec: RunSpec) -> Claims:
+        """Claim the devices of a run that starts now, as far as they are free.
+
+        The run starts in any case: the user was asked. A place without locks must not keep a run from training.
+        """
+        claims = cls(run_dir.name, _fields(spec))
+        with contextlib.suppress(OSError, RunError):
+            line = own_line().line
+            line.keep()
+            found = line.tickets()
+            claims._ticket = line.put(claims._run, claims._fields)
+            claims._line = line
+            for device in spec.devices:
+                handle = line.claim(device)
+                if handle is not None:
+                    claims._devices[device] = handle
+                users = [each for each in found if each.state == HOLDING and device in each.devices]
+                if handle is None or users:
+                    claims._others[device] = users
+        return claims
+
+    @classmethod
+    def adopt(cls, run_dir: Path, text: str) -> Claims:
+        """Return the claims that the process which waited for them has handed over; see `core.queue.waiter`."""
+        given = json.loads(text)
+        line = Line(*given["line"])
+        claims = cls(run_dir.name, given["ticket_fields"], line)
+        line.keep()
+        claims._ticket, claims._devices = given["ticket"], dict(given["devices"])
+        claims.lock_descriptors = list(given["lock"])
+        for handle in (*claims.lock_descriptors, *claims.descriptors):
+            os.set_inheritable(handle, False)
+        claims.was_queued = True
+        return claims
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that are claimed."""
+        return tuple(self._devices)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What no process but the supervisor and its guard may keep open."""
+        return tuple(filter(None, (self._ticket, *self._devices.values())))
+
+    def sharing(self, labels: Mapping[str, str]) -> str:
+        """Return that other runs have claimed devices of this one; the empty string if none has."""
+        if not self._others:
+            return ""
+        from core.queue.words import run_words  # imported here, so that the start of a run does not wait for it
+
+        names = [labels.get(device, device) for device in self._others]
+        users = dict.fromkeys(run_words(each) for each in chain.from_iterable(self._others.values()))
+        return tr_plural(
+            "{devices} is claimed by {runs}. This run shares it; the queue waits for the end of both.",
+            "{devices} are claimed by {runs}. This run shares them; the queue waits for the end of all.",
+            len(names),
+            devices=join_labels(names),
+            runs=join_names(users) if users else tr("another run"),
+        )
+
+    def poll(self, facts: RunFacts) -> str | None:
+        """Tell the line at times when the run will end. Return once a sentence when its time limit is over."""
+        self._tell(facts)
+        limit_s = self._fields["limit_s"]
+        if limit_s is None or self._is_late or time.monotonic() - self._since < limit_s:
+            return None
+        self._is_late = True
+        return tr("The time limit of {limit} is over, so the run is stopped.", limit=duration(limit_s))
+
+    def _tell(self, facts: RunFacts) -> None:
+        now = time.time()
+        if self._line is None or self._ticket is None or time.monotonic() - self._told_at < TELL_S:
+            return
+        if facts.state is not RunState.RUNNING:
+            return
+        self._told_at = time.monotonic()
+        expected, told = self._expected_end(facts, now), self._fields.get("ends_at")
+        if expected is None or (told is not None and abs(expected - told) <= CHANGED * max(expected - now, TELL_S)):
+            return
+        self._fields["ends_at"] = expected
+        with contextlib.suppress(OSError):
+            self._ticket = self._line.put(self._run, self._fields, self._ticket)
+
+    def _expected_end(self, facts: RunFacts, now: float) -> float | None:
+        """Return when the run is expected to end, in unix seconds; None if that is not known yet."""
+        done, total = _done_and_total(facts)
+        limit_s = self._fields["limit_s"]
+        limit = None if limit_s is None else self._fields["since"] + limit_s
+        if self._began is None or done <= self._began[1] or total <= 0:
+            self._began = self._began or (now, done)
+            return limit
+        since, before = self._began
+        estimate = now + max(0.0, total - done) * (now - since) / (done - before)
+        return estimate if limit is None else min(estimate, limit)
+
+    def release(self, facts: RunFacts | None = None) -> None:
+        """Give the devices up, also for a process that has inherited the claims. `facts`: of a run that is over."""
+        line, self._line = self._line, None
+        if line is None or self._ticket is None:
+            return
+        from core.queue import failures  # likewise
+
+        with contextlib.suppress(OSError):
+            ended = failures.outcome(self._run, facts) if self.was_queued and facts is not None else None
+            failures.record(line, len(self._fields["devices"]) * (time.time() - self._fields["since"]), ended)
+        for handle in self._devices.values():
+            with contextlib.suppress(OSError):
+                release(handle)
+        with contextlib.suppress(OSError):
+            line.remove(self._run, self._ticket)
+
+
+def _fields(spec: RunSpec) -> dict[str, Any]:
+    return {
+        "state": HOLDING, "name": shown_name(spec.name), "devices": list(spec.devices), "since": time.time(),
+        "limit_s": spec.time_limit_s,
+    }  # fmt: skip
+
+
+def _done_and_total(facts: RunFacts) -> tuple[float, float]:
+    if facts.plan is not None:
+        return facts.step, facts.plan.steps
+    return (facts.progress.done, facts.progress.total) if facts.progress is not None else (0.0, 0.0)

@@ -1,0 +1,270 @@
+"""Put runs into the queue, let them wait in line, move, hold, release, cancel and revive them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.errors import RunError
+from core.language import tr, tr_noop
+from core.queue import device_check, workload
+from core.queue.folder import own_line
+from core.queue.request import QueueRequest, change_request, read_request, write_request
+from core.runs.directory import cannot_write, launch
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
+from core.runs.index import directories
+from core.runs.lock import take
+from core.runs.ownership import owner_of_run
+from core.runs.requests import Requests
+from core.runs.run import Run
+from core.runs.states import RunState, state_info
+from core.schema.events import Tail, Writer
+from core.schema.files import is_regular
+from core.schema.paths import CONTROL, EVENTS, LOCK, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
+from core.schema.spec import read_spec
+from core.system import processes
+from core.system.own_processes import QUEUE, SUPERVISOR, own_command
+
+if TYPE_CHECKING:
+    from core.queue.listing import QueuedRun
+    from core.schema.spec import RunSpec
+    from core.system.processes import ProcessId
+
+WAITER = Path(__file__).with_name("waiter.py")
+WAITING_S = 5.0
+"""Seconds to wait for the processes that wait for devices to be there."""
+NAP_S = 0.02
+CLAIMED = tr_noop("{device} is claimed by a process that has no ticket in the queue, as while a run is cleaned up.")
+NO_ANSWER = tr_noop("The driver could not be asked whether the device is free. `trainyard devices` shows its answer.")
+
+
+def enqueue(spec: RunSpec, runs_root: Path, request: QueueRequest) -> Run:
+    """Make a run and let it wait in the queue. Raises `RunError` as `Run.start`."""
+    request = replace(request, workload_hash=workload.hash_of(spec))
+
+    def wait(run_dir: Path) -> ProcessId | None:
+        write_request(run_dir, request)
+        _write_state(run_dir, RunState.QUEUED)
+        return launch(run_dir, QUEUE, "enter")
+
+    return Run.start(spec, runs_root, wait)
+
+
+def _write_state(run_dir: Path, state: RunState, *, error: str | None = None, queued: bool = False) -> None:
+    """Write a state into the events of a run that has no supervisor. `queued`: also which process waits for it."""
+    events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
+    try:
+        if queued and (me := processes.identify(os.getpid())) is not None:
+            events.write("queued", pid=me.pid, created=me.created, **asdict(processes.here()))
+        if state is not facts_of(run_dir).state:
+            events.write("state", state=state.value, **({"error": error} if error else {}))
+    finally:
+        events.close()
+
+
+def facts_of(run_dir: Path) -> RunFacts:
+    """Return what supervisors and waiting processes have recorded of a run."""
+    return fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read())
+
+
+# -- the processes of a waiting run ------------------------------------------------------------------
+
+
+def wait_in_line(run_dir: Path) -> None:
+    """Lock a queued run, put its ticket into the line, and become the small process that waits.
+
+    Returns if another process has the run. Raises `RunError`, `RecordError`, `ValueError` or `OSError`.
+    """
+    lock = take(run_dir)
+    request = read_request(run_dir)
+    if lock is None or request is None:
+        return
+    facts, spec = facts_of(run_dir), read_spec(run_dir)
+    if facts.state is not RunState.QUEUED:
+        if state_info(facts.state).over or not request.requeue:
+            return
+        Requests(run_dir).clear()  # of before the reboot
+    own = own_line()
+    if own.line.is_waiting(run_dir.name):
+        raise RunError(tr("A run of the name {run} waits in the queue already.", run=run_dir.name))
+    fields = request.ticket(spec)
+    ticket = own.line.put(run_dir.name, fields)
+    _write_state(run_dir, RunState.QUEUED, queued=True)
+    for handle in (*lock.descriptors, ticket):
+        os.set_inheritable(handle, True)
+    state = {
+        "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
+        "ticket_fields": fields, **_paths(run_dir), "no_answer": NO_ANSWER,
+        "claimed": CLAIMED,
+        "retry_s": max(1.0, 1.5 * device_check.quiet_s()),
+    }  # fmt: skip
+    os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606
+
+
+def _paths(run_dir: Path) -> dict[str, Any]:
+    """Return the files that the waiting process looks at, and the commands that follow it."""
+    return {
+        "start": own_command(SUPERVISOR, str(run_dir), "--claims"),
+        "leave": own_command(QUEUE, str(run_dir), "leave"),
+        "check": own_command(QUEUE, str(run_dir), "check"),
+        "request": str(run_dir / QUEUE_FILE),
+        "events": str(run_dir / EVENTS / SUPERVISOR_EVENTS),
+        "lock_file": str(run_dir / LOCK),
+        "stop": str(run_dir / CONTROL / "stop"),
+    }
+
+
+def end_unstarted(run_dir: Path, why: str | None = None, state: RunState = RunState.STOPPED) -> None:
+    """End a queued run that this process has locked. `why`: a sentence; None if its user has stopped it."""
+    if facts_of(run_dir).state is not RunState.QUEUED:
+        return
+    _write_state(run_dir, state, error=why)
+    with contextlib.suppress(OSError):
+        (run_dir / EVENTS / RESERVE).unlink(missing_ok=True)
+
+
+# -- what a user does with the queue -----------------------------------------------------------------
+
+
+def cancel(run_dir: Path) -> None:
+    """Stop a queued run: ask the process that waits, or end the run if there is none. Raises `RunError`."""
+    Run(run_dir).request("stop")
+    if (lock := take(run_dir)) is not None:
+        try:
+            end_unstarted(run_dir)
+        finally:
+            lock.release()
+
+
+def hold(run_dir: Path) -> None:
+    """Keep a queued run from starting. Raises `ValueError` or `RunError`."""
+    _change(run_dir, held=True, why_held="")
+
+
+def let_go(run_dir: Path, if_changed: str | None = None) -> None:
+    """Let a held run wait for its devices again. `if_changed`: see `core.queue.request`.
+
+    Raises `ValueError` or `RunError`.
+    """
+    more = {} if if_changed is None else {"if_changed": if_changed}
+    _change(run_dir, held=False, why_held="", **more)
+
+
+def _change(run_dir: Path, **changes: Any) -> None:  # noqa: ANN401 (fields of different types)
+    if facts_of(run_dir).state is not RunState.QUEUED:
+        raise ValueError(tr("Run {run} is not in the queue.", run=run_dir.name))
+    try:
+        change_request(run_dir, **changes)
+    except OSError as error:
+        raise RunError(cannot_write(run_dir, error)) from error
+
+
+def move(run_dir: Path, place: int, queued: list[QueuedRun]) -> int:
+    """Move a queued run to a place among the user's own, 1 for the first; return its priority then.
+
+    A run that is moved past runs of another priority takes that. Raises `ValueError` or `RunError`.
+    """
+    others = [each.request for each in queued if each.run_dir != run_dir]
+    own = next((each.request for each in queued if each.run_dir == run_dir), None)
+    if own is None:
+        raise ValueError(tr("Run {run} is not in the queue.", run=run_dir.name))
+    if not 1 <= place <= len(others) + 1:
+        raise ValueError(
+            tr("There is no place {place} in your queue. Give a number from 1 to {last}.", place=place,
+               last=len(others) + 1)
+        )  # fmt: skip
+    priority, order = _between(own, others[place - 2] if place > 1 else None, dict(enumerate(others)).get(place - 1))
+    _change(run_dir, priority=priority, order=order)
+    return priority
+
+
+def _between(own: QueueRequest, before: QueueRequest | None, after: QueueRequest | None) -> tuple[int, float]:
+    """Return the priority and the order of a run between two others; None for the ends of the line."""
+    priority = own.priority
+    if before is not None:
+        priority = min(priority, before.priority)
+    if after is not None:
+        priority = max(priority, after.priority)
+    low = before.order if before is not None and before.priority == priority else None
+    high = after.order if after is not None and after.priority == priority else None
+    if low is not None and high is not None:
+        return priority, (low + high) / 2
+    if low is not None:
+        return priority, max(low + 1.0, own.order)
+    if high is not None:
+        return priority, min(high - 1.0, own.order)
+    return priority, own.order
+
+
+def revive(runs_root: Path) -> list[Path]:
+    """Let queued runs wait again for which no process waits, and runs that a reboot has ended and that ask for it.
+
+    Returns their folders once they wait, after some seconds in any case. Runs of other users and of other machines are
+    passed over. Raises `RunError`.
+    """
+    line = own_line().line
+    found = []
+    for run_dir in reversed(directories(runs_root)):
+        if not is_regular(run_dir / QUEUE_FILE) or owner_of_run(run_dir) is not None:
+            continue
+        if not line.is_waiting(run_dir.name) and _is_left(run_dir):
+            found.append(run_dir)
+    # Those that trained go first: a run that waits for the end of one of them finds it in the queue, and not lost.
+    found.sort(key=lambda run_dir: facts_of(run_dir).state is RunState.QUEUED)
+    for run_dir in found:
+        _launch(run_dir)
+    deadline = time.monotonic() + WAITING_S
+    while not all(line.is_waiting(run_dir.name) for run_dir in found) and time.monotonic() < deadline:
+        time.sleep(NAP_S)
+    return found
+
+
+def _launch(run_dir: Path) -> None:
+    try:
+        launch(run_dir, QUEUE, "enter")
+    except OSError as error:
+        raise RunError(cannot_write(run_dir, error)) from error
+
+
+def _is_left(run_dir: Path) -> bool:
+    """Return whether a run of this machine is queued or was ended by a reboot, and should wait again."""
+    facts, here = facts_of(run_dir), processes.here()
+    if facts.host is not None and facts.host.host != here.host:
+        return False
+    if facts.state is not RunState.QUEUED:
+        restarted = facts.host is not None and facts.host.boot != here.boot
+        request = _request_or_none(run_dir)
+        if state_info(facts.state).over or not restarted or request is None or not request.requeue:
+            return False
+    lock = take(run_dir)
+    if lock is None:
+        return False
+    lock.release()
+    return True
+
+
+def _request_or_none(run_dir: Path) -> QueueRequest | None:
+    with contextlib.suppress(ValueError):
+        return read_request(run_dir)
+    return None
+
+
+def until_waiting(run: Run) -> bool:
+    """Wait until a run that was queued just now is in the line, so that the next command sees it there.
+
+    Returns whether it is, or has started.
+    """
+    deadline = time.monotonic() + WAITING_S
+    while time.monotonic() < deadline and run.facts.state in {RunState.CREATED, RunState.QUEUED}:
+        run.poll()
+        if run.facts.waiter is not None:
+            return True
+        time.sleep(NAP_S)
+    return run.facts.waiter is not None

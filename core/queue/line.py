@@ -1,0 +1,363 @@
+"""The line at a machine's devices: folders in which users put tickets and claims. What counts is which file is locked.
+
+    trainyard-BOOT-UID/tickets/RUN     one for each run that waits or trains: JSON, locked by its process
+    trainyard-BOOT-UID/devices/ID      empty; locked exclusively by the run that trains on the device
+    trainyard-BOOT-UID/held            there while all queued runs of the user are held: why
+    trainyard-BOOT-UID/use             how long the user's runs have used devices, and how runs of late have ended
+
+Each user has a folder of their own in /var/tmp. The sticky bit of /var/tmp, which belongs to root, keeps others from
+removing or replacing it; in one folder for all, whoever made it could remove the claims of the others. A device is
+claimed by locking one's own file and then finding that of every other user unlocked: of two users who try at once, both
+may have to try again, and never do both succeed. Another boot makes other folders, so that what is left means nothing.
+
+Loaded by each waiting run: only a few modules of the standard library, and no dataclasses, to stay small.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import time
+
+from core.queue.decision import Ticket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+PREFIX = "trainyard-"
+TICKETS, DEVICES, HELD, USE = "tickets", "devices", "held", "use"
+MAX_TICKET_BYTES = 16 * 1024
+MAX_HELD_BYTES = 4096
+MAX_EVENTS_BYTES = 256 * 1024
+MAX_TICKETS = 1000
+"""Tickets of one user that are read."""
+FOLDER_MODE, FILE_MODE = 0o755, 0o644
+OTHERS_S = 5.0
+"""Seconds between two looks for folders of other users."""
+TRIES = 3
+TRY_AGAIN_S = 0.02
+_SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+class Line:
+    """The line, as one process sees it. `own`: this user's folder.
+
+    `parent` and `prefix`: where the folders of all users are, and how their names begin; an empty prefix: this user's
+    folder is used alone.
+    """
+
+    def __init__(self, own: str, parent: str, prefix: str) -> None:
+        self.own, self.parent, self.prefix = own, parent, prefix
+        self.uid = os.getuid()
+        self.refused: dict[str, str] = {}
+        """By path, why a ticket is passed over: `owner`, `kind`, `size` or `content`."""
+        self._folders: list[tuple[int, str]] = []
+        self._looked_at = float("-inf")
+        self._known: dict[str, tuple[tuple[int, int, int], Ticket | None]] = {}
+        """By path of a ticket, its inode, size and time, and what was in it."""
+
+    def folders(self) -> list[tuple[int, str]]:
+        """Return the user and the path of each folder that belongs to whom its name says, this user's own first."""
+        now = time.monotonic()
+        if now - self._looked_at >= OTHERS_S:
+            self._looked_at = now
+            self._folders = [(self.uid, self.own), *(self._others() if self.prefix else ())]
+        return self._folders
+
+    def _others(self) -> Iterator[tuple[int, str]]:
+        try:
+            names = sorted(os.listdir(self.parent))
+        except OSError:
+            return
+        for name in names:
+            uid = name[len(self.prefix) :]
+            path = f"{self.parent}/{name}"
+            if not name.startswith(self.prefix) or not uid.isascii() or not uid.isdigit() or path == self.own:
+                continue
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == int(uid):
+                yield int(uid), path
+
+    def mark(self) -> tuple[object, ...]:
+        """Return what changes when a ticket is added, changed or removed; not when a process was killed."""
+        return tuple(_modified(f"{path}/{TICKETS}") for _, path in self.folders()), _modified(self.own)
+
+    def keep(self) -> None:
+        """Keep systemd-tmpfiles from removing old files of this user's folder while this process is there.
+
+        It passes a folder over while a process has it locked (tmpfiles.d(5)); a claim on a removed file is no claim.
+        """
+        try:
+            handle = os.open(self.own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return  # it is being cleaned up right now, or gone
+
+    # -- tickets -------------------------------------------------------------------------------------
+
+    def put(self, run: str, fields: dict[str, Any], old: int | None = None) -> int:
+        """Write the locked ticket of a run in place of the one that `old` has open; return its descriptor.
+
+        The lock lasts until the descriptor, and all that are inherited from it, are closed. Raises `OSError`.
+        """
+        path = f"{self.own}/{TICKETS}/{run}"
+        temporary = f"{self.own}/{TICKETS}/.{run}.{os.getpid()}"
+        data = json.dumps(fields).encode()
+        if len(data) > MAX_TICKET_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        _unlink(temporary)
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFELY, FILE_MODE)
+        try:
+            os.fchmod(handle, FILE_MODE)  # whatever the umask
+            os.write(handle, data)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(temporary, path)
+        except OSError:
+            _unlink(temporary)
+            os.close(handle)
+            raise
+        if old is not None:
+            os.close(old)
+        return handle
+
+    def has(self, run: str, handle: int) -> bool:
+        """Return whether the ticket of a run is still the file that this descriptor has open."""
+        return _is_same(f"{self.own}/{TICKETS}/{run}", handle)
+
+    def remove(self, run: str, handle: int) -> None:
+        """Remove the ticket of a run that this descriptor has, or had, open, and unlock it."""
+        path = f"{self.own}/{TICKETS}/{run}"
+        if self.has(run, handle):
+            _unlink(path)
+        else:  # it was replaced by a process that may have ended
+            _is_locked(path, remove=True)
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+    def tickets(self) -> list[Ticket]:
+        """Return the tickets of all users whose processes are alive. Remove this user's others."""
+        found, seen = [], set()
+        for uid, folder in self.folders():
+            for path in _names(f"{folder}/{TICKETS}"):
+                seen.add(path)
+                ticket = self._ticket(uid, path)
+                if ticket is not None and _is_locked(path, remove=uid == self.uid):
+                    found.append(ticket)
+        for path in self._known.keys() - seen:
+            del self._known[path]
+            self.refused.pop(path, None)
+        return found
+
+    def is_waiting(self, run: str) -> bool:
+        """Return whether a process of this user holds a ticket for a run."""
+        return _is_locked(f"{self.own}/{TICKETS}/{run}", remove=False)
+
+    def _ticket(self, uid: int, path: str) -> Ticket | None:
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return None
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        known = self._known.get(path)
+        if known is None or known[0] != stamp:
+            known = self._known[path] = stamp, self._read(uid, path, found)
+        return known[1]
+
+    def _read(self, uid: int, path: str, found: os.stat_result) -> Ticket | None:
+        """Return a ticket that may be of another user, and anything. Its owner is that of the file."""
+        self.refused.pop(path, None)
+        why = "kind" if not stat.S_ISREG(found.st_mode) else "owner" if found.st_uid != uid else ""
+        if not why and found.st_size > MAX_TICKET_BYTES:
+            why = "size"
+        data = b"" if why else read_small(path, MAX_TICKET_BYTES, uid=uid)
+        try:
+            ticket = None if why or data is None else Ticket(uid, os.path.basename(path), json.loads(data))
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+            ticket, why = None, "content"
+        if why:
+            self.refused[path] = why
+        return ticket
+
+    def held_users(self) -> dict[int, str]:
+        """Return for each user whose queue is held, why."""
+        found = {}
+        for uid, folder in self.folders():
+            text = read_small(f"{folder}/{HELD}", MAX_HELD_BYTES, uid=uid)
+            if text is not None:
+                found[uid] = text.decode(errors="replace")
+        return found
+
+    def use(self, now: float) -> dict[int, float]:
+        """Return for each user the seconds for which runs have used devices, as `core.queue.decision.decayed` says."""
+        found = {}
+        for uid, folder in self.folders():
+            data = read_small(f"{folder}/{USE}", MAX_HELD_BYTES, uid=uid)
+            try:
+                fields = json.loads(data) if data else {}
+                seconds, at = float(fields["seconds"]), float(fields["at"])
+                found[uid] = decayed(seconds, now - at) if 0.0 <= seconds < float("inf") and at <= now else 0.0
+            except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+                found[uid] = 0.0
+        return found
+
+    # -- devices -------------------------------------------------------------------------------------
+
+    def claim(self, device: str) -> int | None:
+        """Lock a device; return the descriptor that holds it, or None while another run does. Raises `OSError`."""
+        for left in reversed(range(TRIES)):
+            handle = self._lock(device)
+            if handle is not None and not self._is_claimed_by_others(device):
+                return handle
+            if handle is not None:
+                os.close(handle)
+            if left:  # a look of another process at the lock takes a moment, and holds it
+                time.sleep(TRY_AGAIN_S)
+        return None
+
+    def _lock(self, device: str) -> int | None:
+        path = f"{self.own}/{DEVICES}/{file_name(device)}"
+        while True:
+            try:
+                handle = os.open(path, os.O_RDONLY | _SAFELY)
+            except FileNotFoundError:
+                try:
+                    handle = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | _SAFELY, FILE_MODE)
+                except FileExistsError:
+                    continue
+                os.fchmod(handle, FILE_MODE)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(handle)
+                return None
+            if _is_same(path, handle):
+                return handle
+            os.close(handle)  # the file was removed before it was locked
+
+    def _is_claimed_by_others(self, device: str) -> bool:
+        self._looked_at = float("-inf")
+        paths = [f"{folder}/{DEVICES}/{file_name(device)}" for uid, folder in self.folders() if uid != self.uid]
+        return any(_is_locked(path, remove=False) for path in paths)
+
+
+HALF_LIFE_S = 24 * 3600.0
+"""Seconds after which past use of devices counts half."""
+
+
+def decayed(seconds: float, age_s: float) -> float:
+    """Return use of devices after some time: it halves every `HALF_LIFE_S`."""
+    return seconds * float(0.5 ** (max(0.0, age_s) / HALF_LIFE_S))
+
+
+def file_name(device: str) -> str:
+    """Return the name of the file of a device."""
+    return "".join(each if each.isalnum() or each in ":.-_" else f"%{ord(each):x}" for each in device)
+
+
+def release(handle: int) -> None:
+    """Give up a claim, also that of a process that has inherited it."""
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
+
+
+def read_small(path: str, max_bytes: int, *, uid: int | None = None) -> bytes | None:
+    """Return what is in a small regular file; None if there is none, or if it is larger or of another user than `uid`.
+
+    Never blocks and follows no link.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | _SAFELY)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > max_bytes or uid not in {None, found.st_uid}:
+            return None
+        return os.read(handle, max_bytes)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+
+
+def last_state(path: str) -> str | None:
+    """Return the last state in the events of a supervisor; None if there is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        size = os.fstat(handle).st_size
+        lines = os.pread(handle, MAX_EVENTS_BYTES, max(0, size - MAX_EVENTS_BYTES)).split(b"\n")
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    for line in reversed(lines):
+        if b'"state"' in line:
+            try:
+                event = json.loads(line)
+                if event["kind"] == "state":
+                    return str(event["state"])
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue
+    return None
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder))[:MAX_TICKETS]
+    except OSError:
+        return []
+    return [f"{folder}/{name}" for name in names if not name.startswith(".")]
+
+
+def _is_locked(path: str, *, remove: bool) -> bool:
+    """Return whether a process has a regular file locked. `remove` it if not, unless it was replaced meanwhile."""
+    try:
+        handle = os.open(path, os.O_RDONLY | _SAFELY)
+    except OSError:
+        return False
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return False
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if remove and _is_same(path, handle):
+            _unlink(path)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
+def _is_same(path: str, handle: int) -> bool:
+    try:
+        found, held = os.lstat(path), os.fstat(handle)
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _modified(path: str) -> int:
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return

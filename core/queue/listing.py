@@ -1,0 +1,224 @@
+"""The queued runs of a user, with place and reason, and the devices that are set aside."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import RunError
+from core.language import tr, tr_noop
+from core.queue import words
+from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, decide
+from core.queue.folder import own_line
+from core.queue.line import last_state
+from core.queue.request import read_request
+from core.runs.index import directories
+from core.runs.ownership import owner_of_run
+from core.runs.states import RunState
+from core.schema.files import is_regular
+from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
+from core.schema.spec import read_spec
+from core.text import join_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from core.devices.device import Device
+    from core.queue.decision import Decision
+    from core.queue.line import Line
+    from core.queue.request import QueueRequest
+
+QUEUED, IS_HELD = "queued", "held"
+STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}
+REFUSED = {
+    "owner": tr_noop("{path} belongs to another user than its folder, and is passed over."),
+    "kind": tr_noop("{path} is not a regular file, and is passed over."),
+    "size": tr_noop("{path} is larger than a ticket may be, and is passed over."),
+    "content": tr_noop("{path} is not a valid ticket, and is passed over."),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRun:
+    """One queued run of this user."""
+
+    run_dir: Path
+    request: QueueRequest
+    place: int
+    """Its place among the user's own queued runs, from 1."""
+    state: str
+    """`queued` or `held`."""
+    needs: str
+    reason: str
+    """Sentences in the language in use."""
+    expected_start: float | None
+    """Unix seconds, if that is known."""
+    waits: bool
+    """Whether a process waits for its devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    """The queue as it is now."""
+
+    runs: tuple[QueuedRun, ...] = ()
+    """In the order of the line; those for which no process waits come last."""
+    set_aside: Mapping[str, str] = field(default_factory=dict)
+    """By device id, a sentence for whom a free device is kept."""
+    held: str = ""
+    """Why all queued runs of this user are held, in sentences; empty if they are not."""
+    troubles: tuple[str, ...] = ()
+    """Sentences: other users are not seen, or a ticket is passed over."""
+
+
+def queue_view(runs_root: Path) -> QueueView:
+    """Return the queue. Raises `RunError` if runs cannot be listed, or if there is no place for the line."""
+    return _view([*_queued_below(runs_root)])
+
+
+def why_it_waits(run_dir: Path) -> str:
+    """Return why a queued run waits, in sentences. Raises `RunError` or `ValueError`."""
+    request = read_request(run_dir)
+    return "" if request is None else _view([(run_dir, request)]).runs[0].reason
+
+
+def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
+    own = own_line()
+    now = time.time()
+    tickets = own.line.tickets()
+    held = own.line.held_users()
+    _take_over(tickets, found)
+    decision = decide(tickets, now, use=own.line.use(now), held=held)
+    holding = {ticket.key for ticket in tickets if ticket.state == HOLDING}
+    why_held = held.get(os.getuid(), "")
+    runs = [_described(run_dir, request, decision, now, holding=holding, held=why_held) for run_dir, request in found]
+    places = {ticket.run: place for place, ticket in enumerate(_own(decision))}
+    runs.sort(key=lambda each: (not each.waits, places.get(each.run_dir.name, 0), each.request.order))
+    return QueueView(
+        runs=tuple(replace(each, place=place) for place, each in enumerate(runs, 1)),
+        set_aside=_set_aside(decision, tickets),
+        held=words.held_words(why_held),
+        troubles=(*([own.alone] if own.alone else []), *_refused(own.line)),
+    )
+
+
+def _take_over(tickets: list[Ticket], found: list[tuple[Path, QueueRequest]]) -> None:
+    """Let the user's own tickets say what was asked of them just now: their processes read it once a second."""
+    requests = {run_dir.name: request for run_dir, request in found}
+    for ticket in tickets:
+        request = requests.get(ticket.run)
+        if request is not None and ticket.uid == os.getuid():
+            ticket.priority, ticket.order, ticket.held = request.priority, request.order, request.held
+
+
+def _queued_below(runs_root: Path) -> Iterator[tuple[Path, QueueRequest]]:
+    for run_dir in reversed(directories(runs_root)):
+        if not is_regular(run_dir / QUEUE_FILE) or not is_queued(run_dir) or owner_of_run(run_dir) is not None:
+            continue
+        try:
+            request = read_request(run_dir)
+        except ValueError:
+            continue
+        if request is not None:
+            yield run_dir, request
+
+
+def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
+    """Return which devices other runs have claimed, or are set aside for, that are not below a root.
+
+    For a run that is about to start beside them. Empty where there is no line.
+    """
+    try:
+        own = own_line()
+    except RunError:
+        return []
+    tickets, now = own.line.tickets(), time.time()
+    decision = decide(tickets, now, use=own.line.use(now), held=own.line.held_users())
+    found = []
+    for device in devices:
+        users = [each for each in tickets if each.state == HOLDING and device.id in each.devices]
+        names = [words.run_words(each) for each in users if not _is_below(each, runs_root)]
+        kept = decision.kept.get(device.id)
+        if names:
+            found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
+        elif kept is not None and not users:
+            found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,
+                            run=words.run_words(kept)))  # fmt: skip
+    return found
+
+
+def _is_below(ticket: Ticket, runs_root: Path) -> bool:
+    return ticket.uid == os.getuid() and is_regular(runs_root / ticket.run / SPEC_FILE)
+
+
+def is_queued(run_dir: Path) -> bool:
+    """Return whether a run is queued, from the end of its events."""
+    return last_state(str(run_dir / EVENTS / SUPERVISOR_EVENTS)) == RunState.QUEUED.value
+
+
+def _own(decision: Decision) -> list[Ticket]:
+    return [ticket for ticket in decision.order if ticket.uid == os.getuid()]
+
+
+def _described(
+    run_dir: Path, request: QueueRequest, decision: Decision, now: float, *, holding: set[tuple[int, str]], held: str
+) -> QueuedRun:
+    """Return a queued run. `holding`: the tickets of runs that have their devices. `held`: why the queue is held."""
+    key = (os.getuid(), run_dir.name)
+    ticket = next((each for each in decision.order if each.key == key), None)
+    outcome = decision.outcomes.get(key) or Outcome(GRANTED)
+    waits = ticket is not None or key in holding  # its devices are claimed, and its supervisor is about to start
+    if ticket is None:
+        ticket = Ticket(os.getuid(), run_dir.name, {**_ticket_fields(run_dir, request), "after": ""})
+    reason = words.reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
+    if outcome.reason == AFTER and _follows_itself(run_dir, request):
+        reason = tr(words.IN_A_CIRCLE, run=run_dir.name)
+    return QueuedRun(
+        run_dir=run_dir,
+        request=request,
+        place=0,
+        state=IS_HELD if request.held or outcome.reason == HELD else QUEUED,
+        needs=words.needs_words(ticket),
+        reason=reason if waits else tr(words.NOBODY_WAITS),
+        expected_start=outcome.expected if waits else None,
+        waits=waits,
+    )
+
+
+def _follows_itself(run_dir: Path, request: QueueRequest | None) -> bool:
+    """Return whether a run waits for one that waits for it, as after a change of their files by hand."""
+    seen = {run_dir}
+    while request is not None and request.after:
+        other = Path(request.after)
+        if other in seen:
+            return True
+        seen.add(other)
+        try:
+            request = read_request(other) if is_queued(other) else None
+        except ValueError:
+            return False
+    return False
+
+
+def _ticket_fields(run_dir: Path, request: QueueRequest) -> dict[str, object]:
+    try:
+        return request.ticket(read_spec(run_dir))
+    except ValueError:  # such as the spec of a newer version
+        return {"state": "waiting", "devices": ["?"]}
+
+
+def _set_aside(decision: Decision, tickets: list[Ticket]) -> dict[str, str]:
+    used = {device for ticket in tickets if ticket.state == HOLDING for device in ticket.devices}
+    return {
+        device: tr("Kept for {run}.", run=words.run_words(ticket))
+        for device, ticket in decision.kept.items()
+        if device not in used
+    }
+
+
+def _refused(line: Line) -> Iterator[str]:
+    for path, why in line.refused.items():
+        yield tr(REFUSED[why], path=path)

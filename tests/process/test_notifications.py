@@ -1,0 +1,336 @@
+"""Real runs tell the user how they ended: on a real D-Bus session, by command, webhook, ntfy and Apprise."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.notifications.channels.desktop import BUS_VARIABLE
+from core.notifications.delivery import deliver
+from core.notifications.message import Message
+from core.notifications.settings import NotificationSettings, save, settings_file
+from core.queue import failures
+from core.queue.folder import own_line
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.system.own_processes import NOTIFIER
+from tests.support.acting import kill_supervisor, played
+from tests.support.commands import call
+from tests.support.queueing import Queue
+from tests.support.running import make_spec, start, train, write_recipe
+from tests.support.session_bus import NotificationService, Shown, session_bus
+from tests.support.waiting import wait_until
+from tests.support.web_server import WebServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.running import Followed
+
+MESSAGE = Message(title="bert & co", text="It ended: <b>loss</b> 0.12.", occasion="finished")
+NOTHING_LISTENS = "127.0.0.1:9"
+
+
+def settings(**given: object) -> NotificationSettings:
+    return NotificationSettings(**{"desktop": False, "min_duration_s": 0.0, **given})
+
+
+def failing(folder: Path, name: str) -> str:
+    return write_recipe(
+        folder, "def model():\n    raise ValueError('the data are gone')\ndef train_data():\n    pass", name
+    )
+
+
+def notifiers(tmp_path: Path) -> list[psutil.Process]:
+    """Return the processes that send notifications about runs of a test."""
+    found = []
+    for each in psutil.process_iter(["cmdline"]):
+        words = each.info["cmdline"] or []
+        if NOTIFIER in words and any(str(tmp_path) in word for word in words):
+            found.append(each)
+    return found
+
+
+def notices(run: Followed) -> list[str]:
+    return list(run.poll().run.facts.notices)
+
+
+def without_a_supervisor(run: Followed) -> bool:
+    supervisor = run.run.facts.supervisor
+    return supervisor is not None and not psutil.pid_exists(supervisor.pid)
+
+
+# -- runs --------------------------------------------------------------------------------------------
+
+
+def test_desktop_shows_how_a_run_ended_while_no_window_is_open(tmp_path: Path, runs_root: Path) -> None:
+    save(settings(desktop=True))
+    with session_bus(tmp_path) as address, NotificationService(address) as service:
+        run = train(played(tmp_path, name="mine", steps=3), runs_root)
+        wait_until(lambda: service.shown, 30, "the notification")
+        wait_until(lambda: not notifiers(tmp_path), 10, "its process to end")
+    (shown,) = service.shown
+    assert (shown.application, shown.title, shown.urgency) == ("Trainyard", "mine has finished", 1)
+    assert shown.text.startswith("Loss ")
+    assert ", after " in shown.text
+    assert shown.text.endswith(" The memory of CPU 0 is free again.")
+    assert notices(run) == []
+
+
+def test_server_that_never_answers_does_not_delay_the_end_and_is_recorded(tmp_path: Path, runs_root: Path) -> None:
+    told = tmp_path / "told"
+    with WebServer(silent=True) as server:
+        save(settings(
+            webhook=f"http://me:secret@{server.host}/secret", command=f"echo $NOTIFICATION_OCCASION >> {told}; exit 3",
+        ))  # fmt: skip
+        run = train(played(tmp_path, name="mine", steps=3), runs_root)
+        assert run.state is RunState.FINISHED
+        wait_until(lambda: without_a_supervisor(run), what="the supervisor to leave")
+        wait_until(lambda: server.posts, 30, "the request")
+        assert notifiers(tmp_path)
+        assert not any("webhook" in text for text in notices(run))
+        server.hang_up()
+        wait_until(lambda: len(notices(run)) == 2, 30, "what could not be delivered")
+    assert notices(run) == [
+        "The notification could not be sent by your command. The command failed: exit status 3.",
+        f"The notification could not be sent to your webhook. {server.host} did not answer as a web server does.",
+    ]
+    assert told.read_text() == "finished\n"
+    # No secret is in the run, and a run that is read again tells the same.
+    assert not any(b"secret" in path.read_bytes() for path in run.run.dir.rglob("*") if path.is_file())
+    again = Run.attach(run.run.dir)
+    again.catch_up()
+    assert list(again.facts.notices) == notices(run)
+
+
+@pytest.mark.slow
+def test_failing_runs_and_a_lost_one_are_one_message(tmp_path: Path, runs_root: Path) -> None:
+    """The lost one's supervisor is killed; its guard has the user told."""
+    with WebServer() as server:
+        save(settings(webhook=f"http://{server.host}/hook"))
+        lost = start(played(tmp_path, name="killed"), runs_root).until_trained()
+        for number in range(2):
+            run = train(make_spec(failing(tmp_path, f"broken_{number}")), runs_root)
+            assert run.state is RunState.FAILED
+        kill_supervisor(lost)
+        wait_until(lambda: server.posts, 60, "the message")
+        wait_until(lambda: not notifiers(tmp_path), 30, "the process to end")
+    (post,) = server.posts
+    assert post.body["title"] == "3 runs: 2 failed, 1 lost"
+    assert {each["name"]: each["occasion"] for each in post.body["runs"]} == {
+        "broken_0": "failed", "broken_1": "failed", "killed": "lost",
+    }  # fmt: skip
+    lines = post.body["message"].splitlines()
+    assert lines[:2] == ["Failed: broken_0 and broken_1.", "Lost: killed."]
+    assert lines[2].startswith("The last error: The run's supervisor (pid ")
+
+
+def test_short_and_unwanted_runs_are_not_told_and_a_damaged_file_is(tmp_path: Path, runs_root: Path) -> None:
+    told = tmp_path / "told"
+    save(settings(command=f"echo told >> {told}", min_duration_s=3600.0))
+    run = train(played(tmp_path, name="short", steps=3), runs_root)
+    wait_until(lambda: without_a_supervisor(run), what="the supervisor to leave")
+    wait_until(lambda: not notifiers(tmp_path), 30, "the process to end")
+    settings_file().write_text("damaged")
+    damaged = train(played(tmp_path, name="damaged", steps=3), runs_root)
+    wait_until(lambda: notices(damaged), 30, "the sentence on the file")
+    assert notices(damaged) == [
+        f"The notification settings in {settings_file()} are damaged. Delete the file, then set them again."
+    ]
+    wait_until(lambda: not notifiers(tmp_path), 30, "the processes to end")
+    assert not told.exists()
+    assert notices(run) == []
+
+
+@pytest.mark.slow
+def test_queued_run_that_will_not_start_and_a_held_queue_are_told(tmp_path: Path) -> None:
+    queue, told = Queue(tmp_path), tmp_path / "told"
+    save(settings(command=f'echo "$NOTIFICATION_TITLE" > {told}; cat >> {told}', occasions=("stopped", "failed")))
+    failed = train(make_spec(failing(tmp_path, "broken")), queue.runs_root)
+    wait_until(lambda: without_a_supervisor(failed), what="the supervisor to leave")
+    next_one = queue.add("next", after=str(failed.run.dir), after_mode="ok").until_over()
+    assert next_one.state is RunState.STOPPED
+    failures.hold(own_line().line, failures.QUEUE_HELD.format(count=3, error="It broke."))
+    wait_until(lambda: told.is_file() and "queue is held" in told.read_text(), 30, "the message")
+    title, stopped, broken, *_, last = told.read_text().splitlines()
+    assert (title, stopped, broken) == ("2 runs: 1 failed, 1 stopped", "Failed: broken.", "Stopped: next.")
+    assert last.startswith(
+        "Your queue is held, since 3 queued runs in a row failed within a minute with the same error"
+    )
+
+
+# -- channels ----------------------------------------------------------------------------------------
+
+
+def test_desktop_with_markup_gets_escaped_text(tmp_path: Path) -> None:
+    with (
+        session_bus(tmp_path) as address,
+        NotificationService(address, capabilities=["body", "body-markup"]) as service,
+    ):
+        (outcome,) = deliver(NotificationSettings(), MESSAGE)
+    assert outcome.why == ""
+    assert service.shown == [Shown("Trainyard", "bert & co", "It ended: &lt;b&gt;loss&lt;/b&gt; 0.12.", 1)]
+
+
+def test_desktop_without_a_service_or_a_bus_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with session_bus(tmp_path):
+        (none_there,) = deliver(NotificationSettings(), MESSAGE)
+    assert none_there.is_absent
+    assert none_there.why == "This desktop session has no notification service."
+    for address in ("unix:path=/nowhere", "tcp:host=localhost,port=1", "nonsense"):
+        monkeypatch.setenv(BUS_VARIABLE, address)
+        (no_bus,) = deliver(NotificationSettings(), MESSAGE)
+        assert no_bus.is_absent, address
+        assert no_bus.why.startswith("The desktop's session bus cannot be reached: ")
+
+
+def test_desktop_that_refuses_is_a_failure(tmp_path: Path) -> None:
+    with session_bus(tmp_path) as address, NotificationService(address, error="org.example.Full"):
+        (outcome,) = deliver(NotificationSettings(), MESSAGE)
+    assert not outcome.is_absent
+    assert outcome.why == "The desktop's notification service refused the message: org.example.Full."
+
+
+def test_ntfy_gets_topic_title_and_credentials() -> None:
+    with WebServer() as server:
+        given = settings(ntfy=f"http://me:pass%40word@{server.host}/base/my%20runs")
+        (outcome,) = deliver(given, Message(title="ü", text="x" * 9000, occasion="failed"))
+        assert outcome.why == ""
+    (post,) = server.posts
+    assert post.path == "/base/"
+    assert post.headers["Authorization"] == "Basic bWU6cGFzc0B3b3Jk"
+    assert post.body == {"topic": "my runs", "title": "ü", "message": "x" * 3500, "priority": 4, "tags": ["x"]}
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        (WebServer(status=404), " answered 404 Not Found."),
+        (WebServer(status=302, headers={"Location": "http://127.0.0.1:9/secret"}), " answered 302 Found."),
+        (WebServer(silent=True), " did not answer within 0.3 s."),
+    ],
+)
+def test_webhook_that_fails_is_told_without_its_address(server: WebServer, why: str) -> None:
+    with server:
+        (outcome,) = deliver(settings(webhook=f"http://{server.host}/secret?token=secret"), MESSAGE, limit_s=0.3)
+        host = server.host
+    assert outcome.why == f"{host}{why}"
+    assert len(server.posts) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        (f"http://{NOTHING_LISTENS}/secret", f"{NOTHING_LISTENS} cannot be reached: Connection refused."),
+        ("http://name.invalid/secret", "name.invalid cannot be reached: "),
+        (f"http://{'x' * 70}.org/secret", f"{'x' * 70}.org did not answer as a web server does."),
+    ],
+)
+def test_webhook_that_cannot_be_reached_is_told(address: str, why: str) -> None:
+    (outcome,) = deliver(settings(webhook=address), MESSAGE, limit_s=5)
+    assert outcome.why.startswith(why)
+    assert "secret" not in outcome.why
+
+
+def test_command_gets_the_message_and_is_ended_after_its_time(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    (outcome,) = deliver(settings(command=f'echo "$NOTIFICATION_TITLE" > {told}; cat >> {told}'), MESSAGE)
+    assert outcome.why == ""
+    assert told.read_text() == "bert & co\nIt ended: <b>loss</b> 0.12.\n"
+    (late,) = deliver(settings(command=f"sleep 3600 & echo $! > {told}; wait"), MESSAGE, limit_s=0.3)
+    assert late.why == "The command did not end within 0.3 s, and was ended."
+    wait_until(lambda: not psutil.pid_exists(int(told.read_text())), what="what the command started to be gone")
+    (failed,) = deliver(settings(command="echo the password is xyz >&2; kill -9 $$"), MESSAGE)
+    assert failed.why == "The command failed: signal KILL."
+    assert failed.detail == "the password is xyz"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # those of the services that it loads
+def test_apprise_reaches_its_services_and_names_those_that_it_does_not_know() -> None:
+    pytest.importorskip("apprise")
+    with WebServer() as server:
+        good, bad = f"json://{server.host}/secret", "nonsense://secret"
+        (outcome,) = deliver(settings(apprise=(bad, good)), MESSAGE)
+        assert outcome.why == "Apprise does not know the address nonsense://…. Its documentation lists all services."
+    (post,) = server.posts
+    assert (post.body["title"], post.body["message"]) == ("bert & co", "It ended: <b>loss</b> 0.12.")
+    (gone,) = deliver(settings(apprise=(good,)), MESSAGE)
+    assert gone.why == "Apprise could not deliver to json://…."
+
+
+# -- the command ---------------------------------------------------------------------------------------
+
+
+def test_command_line_sets_shows_and_tests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "told"
+    monkeypatch.setattr("sys.stdin", io.StringIO("https://user:secret@hooks.example.org/secret\n"))
+    code, out, _ = call(
+        capsys, "notify", "set", "--desktop", "off", "--webhook", "-", "--when", "failed, lost", "--min-duration", 5
+    )
+    assert code == 0
+    assert "hooks.example.org" in out
+    assert "secret" not in out
+    code, out, _ = call(capsys, "notify", "show", "--json")
+    shown = json.loads(out)
+    assert shown["webhook"] == "hooks.example.org"
+    assert (shown["desktop"], shown["when"], shown["min_duration_s"]) == (False, ["failed", "lost"], 5)
+    assert call(capsys, "notify", "set", "--webhook", "", "--command", f"cat > {shlex.quote(str(told))}")[0] == 0
+    code, out, err = call(capsys, "notify", "test")
+    assert (code, out, err) == (0, "Command: delivered\n", "")
+    assert told.read_text().startswith("This is a test from ")
+    with WebServer(status=500) as server:
+        call(capsys, "notify", "set", "--ntfy", f"http://{server.host}/topic")
+        code, out, err = call(capsys, "notify", "test", "--json")
+    assert code == 1
+    assert json.loads(out) == [
+        {"channel": "command", "delivered": True, "reason": ""},
+        {"channel": "ntfy", "delivered": False, "reason": f"{server.host} answered 500 Internal Server Error."},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("set",), "Nothing was changed. Name a setting: trainyard notify set --help"),
+        (("show", "--desktop", "on"), "Settings are changed with: trainyard notify set"),
+        (("set", "--webhook", "htp://x"), "The webhook's address must begin with https:// or http:// and a host."),
+        (("set", "--ntfy", "https://ntfy.sh"), "The address for ntfy has no topic. Write it as https://ntfy.sh/TOPIC."),
+        (("set", "--when", "always"), "There is no occasion 'always'. Choose from: finished, stopped, failed, lost"),
+        (("set", "--min-duration", "-1"), "The shortest duration must be a number of seconds, 0 or more."),
+        (("set", "--desktop", "maybe"), "--desktop is 'maybe'. Choose one of: "),
+    ],
+)
+def test_command_line_refuses_with_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    code, out, err = call(capsys, "notify", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"trainyard: {sentence}")
+    assert not settings_file().exists()
+
+
+def test_command_line_says_that_nobody_would_be_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(BUS_VARIABLE, "unix:path=/nowhere")
+    code, _, err = call(capsys, "notify", "test")
+    assert code == 1
+    assert "Desktop: The desktop's session bus cannot be reached: No such file or directory." in err
+    assert "Nobody would be notified. Set a channel, for instance: trainyard notify set --ntfy" in err
+
+
+def test_settings_that_cannot_be_written_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "file"))
+    code, _, err = call(capsys, "notify", "set", "--desktop", "off")
+    assert code == 2
+    assert "notifications.json could not be written: " in err

@@ -1,0 +1,362 @@
+"""Queued runs with real processes: they start when their devices are free, in order, and whatever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.queue import control
+from core.queue.folder import own_line
+from core.queue.request import change_request, read_request
+from core.runs.run import Run
+from core.runs.states import RunState, state_info
+from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
+from core.schema.spec import read_spec
+from core.system import processes, procfs
+from tests.support.commands import call
+from tests.support.queueing import Queue, is_free, kill, stop, tickets
+from tests.support.running import FOREVER, LONG, Followed, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from core.system.processes import ProcessId
+
+FINISHED, STOPPED, QUEUED = RunState.FINISHED, RunState.STOPPED, RunState.QUEUED
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    return Queue(tmp_path)
+
+
+def time_of(followed: Followed, state: RunState) -> float:
+    return next(time for time, each in followed.run.facts.history if each is state)
+
+
+def test_the_next_run_starts_after_the_verdict_of_the_one_before(queue: Queue) -> None:
+    first, second = queue.add("first"), queue.add("second")
+    first.until_over(), second.until_over()
+    assert first.states == [QUEUED, RunState.STARTING, RunState.RUNNING, RunState.RELEASING, FINISHED]
+    assert second.state is FINISHED
+    assert time_of(second, RunState.STARTING) >= time_of(first, FINISHED)
+    assert first.run.facts.releases.keys() == {"cpu:0"}
+    assert first.run.facts.started == time_of(first, RunState.STARTING)
+    wait_until(lambda: tickets() == [] and is_free("cpu:0"), 10, "the line to be empty")
+    assert [path for path in Path(own_line().line.own).rglob("*") if path.is_file() and path.name != "use"] == [
+        Path(own_line().line.own) / "devices" / "cpu:0"
+    ]
+
+
+def test_a_queued_run_waits_for_one_that_was_started_at_once_and_says_so(queue: Queue, capsys) -> None:
+    running = queue.start()
+    waiting = queue.add("waiting")
+    row = queue.until_reason("waiting", f"CPU 0 is used by run {running.run.spec().name}")
+    assert (row.place, row.state, row.needs, row.waits) == (1, "queued", "CPU 0", True)
+    code, out, _ = call(capsys, "queue", "--json", "--runs", queue.runs_root)
+    (listed,) = json.loads(out)
+    assert code == 0
+    assert listed["run"] == waiting.run.id
+    assert listed.keys() >= {"run", "place", "state", "needs", "reason", "expected_start"}
+    assert call(capsys, "runs", "state:queued", "--runs", queue.runs_root)[1].count(waiting.run.id) == 1
+    assert waiting.poll().state is QUEUED
+    stop(running)
+    assert waiting.until_over().state is FINISHED
+
+
+def test_workers_do_not_inherit_claims_and_the_supervisor_holds_them(queue: Queue) -> None:
+    followed = queue.start()
+    facts = followed.run.facts
+    line = own_line().line
+    claimed = [str(Path(line.own) / "devices" / "cpu:0"), str(Path(line.own) / "tickets" / followed.run.id)]
+
+    def open_files(pid: int) -> set[str]:
+        return {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
+
+    assert {*claimed} <= open_files(facts.supervisor.pid)
+    assert {*claimed} <= open_files(facts.guard.pid)
+    assert not {*claimed} & open_files(facts.workers[0].process.pid)
+    assert not is_free("cpu:0")
+    assert is_free("cpu:1")
+    stop(followed)
+    wait_until(lambda: is_free("cpu:0"), 5, "the claim to be given up")
+
+
+def test_a_run_that_starts_beside_another_says_so_and_both_count(queue: Queue) -> None:
+    first, second = queue.start(), queue.start()
+    assert any(f"CPU 0 is claimed by run {first.run.spec().name}. This run shares it" in each
+               for each in second.run.facts.notices)  # fmt: skip
+    waiting = queue.add("waiting")
+    stop(first)
+    queue.until_reason("waiting", "CPU 0 is used by run")
+    assert waiting.poll().state is QUEUED
+    stop(second)
+    assert waiting.until_over().state is FINISHED
+
+
+def test_any_one_of_two_takes_the_free_device(queue: Queue) -> None:
+    running = queue.start("cpu:0")
+    chosen = queue.add("chosen", "cpu:0", any_of=("cpu:0", "cpu:1"), count=1).until_over()
+    assert chosen.state is FINISHED
+    assert read_spec(chosen.run.dir).devices == ("cpu:1",)
+    assert chosen.run.facts.workers[0].devices == ("cpu:1",)
+    stop(running)
+
+
+def test_a_run_on_two_devices_is_not_starved_and_its_devices_are_kept(queue: Queue) -> None:
+    running = queue.start("cpu:1")
+    both = queue.add("both", "cpu:0,cpu:1")
+    small = [queue.add(f"small{number}", any_of=("cpu:0", "cpu:1"), count=1) for number in range(2)]
+    row = queue.until_reason("small1", "CPU 0 is free, kept for run both, which needs 2")
+    assert row.place == 3
+    assert both.poll().state is QUEUED
+    stop(running)
+    for each in (both, *small):
+        assert each.until_over().state is FINISHED
+    assert all(time_of(each, RunState.STARTING) >= time_of(both, FINISHED) for each in small)
+
+
+def test_stop_hold_release_and_move_while_waiting(queue: Queue, capsys) -> None:
+    def command(*words: object) -> str:
+        code, out, err = call(capsys, *words, "--runs", queue.runs_root)
+        assert code == 0, err
+        return out
+
+    running = queue.start()
+    one, two, three = (queue.add(name) for name in ("one", "two", "three"))
+    assert "priority 0" in command("queue", "move", three.run.id, 1)
+    assert [*queue.rows()] == ["three", "one", "two"]
+    command("queue", "hold", one.run.id)
+    assert queue.until_reason("one", "It is held").state == "held"
+    command("stop", two.run.id)
+    assert two.until_over().states == [QUEUED, STOPPED]
+    assert two.run.id not in tickets()
+    stop(running)
+    assert three.until_over().state is FINISHED
+    assert one.poll().state is QUEUED
+    command("queue", "release", one.run.id)
+    assert one.until_over().state is FINISHED
+
+
+def test_a_run_follows_another_and_is_cancelled_if_that_has_not_finished(queue: Queue) -> None:
+    running = queue.start()
+    after = str(running.run.dir)
+    any_end = queue.add("any", "cpu:1", after=after)
+    ok = queue.add("ok", "cpu:1", after=after, after_mode="ok")
+    assert queue.until_reason("any", "waits for the end of run").state == "queued"
+    stop(running)
+    assert any_end.until_over().state is FINISHED
+    assert ok.until_over().states == [QUEUED, STOPPED]
+    assert "only if that finished: it is stopped" in ok.run.facts.error
+
+
+def test_a_time_limit_stops_the_run_and_lets_others_plan(queue: Queue) -> None:
+    limited = queue.add("limited", epochs=FOREVER, limit_s=3)
+    limited.until(RunState.RUNNING)
+    queue.add("next")
+    row = queue.rows()["next"]
+    assert row.expected_start == pytest.approx(time_of(limited, RunState.STARTING) + 3, abs=2)
+    assert limited.until_over().state is STOPPED
+    assert any("The time limit of 3.0 s is over" in each for each in limited.run.facts.notices)
+    Followed(Run.attach(row.run_dir)).until_over()
+
+
+# -- what dies ---------------------------------------------------------------------------------------
+
+
+def test_a_killed_waiting_process_is_told_and_revived(queue: Queue, capsys) -> None:
+    running = queue.start()
+    waiting = queue.add("waiting")
+    kill(waiting.run.facts.waiter.pid)
+    queue.until_reason("waiting", "trainyard queue revive")
+    assert waiting.poll().state is QUEUED, "it is not lost"
+    assert call(capsys, "queue", "revive", "--runs", queue.runs_root)[1] == f"{waiting.run.id} waits again.\n"
+    queue.until_reason("waiting", "CPU 0 is used by")
+    assert "No run had to" in call(capsys, "queue", "revive", "--runs", queue.runs_root)[1]
+    stop(running)
+    assert waiting.until_over().state is FINISHED
+
+
+def test_a_killed_supervisor_frees_its_devices_only_when_its_workers_are_gone(queue: Queue) -> None:
+    running = queue.start()
+    waiting = queue.add("waiting")
+    worker = running.run.facts.workers[0].process
+    kill(running.run.facts.supervisor.pid)
+    assert waiting.until_over().state is FINISHED
+    assert not processes.is_alive(worker)
+    assert running.until_over().state is RunState.LOST
+
+
+def test_a_queued_run_without_a_process_can_be_stopped(queue: Queue, capsys) -> None:
+    running = queue.start()
+    waiting = queue.add("waiting")
+    kill(waiting.run.facts.waiter.pid)
+    wait_until(lambda: not procfs.words(waiting.run.facts.waiter.pid), 5, "its end")
+    assert call(capsys, "stop", waiting.run.id, "--runs", queue.runs_root)[0] == 0
+    assert waiting.until_over().state is STOPPED
+    stop(running)
+
+
+def as_of_another_boot(followed: Followed) -> None:
+    """Make the events say that they were written before a reboot."""
+    path = followed.run.dir / EVENTS / SUPERVISOR_EVENTS
+    path.write_text(path.read_text().replace(processes.here().boot, "0" * 36))
+
+
+def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue: Queue, tmp_path: Path) -> None:
+    uninterrupted = queue.add("uninterrupted", epochs=4000, requeue=True)
+    trained = queue.add("trained", "cpu:1", epochs=4000, requeue=True).until_trained(300)
+    waiting = queue.add("waiting", "cpu:1", after=str(trained.run.dir), after_mode="ok")
+    unmarked = queue.add("unmarked", "cpu:1")
+    trained.run.request("save")
+    wait_until(lambda: trained.poll().run.facts.checkpoint, 20, "a checkpoint")
+    for each in (waiting, unmarked):
+        kill(each.run.facts.waiter.pid)
+    kill(trained.run.facts.guard.pid)
+    kill(trained.run.facts.supervisor.pid)
+    trained.until_over()
+    for each in (trained, waiting, unmarked):
+        as_of_another_boot(each)
+    assert {*control.revive(queue.runs_root)} == {trained.run.dir, waiting.run.dir, unmarked.run.dir}
+    again = Followed(Run.attach(trained.run.dir)).until_over()
+    assert again.state is FINISHED
+    assert again.run.facts.starts == 2
+    assert {QUEUED, RunState.LOST} <= {*again.states}
+    assert again.losses() == uninterrupted.until_over().losses()
+    for each in (waiting, unmarked):
+        assert Followed(Run.attach(each.run.dir)).until_over().state is FINISHED
+
+
+# -- what is trained, and what is not ----------------------------------------------------------------
+
+
+def test_a_changed_recipe_holds_the_run_and_the_recorded_copy_can_be_trained(
+    queue: Queue, tmp_path: Path, capsys
+) -> None:
+    recipe = write_recipe(tmp_path, LONG, "changing")
+    running = queue.start()
+    held = queue.add("held", recipe=recipe)
+    goes_on = queue.add("goes", recipe=recipe, if_changed="recorded")
+    Path(recipe).write_text("raise SystemExit('this is not what was queued')\n")
+    stop(running)
+    assert goes_on.until_over().state is FINISHED
+    queue.until_reason("held", "has changed since the run was queued")
+    assert read_request(held.run.dir).held
+    assert call(capsys, "queue", "release", held.run.id, "--recorded", "--runs", queue.runs_root)[0] == 0
+    assert held.until_over().state is FINISHED
+
+
+def test_three_runs_that_fail_alike_hold_the_queue(queue: Queue, tmp_path: Path, capsys) -> None:
+    broken = write_recipe(tmp_path, LONG + "\ndef loss():\n    raise ValueError('no such file 17')\n", "broken")
+    runs = [queue.add(f"broken{number}", recipe=broken) for number in range(3)]
+    last = queue.add("last")
+    for each in runs:
+        assert each.until_over().state is RunState.FAILED
+    row = queue.until_reason("last", "Your queue is held, since 3 queued runs in a row failed within a minute")
+    assert "no such file 17" in row.reason
+    assert row.state == "held"
+    assert call(capsys, "queue", "release", "--runs", queue.runs_root)[1] == "Your queue is no longer held.\n"
+    assert last.until_over().state is FINISHED
+
+
+def test_a_claim_without_a_ticket_keeps_a_run_waiting_and_is_told(queue: Queue) -> None:
+    line = own_line().line
+    claimed = line.claim("cpu:0")
+    assert claimed is not None
+    waiting = queue.add("waiting")
+    row = queue.until_reason("waiting", "CPU 0 is claimed by a process that has no ticket in the queue")
+    assert waiting.poll().state is QUEUED
+    os.close(claimed)
+    assert waiting.until_over().state is FINISHED
+    assert row.waits
+
+
+def test_a_run_that_cannot_be_started_has_failed_and_does_not_wait_again(queue: Queue) -> None:
+    running = queue.start()
+    waiting = queue.add("waiting")
+    (waiting.run.dir / "spec.json").write_text("{}")
+    stop(running)
+    wait_until(lambda: waiting.poll().state is RunState.FAILED, 20, "its failure")
+    assert "is not a valid spec" in waiting.run.facts.error
+    wait_until(lambda: tickets() == [] and is_free("cpu:0"), 10, "the line to be empty")
+
+
+def test_odd_names_and_runs_that_wait_for_each_other(queue: Queue, capsys) -> None:
+    running = queue.start()
+    one = queue.add("odd\x1b[31mname\u2028", priority=3)
+    two = queue.add("two", after=str(one.run.dir))
+    assert {each.run for each in own_line().line.tickets()} >= {one.run.id, two.run.id}
+    change_request(one.run.dir, after=str(two.run.dir))
+    queue.until_reason("two", f"waits for its own end. Stop one of them, such as: trainyard stop {two.run.id}")
+    code, _, err = call(capsys, "run", queue.recipe, "--devices", "cpu:0", "--epochs", 1, "--detach",
+                        "--runs", queue.runs_root.parent / "elsewhere")  # fmt: skip
+    assert code == 0
+    assert f"CPU 0 is claimed by run {running.run.spec().name}." in err
+    stop(one, two, running)
+
+
+# -- at random ---------------------------------------------------------------------------------------
+
+
+def alive_workers(runs: list[Followed]) -> list[str]:
+    """The devices on which a worker is alive, each as often as there are runs on it."""
+    workers = [worker for each in runs for worker in each.run.facts.workers.values()]
+    return [device for worker in workers if processes.is_alive(worker.process) for device in worker.devices]
+
+
+def processes_of(followed: Followed) -> list[ProcessId]:
+    """What waits for a run, supervises or guards it."""
+    facts = followed.run.facts
+    named = [facts.supervisor, facts.guard] if facts.supervisor is not None else [facts.waiter]
+    return [each for each in named if each is not None and processes.is_alive(each)]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_200_kills_at_random_moments(queue: Queue) -> None:
+    """Waiting processes, supervisors and guards are killed. No device is given twice, and every run comes to an end."""
+    seed = int(os.environ.get("TRAINYARD_TEST_SEED", "0")) or random.randrange(1, 10**6)
+    print(f"TRAINYARD_TEST_SEED={seed}")
+    chance, runs, kills = random.Random(seed), [], 0
+    needs = (
+        {"devices": "cpu:0"}, {"devices": "cpu:1"}, {"devices": "cpu:0,cpu:1"},
+        {"any_of": ("cpu:0", "cpu:1"), "count": 1},
+    )  # fmt: skip
+
+    def check() -> None:
+        for each in runs:
+            each.poll()
+        used = alive_workers(runs)
+        assert len(used) == len({*used}), f"a device was given twice: {used}"
+
+    while kills < 200:
+        check()
+        live = [each for each in runs if not state_info(each.state).over]
+        if len(live) < 6:
+            runs.append(queue.add(f"r{len(runs)}", epochs=chance.randrange(1, 1500), **chance.choice(needs)))
+            continue
+        victims = [process for each in live for process in processes_of(each)]
+        if victims and processes.send(chance.choice(victims), signal.SIGKILL):
+            kills += 1
+        if chance.random() < 0.4:
+            control.revive(queue.runs_root)
+        until = time.monotonic() + chance.random()
+        while time.monotonic() < until:
+            check()
+            time.sleep(0.02)
+    control.revive(queue.runs_root)
+
+    def all_over() -> bool:
+        check()
+        return all(state_info(each.state).over for each in runs)
+
+    wait_until(all_over, 300, "the ends of all runs")
+    wait_until(lambda: not tickets() and is_free("cpu:0") and is_free("cpu:1"), 30, "the line to be empty")
+    assert not [*(Path(own_line().line.own) / "tickets").iterdir()]
+    print({state.value: sum(each.state is state for each in runs) for state in {each.state for each in runs}})

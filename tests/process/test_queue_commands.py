@@ -1,0 +1,153 @@
+"""The queue on the command line: what is refused, and what is understood."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import queue_options
+from core.devices.device import Device
+from core.queue.request import read_request
+from core.runs.index import directories
+from core.runs.states import RunState
+from core.schema.spec import read_spec
+from tests.nvml.standin import uuid
+from tests.support.commands import call
+from tests.support.queueing import Queue, stop
+from tests.support.running import Followed
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.nvml.standin import StandIn
+
+REFUSED = {
+    "--any 3 --kind cpu": "--any asks for 3 devices, and there are 2 of kind 'cpu' that fit. Ask for fewer.",
+    "--any 0": "--any is 0. Give a number of devices from 1 on.",
+    "--any 1 --kind tpu": "There is no device of kind 'tpu' here. There is: cpu. `trainyard devices` lists them.",
+    "--any 1 --devices cpu:0": "Both --devices and --any are given.",
+    "--any 1 --free-memory lots": "--free-memory 'lots' is not understood. Give a size such as 20GB or 500MB.",
+    "--any 1 --free-memory 9000TB": "--any asks for 1 devices, and there are 0 of kind 'cpu' that fit.",
+    "--devices cpu:0 --kind cpu": "--kind needs --any N.",
+    "--devices cpu:7": "cpu:7",
+    "--devices cpu:0 --after nothing": "There is no run 'nothing'",
+    "--devices cpu:0 --after nothing:soon": "--after 'nothing:soon' is not understood. Give RUN, RUN:ok or RUN:end.",
+    "--devices cpu:0 --not-before soon": "--not-before 'soon' is not understood.",
+    "--devices cpu:0 --time-limit long": "--time-limit 'long' is not understood.",
+    "--devices cpu:0 --priority 1000000": "--priority is 1000000. Give a whole number from -1000 to 1000.",
+    "--devices cpu:0 --if-changed cry": "--if-changed is 'cry'. Choose one of: hold, recorded or current.",
+}
+
+QUEUE_REFUSED = {
+    "move": "The place is missing.",
+    "hold nothing": "There is no run 'nothing'",
+    "hold nothing 3": "Only `queue move` takes a place.",
+    "release x --recorded --current": "Both --recorded and --current",
+    "revive x": "takes up all runs",
+    "hold --current": "are for `queue release RUN`",
+}
+
+
+def test_what_cannot_be_queued_is_refused_in_one_sentence_and_leaves_nothing(tmp_path: Path, capsys) -> None:
+    queue = Queue(tmp_path)
+    recipe = tmp_path / "recipe.py"
+    for words, sentence in REFUSED.items():
+        code, out, err = call(capsys, "run", recipe, "--queue", *words.split(), "--runs", queue.runs_root)
+        assert (code, out) == (2, ""), words
+        assert sentence in err, words
+    for words in ("--priority 3", "--after x", "--requeue", "--not-before 22:00", "--any 1"):
+        code, _, err = call(capsys, "run", recipe, *words.split(), "--runs", queue.runs_root)
+        assert code == 2
+        assert f"{words.split()[0]} is for queued runs. Add --queue, or leave it out." in err
+    script = tmp_path / "script.py"
+    script.write_text("print(1)\n")
+    code, _, err = call(capsys, "run", "--script", script, "--queue", "--requeue", "--runs", queue.runs_root)
+    assert "--requeue is for recipes" in err
+    assert directories(queue.runs_root) == []
+    for words, sentence in QUEUE_REFUSED.items():
+        code, _, err = call(capsys, "queue", *words.split(), "--runs", queue.runs_root)
+        assert code == 2
+        assert sentence in err, words
+    assert call(capsys, "queue", "--json", "--runs", queue.runs_root)[1] == "[]\n"
+
+
+def test_times_and_sizes() -> None:
+    def limit(text: str) -> float | None:
+        return queue_options.time_limit_s(SimpleNamespace(time_limit=text))
+
+    assert [limit(text) for text in ("90m", "1h30m", "8 h", "2d", "1:30:00", "45 min", "30s")] == [
+        5400, 5400, 28800, 172800, 5400, 2700, 30,
+    ]  # fmt: skip
+
+    def start(text: str) -> float:
+        options = SimpleNamespace(
+            after=None, if_changed=None, any=None, free_memory="1.5GB", priority=2, not_before=text, requeue=None
+        )
+        request = queue_options.queue_request(options, (), (), None)
+        assert (request.free_memory_bytes, request.priority) == (3 * 2**29, 2)
+        return request.not_before or 0.0
+
+    assert start("+2h") == pytest.approx(time.time() + 7200, abs=5)
+    assert start("2099-12-24 06:00") == datetime(2099, 12, 24, 6).timestamp()  # noqa: DTZ001 (as the user's clock)
+    soon = datetime.now() + timedelta(minutes=2)  # noqa: DTZ005
+    assert start(soon.strftime("%H:%M")) == pytest.approx(soon.timestamp(), abs=60)
+    past = datetime.now() - timedelta(minutes=2)  # noqa: DTZ005
+    assert start(past.strftime("%H:%M")) == pytest.approx(past.timestamp() + 86400, abs=60)
+
+
+def test_any_device_is_one_of_the_kind_with_enough_memory() -> None:
+    gpus = [Device(id=f"GPU-{at}", kind="nvidia", label=f"GPU {at}", name="", memory_total_bytes=size * 2**30)
+            for at, size in enumerate((8, 24, 24))]  # fmt: skip
+    options = SimpleNamespace(any=1, kind=None, free_memory="20GB", devices="")
+    assert [each.id for each in queue_options.choose_any(options, gpus)] == ["GPU-1", "GPU-2"]
+    assert options.devices == "GPU-1"
+
+
+def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys) -> None:
+    queue = Queue(tmp_path)
+    running = queue.start()
+    words = ("run", tmp_path / "recipe.py", "--devices", "cpu:0", "--epochs", 3, "--runs", queue.runs_root)
+    code, out, _ = call(capsys, *words, "--queue", "--priority", 2, "--requeue", "--detach", "--time-limit", "1h")
+    assert code == 0
+    run_dir = queue.runs_root / out.strip()
+    request = read_request(run_dir)
+    assert (request.priority, request.requeue, read_spec(run_dir).time_limit_s) == (2, True, 3600)
+    code, out, err = call(capsys, "show", run_dir.name, "--runs", queue.runs_root)
+    assert f"{run_dir.name}: queued" in out
+    assert "CPU 0 is used by run" in out
+    assert call(capsys, "save", run_dir.name, "--runs", queue.runs_root)[0] == 2
+    assert "waits in the queue" in call(capsys, "resume", run_dir.name, "--runs", queue.runs_root)[2]
+    removed = call(capsys, "remove", run_dir.name, "--yes", "--runs", queue.runs_root)
+    assert "is queued, so it was not removed" in removed[2]
+    running.run.request("stop")
+    code, out, err = call(capsys, "attach", run_dir.name, "--runs", queue.runs_root)
+    assert code == 0
+    assert "CPU 0 is used by run" in err
+    assert f"{run_dir.name}: finished" in out
+    stop(running)
+
+
+def test_a_program_on_the_device_keeps_the_run_waiting_until_its_memory_is_back(
+    nvml: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process of no run uses the GPU of the stand-in driver, then only its memory is left, then that is free."""
+    monkeypatch.setenv("TRAINYARD_QUEUE_QUIET_S", "0.2")
+    pid = os.getpid()
+    nvml.write(gpus=1, gpu0={"compute": f"{pid}:{8 * 2**30}", "memory_used": 9 * 2**30})
+    queue = Queue(tmp_path)
+    waiting = queue.add("waiting", uuid(0))
+    queue.until_reason("waiting", f"(pid {pid}), which is no run of this queue")
+    nvml.write(gpu0={"compute": None})
+    queue.until_reason("waiting", "by no process that the driver lists")
+    assert waiting.poll().state is RunState.QUEUED
+    nvml.write(gpu0={"memory_used": None})
+    wait_until(lambda: RunState.STARTING in Followed(waiting.run).poll().states, 40, "the start")
+    waiting.until_over()
+    assert json.loads((waiting.run.dir / "spec.json").read_text())["devices"] == [uuid(0)]

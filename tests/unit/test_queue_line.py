@@ -1,0 +1,208 @@
+"""Tickets and claims as files: locks, hostile files, the folder, past use."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from core.launchers import recorded
+from core.queue import failures, folder
+from core.queue.folder import own_line
+from core.queue.line import HALF_LIFE_S, Line, release
+from core.system import processes
+from core.system.mounts import Mount
+
+FIELDS = {"state": "waiting", "devices": ["cpu:0"], "name": "bert"}
+
+
+@pytest.fixture
+def line() -> Line:
+    return own_line().line
+
+
+def test_a_ticket_counts_while_it_is_locked(line: Line) -> None:
+    handle = line.put("run", FIELDS)
+    (ticket,) = line.tickets()
+    assert (ticket.run, ticket.name, ticket.uid, ticket.devices) == ("run", "bert", os.getuid(), ("cpu:0",))
+    before = line.mark()
+    handle = line.put("run", {**FIELDS, "priority": 3}, handle)
+    assert line.mark() != before
+    assert [each.priority for each in line.tickets()] == [3]
+    assert line.has("run", handle)
+    os.close(handle)
+    assert line.tickets() == []
+    assert not [*Path(line.own, "tickets").iterdir()], "what a killed process leaves is removed"
+
+
+def test_a_ticket_that_was_replaced_is_not_removed_by_its_old_owner(line: Line) -> None:
+    old = os.dup(line.put("run", FIELDS))
+    new = line.put("run", FIELDS, None)
+    line.remove("run", old)
+    assert [each.run for each in line.tickets()] == ["run"]
+    line.remove("run", new)
+    assert line.tickets() == []
+
+
+def test_a_device_is_claimed_once(line: Line) -> None:
+    handle = line.claim("cpu:0")
+    assert handle is not None
+    assert own_line().line.claim("cpu:0") is None
+    other = line.claim("HOST/GPU-1 2")
+    assert other is not None
+    inherited = os.dup(handle)
+    release(handle)
+    again = line.claim("cpu:0")
+    assert again is not None, "a claim that is given up is free although another process has inherited it"
+    for each in (inherited, other, again):
+        os.close(each)
+
+
+def test_claims_of_other_users_count_by_the_owner_of_their_folder(line: Line, tmp_path: Path, monkeypatch) -> None:
+    """Played with one user: a folder counts only if it belongs to the user whom its name says."""
+    theirs = Path(line.parent) / f"{line.prefix}4711"
+    (theirs / "devices").mkdir(parents=True)
+    claimed = (theirs / "devices" / "cpu:0").open("w")
+    fcntl.flock(claimed, fcntl.LOCK_EX)
+    handle = line.claim("cpu:0")
+    assert handle is not None, "the folder belongs to somebody else than its name says"
+    os.close(handle)
+    real = os.lstat
+
+    def of_4711(path: str) -> object:
+        return SimpleNamespace(st_mode=real(path).st_mode, st_uid=4711) if path == str(theirs) else real(path)
+
+    monkeypatch.setattr(os, "lstat", of_4711)
+    assert line.claim("cpu:0") is None
+    claimed.close()
+    handle = line.claim("cpu:0")
+    assert handle is not None
+    os.close(handle)
+
+
+HOSTILE = {
+    "content": b"\x00\xff not json",
+    "list": b"[]",
+    "types": json.dumps({"state": "waiting", "devices": "cpu:0"}).encode(),
+    "state": json.dumps({**FIELDS, "state": "finished"}).encode(),
+    "numbers": json.dumps({**FIELDS, "priority": float("nan")}).encode(),
+    "depth": b"[" * 4000,
+    "text": json.dumps({**FIELDS, "name": "a\x1b[31mred"}).encode(),
+    "any": json.dumps({"state": "waiting", "any": 9, "among": ["cpu:0"]}).encode(),
+    "none": json.dumps({"state": "waiting", "devices": []}).encode(),
+}
+
+
+def test_hostile_tickets_are_passed_over_and_told(line: Line, tmp_path: Path) -> None:
+    tickets = Path(line.own, "tickets")
+    held = []
+    for name, data in {**HOSTILE, "size": b"x" * 10_000_000}.items():
+        file = (tickets / name).open("wb")
+        file.write(data)
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        held.append(file)
+    (tmp_path / "secret").write_text(json.dumps(FIELDS))
+    (tickets / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(tickets / "pipe")
+    (tickets / "folder").mkdir()
+    good = line.put("good", FIELDS)
+    assert [each.run for each in line.tickets()] == ["good"]
+    told = {Path(path).name: why for path, why in line.refused.items()}
+    assert told == dict.fromkeys(HOSTILE, "content") | {
+        "size": "size", "link": "kind", "pipe": "kind", "folder": "kind",
+    }  # fmt: skip
+    os.close(good)
+    for file in held:
+        file.close()
+
+
+def test_the_folder_is_private_to_its_user_and_made_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        own = own_line()
+    finally:
+        os.umask(before)
+    assert own.alone == ""
+    assert stat.S_IMODE(Path(own.line.own).stat().st_mode) == 0o755
+    assert processes.here().boot in own.line.own
+
+
+@pytest.mark.parametrize("trouble", ["link", "file", "network"])
+def test_without_the_common_place_the_queue_is_this_users_own_and_says_so(
+    trouble: str, tmp_path: Path, monkeypatch
+) -> None:
+    common = tmp_path / "line"
+    common.mkdir()
+    own = common / f"trainyard-{processes.here().boot}-{os.getuid()}"
+    if trouble == "link":
+        (tmp_path / "elsewhere").mkdir()
+        own.symlink_to(tmp_path / "elsewhere")
+    elif trouble == "file":
+        own.write_text("")
+    else:
+        monkeypatch.setattr(folder, "mount_of", lambda _: Mount(str(common), "nfs4"))
+    found = own_line()
+    assert found.line.own.startswith(str(tmp_path / "cache"))
+    assert "Runs of other users are not seen" in found.alone
+    assert "TRAINYARD_QUEUE_DIR" in found.alone
+    assert [uid for uid, _ in found.line.folders()] == [os.getuid()]
+    assert not [*(tmp_path / "elsewhere").iterdir()] if trouble == "link" else True
+
+
+def test_folders_of_earlier_boots_are_removed(tmp_path: Path) -> None:
+    old = tmp_path / "line" / f"trainyard-{'0' * 36}-{os.getuid()}"
+    other = tmp_path / "line" / f"trainyard-{'0' * 36}-4711"
+    for each in (old, other):
+        (each / "tickets").mkdir(parents=True)
+    own_line()
+    assert not old.exists()
+    assert other.exists()
+
+
+def test_past_use_fades_and_three_equal_failures_hold_the_queue(line: Line, monkeypatch) -> None:
+    failures.record(line, 100.0, None)
+    now = json.loads(Path(line.own, "use").read_text())["at"]
+    assert line.use(now)[line.uid] == pytest.approx(100.0)
+    assert line.use(now + HALF_LIFE_S)[line.uid] == pytest.approx(50.0)
+
+    def ends(run: str, error: str) -> bool:
+        run = f"20260101-120000-{run}"
+        failures.record(line, 0.0, {"run": run, "error": error.replace("RUN", run)})
+        return line.uid in line.held_users()
+
+    assert not ends("a", "Worker of RUN: no file 1")
+    assert not ends("b", "")
+    assert not ends("c", "Worker of RUN: no file 2")
+    assert not ends("d", "Worker of RUN: no file 3")
+    assert not ends("e", "another error")
+    assert not ends("f", "Worker of RUN: no file 1")
+    assert not ends("g", "Worker of RUN: no file 2")
+    assert ends("h", "Worker of RUN: no file 3")
+    assert failures.let_go(line)
+    assert not ends("i", "Worker of RUN: no file 4"), "the count starts anew"
+    assert not failures.let_go(line)
+
+
+def test_a_script_is_run_from_its_copy_as_if_it_were_the_file(tmp_path: Path) -> None:
+    script, copy = tmp_path / "program.py", tmp_path / "run" / "workload.py"
+    copy.parent.mkdir()
+    (tmp_path / "neighbour.py").write_text("VALUE = 41\n")
+    copy.write_text(
+        "import neighbour, sys\nprint(sys.argv, __file__, __name__, neighbour.VALUE)\nraise ValueError(1)\n"
+    )
+    script.write_text("print('changed')\n")
+    done = subprocess.run(
+        [sys.executable, recorded.__file__, copy, script, "--seed", "1"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{[str(script), '--seed', '1']} {script} __main__ 41\n"
+    assert f'File "{script}", line 3' in done.stderr
+    assert "raise ValueError(1)" in done.stderr
+    assert "recorded.py" not in done.stderr
