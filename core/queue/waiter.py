@@ -155,7 +155,8 @@ class Waiter:
     def _look(self) -> None:
         """Read the line, and take the devices if it is this run's turn."""
         self._looked_at, self._mark, now = time.monotonic(), self.line.mark(), time.time()
-        self._again_at = float("inf")
+        if self._looked_at >= self._again_at:
+            self._again_at = float("inf")
         if not self.line.has(self._run, self._ticket):  # somebody has cleaned the folder up
             try:
                 self._ticket = self.line.put(self._run, self._fields, self._ticket)
