@@ -22,6 +22,7 @@ from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
 from gui.controllers.output_controller import OutputController
 from gui.controllers.preferences_controller import PreferencesController
+from gui.controllers.queue_controller import QueueController
 from gui.controllers.recipe_copy_controller import RecipeCopyController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
@@ -66,6 +67,7 @@ class Controllers:
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
         self.history = HistoryController(panels, services)
+        self.queue = QueueController(panels, services)
         self.removal = RemovalController(panels, services)
         self.teach = TeachController(panels, services)
         self.memory = MemoryController(panels, services)
@@ -80,7 +82,7 @@ class Controllers:
         self.objects = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy,
+            self.outputs, self.recipe_copy, self.queue,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -89,7 +91,7 @@ class Controllers:
     @property
     def busy(self) -> bool:
         """Whether one of them is about something that must not be interrupted."""
-        return any(each.busy for each in (self.start, self.removal, self.export, self._terminator))
+        return any(each.busy for each in (self.start, self.removal, self.export, self.queue, self._terminator))
 
 
 class MainWindow(QMainWindow):
@@ -170,6 +172,7 @@ class MainWindow(QMainWindow):
         controllers.memory.poll(fresh=fresh)
         if not self.opened:
             self._open()
+        controllers.queue.poll()
         controllers.removal.poll()
         controllers.export.poll()
         controllers.teach.poll()

@@ -14,6 +14,7 @@ from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.memory_verdicts import note
+from gui.viewmodels.run.queue_rows import queued_first
 from gui.viewmodels.run.run_header import run_header
 from gui.viewmodels.run.run_messages import run_message
 from gui.viewmodels.run.run_rows import run_rows
@@ -36,6 +37,7 @@ class RunController(QObject):
         super().__init__()
         self._panels, self._start = panels, start
         self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
+        self._queue = services.queue
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self.show_run)
@@ -43,6 +45,7 @@ class RunController(QObject):
         session.changed.connect(self.show_facts)
         session.read_on.connect(self._show_reading)
         self._run_list.changed.connect(self._show_list)
+        self._queue.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
         panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
@@ -181,7 +184,8 @@ class RunController(QObject):
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
-        self._panels.runs.show_rows(run_rows(self._run_list.found[: self._panels.runs.wanted], time.time()))
+        found = queued_first(self._run_list.found, self._queue.runs)[: self._panels.runs.wanted]
+        self._panels.runs.show_rows(run_rows(found, time.time(), self._queue.runs))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _attempt(self, action: Callable[[], object]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QPainter
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QDragMoveEvent, QDropEvent, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyleOptionViewItem
 
 from core.language import tr, tr_noop
@@ -26,6 +26,8 @@ TONE = Qt.ItemDataRole.UserRole + 1
 """Item data: name of a colour of the theme."""
 MARK = Qt.ItemDataRole.UserRole + 2
 """Item data: name of the mark of the state."""
+STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+"""Keys that move a queued run, with Alt."""
 ABOVE_PX = 5
 """Space above and below the two lines of a run."""
 ROWS = 200
@@ -38,6 +40,10 @@ class RunList(QListWidget):
 
     chosen = Signal(str)
     """The directory of the chosen run."""
+    moved = Signal(str, str)
+    """A queued run was dragged: its directory, and that of the run before which it was dropped, or the empty string."""
+    step_asked = Signal(str, int)
+    """A queued run should be moved up (-1) or down (1)."""
     more_wanted = Signal()
     """The list was scrolled to its end, and `wanted` has grown: more rows are shown if there are any."""
 
@@ -49,6 +55,8 @@ class RunList(QListWidget):
         self.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
         self.setUniformItemSizes(True)
         self.setMouseTracking(True)
+        self.setDragDropMode(QListWidget.DragDropMode.DragDrop)
+        self.setDefaultDropAction(Qt.DropAction.MoveAction)
         self._rows: list[RunRow] = []
         self.wanted = ROWS
         """Number of rows to show: thousands of items that nobody looks at would take long to make."""
@@ -105,6 +113,41 @@ class RunList(QListWidget):
             below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
             self.run_menu.popup(event.globalPos() if by_mouse else below)
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Move a queued run with Alt and an arrow."""
+        item, step = self.currentItem(), STEPS.get(Qt.Key(event.key()), 0)
+        if step and event.modifiers() == Qt.KeyboardModifier.AltModifier and item is not None:
+            self.step_asked.emit(str(item.data(Qt.ItemDataRole.UserRole)), step)
+        else:
+            super().keyPressEvent(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802 (Qt's name)
+        """Let a queued run be dropped among the others; files are for the window."""
+        super().dragMoveEvent(event)
+        if event.source() is not self:
+            event.ignore()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
+        """Report where a queued run was dropped. The rows follow when the queue has changed."""
+        if event.source() is not self:
+            event.ignore()
+            return
+        self.drop_chosen(event.position().toPoint())
+        event.setDropAction(Qt.DropAction.IgnoreAction)
+        event.accept()
+
+    def drop_chosen(self, position: QPoint) -> None:
+        """Report that the chosen run was dropped here: above the run at this place, or below it in its lower half."""
+        item, target = self.currentItem(), self.itemAt(position)
+        if item is None:
+            return
+        row = self.count() if target is None else self.row(target)
+        if target is not None and position.y() > self.visualItemRect(target).center().y():
+            row += 1
+        before = self.item(row)
+        run_dir = str(item.data(Qt.ItemDataRole.UserRole))
+        self.moved.emit(run_dir, str(before.data(Qt.ItemDataRole.UserRole)) if before is not None else "")
+
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return a narrow size: the plots need the room."""
         return QSize(210, 200)
@@ -155,6 +198,8 @@ def _fill(item: QListWidgetItem, row: RunRow) -> None:
     item.setData(TONE, row.tone)
     item.setData(MARK, row.mark)
     item.setToolTip(verbatim(row.tip))
+    flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
+    item.setFlags(flags | Qt.ItemFlag.ItemIsDragEnabled if row.is_queued else flags)
 
 
 class RunDelegate(ThemedDelegate):

@@ -13,11 +13,13 @@ from core.runs.states import RunState, state_info
 from gui.style.formatting import moment
 
 from .progress import epoch_of
+from .queue_rows import queued_tip, queued_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from core.queue.listing import QueuedRun
     from core.runs.run_loss import RunLoss
     from core.runs.summary import RunSummary
 
@@ -40,6 +42,7 @@ class RunRow:
     mark: str
     """Name of the mark of its state in `gui.style.icons`; its shape identifies the state without its colour."""
     tip: str
+    is_queued: bool = False
 
 
 STATE_MARKS = {
@@ -58,19 +61,29 @@ STATE_MARKS = {
 """The shape of each state, for those who cannot tell its colour."""
 
 
-def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
-    """Return the rows in the order of the summaries; `now` in unix seconds."""
-    return [
-        RunRow(
-            dir=each.dir,
-            title=f"★ {run_title(each, now)}" if each.marks.star else run_title(each, now),
-            outcome=" · ".join(part for part in (each.owner, outcome(each), *each.marks.tags) if part),
-            tone=tone(each),
-            mark=mark(each),
-            tip="\n".join(text for text in _tip_lines(each) if text),
-        )
-        for each in summaries
-    ]
+def run_rows(summaries: Iterable[RunSummary], now: float, queue: Iterable[QueuedRun] = ()) -> list[RunRow]:
+    """Return the rows in the order of the summaries; `now` in unix seconds. `queue`: what is known of queued runs."""
+    queued = {each.run_dir: each for each in queue}
+    return [_row(each, now, queued.get(each.dir)) for each in summaries]
+
+
+def _row(summary: RunSummary, now: float, queued: QueuedRun | None) -> RunRow:
+    is_queued = state_info(summary.state).waits
+    known = queued if is_queued else None
+    title = run_title(summary, now)
+    if known is not None:
+        title = f"{known.place}  {title}"
+    what = outcome(summary) if known is None else queued_words(known)
+    tips = (*_tip_lines(summary), "" if known is None else queued_tip(known))
+    return RunRow(
+        dir=summary.dir,
+        title=f"★ {title}" if summary.marks.star else title,
+        outcome=" · ".join(part for part in (summary.owner, what, *summary.marks.tags) if part),
+        tone=tone(summary),
+        mark=mark(summary),
+        tip="\n".join(text for text in tips if text),
+        is_queued=is_queued,
+    )
 
 
 def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
