@@ -23,16 +23,18 @@ run: $(VENV)/run-$(BUILDS)
 
 # Three processes on two cores: much of a test is waiting. The tests of a framework stay together (tests/conftest.py).
 # After a crash of one of them, pytest-xdist would wait for ever for tests that no process has.
-PYTEST := $(BIN)/python -m pytest --numprocesses 3 --max-worker-restart 0
+# With PYTHONDONTWRITEBYTECODE, each of the many processes would compile this project again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+PARALLEL := --numprocesses 3 --max-worker-restart 0
 
 test: $(VENV)/test
-	$(PYTEST)
+	$(PYTEST) $(PARALLEL)
 
 test-fast: $(VENV)/test
-	$(PYTEST) -m 'not e2e and not slow and not soak'
+	$(PYTEST) $(PARALLEL) -m 'not e2e and not slow and not soak'
 
 soak: $(VENV)/test
-	$(BIN)/python -m pytest -m soak
+	$(PYTEST) -m soak
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

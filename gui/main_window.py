@@ -12,6 +12,7 @@ from core import arrays
 from core.language import tr
 from core.runs.states import state_info
 from gui.controllers.card_navigation import CardNavigation, next_stop
+from gui.controllers.comparison_controller import ComparisonController
 from gui.controllers.device_controller import DeviceController
 from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
 from gui.controllers.export_controller import ExportController
@@ -27,6 +28,7 @@ from gui.controllers.recipe_copy_controller import RecipeCopyController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
 from gui.controllers.run_controller import RunController
+from gui.controllers.scaling_controller import ScalingController
 from gui.controllers.start_controller import StartController
 from gui.controllers.teach_controller import TeachController
 from gui.controllers.view_place import ViewPlace
@@ -63,7 +65,10 @@ class Controllers:
         self.layout = DockLayout(window, panels)
         self.state = WindowState(window, panels, self.layout, services.run_list.root)
         self.start = StartController(panels, services)
-        self.run = RunController(panels, services, self.start)
+        self.help = HelpController(panels, services)
+        self.export = ExportController(panels, services, self.help)
+        self.scaling = ScalingController(panels, services, self.export)
+        self.run = RunController(panels, services, self.start, self.scaling)
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
         self.history = HistoryController(panels, services)
@@ -73,16 +78,15 @@ class Controllers:
         self.memory = MemoryController(panels, services)
         self.devices = DeviceController(panels, services, self.memory)
         self.menu = MenuController(window, panels, services, self.layout)
-        self.help = HelpController(panels, services)
         self.recipe_copy = RecipeCopyController(panels, self.help)
         self.preferences = PreferencesController(panels, self.devices, preferences)
-        self.export = ExportController(panels, services, self.help)
+        self.comparison = ComparisonController(panels, services, self.export)
         self.outputs = OutputController(panels, services, self.help)
         self.navigation = CardNavigation(window, panels, self.layout)
         self.objects = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy, self.queue,
+            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -91,7 +95,8 @@ class Controllers:
     @property
     def busy(self) -> bool:
         """Whether one of them is about something that must not be interrupted."""
-        return any(each.busy for each in (self.start, self.removal, self.export, self.queue, self._terminator))
+        busy = (self.start, self.removal, self.export, self.queue, self.scaling, self._terminator)
+        return any(each.busy for each in busy)
 
 
 class MainWindow(QMainWindow):
@@ -152,6 +157,9 @@ class MainWindow(QMainWindow):
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
         controllers.start.started.connect(controllers.state.save)
+        panels.menu.action("addToQueue").triggered.connect(lambda _: controllers.start.add_to_queue())
+        controllers.comparison.toggled.connect(controllers.run.show_facts)
+        controllers.comparison.toggled.connect(controllers.navigation.order_tabs)
         for name, change in (
             ("larger", lambda: next_zoom(1)), ("smaller", lambda: next_zoom(-1)), ("normalSize", lambda: 1.0),
         ):  # fmt: skip
@@ -175,6 +183,7 @@ class MainWindow(QMainWindow):
         controllers.queue.poll()
         controllers.removal.poll()
         controllers.export.poll()
+        controllers.scaling.poll()
         controllers.teach.poll()
         controllers.outputs.poll()
         services.python_finder.poll()
@@ -303,12 +312,12 @@ class MainWindow(QMainWindow):
         return menu
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Show this machine when Escape is pressed and nothing else uses it; in a field, leave the field."""
+        """End the comparison, or show this machine, when Escape is pressed; in a field, leave the field."""
         if event.key() != Qt.Key.Key_Escape or event.modifiers():
             super().keyPressEvent(event)
         elif isinstance(self.focusWidget(), QLineEdit | QAbstractSpinBox | QComboBox):
             self.setFocus()
-        else:
+        elif not self.controllers.comparison.close():
             self.controllers.run.show_machine()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)

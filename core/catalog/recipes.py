@@ -89,6 +89,17 @@ def built_in(framework: str) -> list[RecipeFile]:
     return [read(path) for path in _built_in_files(framework)]
 
 
+def built_in_summaries(framework: str) -> dict[str, str]:
+    """Return the first line of the docstring of each built-in recipe by its name; nothing else is parsed."""
+    return {path.stem: _first_line(path) for path in _built_in_files(framework)}
+
+
+def _first_line(path: Path) -> str:
+    """Return the first line of the docstring with which a built-in recipe begins."""
+    with path.open(encoding="utf-8") as file:
+        return file.readline().strip().removeprefix('"""').removesuffix('"""')
+
+
 def _built_in_files(framework: str) -> list[Path]:
     return sorted((BUILT_IN / framework_row(framework).recipes).glob("[!_]*.py"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from core.runs.run import Run
 from core.series.report import series_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from core.runs.facts import Plan, RunFacts
@@ -50,21 +51,34 @@ def read_run(run_dir: Path, listen: Callable[[Run, list[Event]], None] | None = 
 
     Raises `RunError` or `ValueError` with a sentence, also if its folder vanishes meanwhile.
     """
-    try:
+    with unless_removed(run_dir):
         run = Run.attach(run_dir)
-        spec = run.spec()
+        run.spec()
         events = run.catch_up()
         series = series_of(run, events)
         if listen is not None:
             listen(run, events)
+        return measured_run(run, series)
+
+
+def measured_run(run: Run, series: RunSeries) -> MeasuredRun:
+    """Return a run as it was read. Raises `ValueError` with a sentence if its spec cannot be used."""
+    spec = run.spec()
+    settings = NamedSettings.of(spec, run.facts.devices)
+    return MeasuredRun(dir=run.dir, owner=run.owner, spec=spec, facts=run.facts, series=series, settings=settings)
+
+
+@contextmanager
+def unless_removed(run_dir: Path) -> Iterator[None]:
+    """Read a run inside of this. Raises `RunError` with a sentence if its folder vanishes meanwhile."""
+    try:
+        yield
     except ValueError as error:
         if not is_run(run_dir):
-            raise RunError(_removed(run_dir)) from error
+            raise RunError(removed_sentence(run_dir)) from error
         raise
     if not is_run(run_dir):  # it may have been removed while it was read, so that a part is missing
-        raise RunError(_removed(run_dir))
-    settings = NamedSettings.of(spec, run.facts.devices)
-    return MeasuredRun(dir=run_dir, owner=run.owner, spec=spec, facts=run.facts, series=series, settings=settings)
+        raise RunError(removed_sentence(run_dir))
 
 
 def read_runs(run_dirs: Iterable[Path]) -> list[MeasuredRun]:
@@ -83,5 +97,6 @@ def check_different(run_dirs: Sequence[Path]) -> None:
         raise ValueError(tr("Run {run} is named twice. Name each run once.", run=twice.name))
 
 
-def _removed(run_dir: Path) -> str:
+def removed_sentence(run_dir: Path) -> str:
+    """Return the sentence on a run that is not there any more."""
     return tr("Run {run} was removed while it was compared. Compare the others again without it.", run=run_dir.name)

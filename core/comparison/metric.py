@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.arrays import np
 from core.errors import RunError
 from core.language import tr
 from core.runs.run_loss import LOSS, VALIDATION_LOSS
@@ -64,7 +63,7 @@ def choose_metric(runs: Sequence[MeasuredRun], wanted: str | None = None) -> str
 
 def _measured(run: MeasuredRun) -> set[str]:
     """Return the metrics of which a run has a value that is finite."""
-    return {name for name, series in run.series.metrics.items() if np.isfinite(series.values).any()}
+    return {name for name, series in run.series.metrics.items() if series.min is not None}
 
 
 def _nothing_in_common(names: Mapping[str, set[str]]) -> str:

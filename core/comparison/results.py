@@ -64,8 +64,8 @@ def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | Non
     """Return the numbers of a run. `lower`: whether lower values of the metric are better."""
     series = run.series.metrics.get(metric)
     place = run.series.axes["training"].place
-    best = _best(series, lower=lower)
-    reached = _reached(series, target, lower=lower)
+    best = series.extreme_index(lowest=lower) if series is not None else None
+    reached = series.first_reaching(target, below=lower) if series is not None and target is not None else None
     ends = [float(each.times[-1]) for each in run.series.metrics.values() if len(each)]
     rate = throughput(run)
     release = worst(run.facts.releases.values())
@@ -83,23 +83,6 @@ def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | Non
         peak_memory_bytes=peak_memory(run.series.memory),
         verdict=release.verdict.value if release else None,
     )
-
-
-def _best(series: Series | None, *, lower: bool) -> int | None:
-    """Return the index of the first of the best finite values."""
-    if series is None or not np.isfinite(series.values).any():
-        return None
-    worst_value = np.inf if lower else -np.inf
-    values = np.where(np.isfinite(series.values), series.values, worst_value)
-    return int(np.argmin(values) if lower else np.argmax(values))
-
-
-def _reached(series: Series | None, target: float | None, *, lower: bool) -> int | None:
-    """Return the index of the first finite value that is as good as the target."""
-    if series is None or target is None:
-        return None
-    good = np.isfinite(series.values) & (series.values <= target if lower else series.values >= target)
-    return int(np.argmax(good)) if good.any() else None
 
 
 def throughput(run: MeasuredRun, *, after: int = 0) -> Throughput | None:
@@ -126,8 +109,5 @@ def throughput(run: MeasuredRun, *, after: int = 0) -> Throughput | None:
 
 def peak_memory(memory: Mapping[str, Series]) -> dict[str, float]:
     """Return the most memory in bytes by device id; a device without a reading is left out."""
-    return {
-        device: float(np.nanmax(series.values))
-        for device, series in memory.items()
-        if len(series) and not np.isnan(series.values).all()
-    }
+    found = {device: (series, series.extreme_index(lowest=False)) for device, series in memory.items()}
+    return {device: float(series.values[at]) for device, (series, at) in found.items() if at is not None}

@@ -104,18 +104,19 @@ class Comparison:
 
 def compare(
     runs: Sequence[MeasuredRun], *, metric: str | None = None, baseline: str | None = None,
-    target: float | None = None, lower: bool | None = None,
+    target: float | None = None, lower: bool | None = None, grouped: bool = True,
 ) -> Comparison:  # fmt: skip
     """Compare runs.
 
     `metric`: None for one that most runs have. `baseline`: the id of one of the runs; None for the first. `lower`:
-    whether lower values are better; None to judge by the name of the metric. Raises `RunError` with a sentence when
+    whether lower values are better; None to judge by the name of the metric. `grouped`: whether runs that differ only
+    in the seed form one row. Raises `RunError` with a sentence when
     there is no such metric, or none in common.
     """
     metric = choose_metric(runs, metric)
     by_name = lower_is_better(metric)
     lower_wins = next((each for each in (lower, by_name) if each is not None), True)
-    groups = _groups(runs)
+    groups = _groups(runs) if grouped else [(run,) for run in runs]
     results = [tuple(result_of(run, metric, lower=lower_wins, target=target) for run in group) for group in groups]
     statistics = [_statistics(each) for each in results]
     chosen = next((at for at, group in enumerate(groups) if baseline in {run.id for run in group}), 0)

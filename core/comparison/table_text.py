@@ -50,7 +50,7 @@ def cells(comparison: Comparison, max_settings: int | None = None) -> list[list[
     headings = [tr("RUN"), *([tr("RUNS")] if grouped else []), *(name.upper() for name in names)]
     lines = [[*headings, *(tr(HEADINGS[name]) for name in quantities), tr("MEMORY")]]
     for row in comparison.rows:
-        settings = [_setting(comparison, name, row) for name in names]
+        settings = [setting_text(comparison, name, row) for name in names]
         count = [str(len(row.runs))] if grouped else []
         values = [_value(row, name) for name in quantities]
         verdicts = ", ".join(tr(each) for each in row.verdicts) or "-"
@@ -82,7 +82,7 @@ def left_out(comparison: Comparison, max_settings: int) -> Iterator[str]:
         )
 
 
-def _setting(comparison: Comparison, name: str, row: Row) -> str:
+def setting_text(comparison: Comparison, name: str, row: Row) -> str:
     """Return the value of a setting; of a path the last part, if that tells the rows apart."""
     value = row.differs[name]
     every = {str(each.differs[name]) for each in comparison.rows}
@@ -96,9 +96,9 @@ def _value(row: Row, name: str) -> str:
     statistic = row.statistics.get(name)
     if statistic is None:
         return "-"
-    text = _number(name, statistic.mean)
+    text = number_text(name, statistic.mean)
     if statistic.deviation is not None:
-        text = f"{text} ± {_number(name, statistic.deviation)}"
+        text = f"{text} ± {number_text(name, statistic.deviation)}"
     if statistic.count < len(row.runs):
         text = tr("{value} ({count} of {all})", value=text, count=statistic.count, all=len(row.runs))
     if name == "best_step":
@@ -109,7 +109,8 @@ def _value(row: Row, name: str) -> str:
     return f"{text} ({round(difference.percent, 1) + 0.0:+.1f} %)"  # not -0.0
 
 
-def _number(name: str, value: float) -> str:
+def number_text(name: str, value: float) -> str:
+    """Return a quantity in the unit of its column."""
     if not math.isfinite(value):
         return str(value)
     if name.endswith("_s") and not name.endswith("_per_s"):

@@ -10,13 +10,13 @@ from core.catalog import frameworks, recipe_use, recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config import presets
 from core.language import tr
-from core.pythons.discovery import locate_python
 from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from core.catalog.frameworks import Framework
     from core.config.choices import PresetChoice, RecipeChoices
     from core.devices.device import Device
 
@@ -49,9 +49,18 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]
         cuda_ids=choices.cuda_ids,
         allow_open_ports=choices.allow_open_ports,
-        python=locate_python(choices.python) if choices.python else interpreter(row),
+        python=_python(choices.python, row),
         working_dir=check_folder(absolute_folder(choices.working_dir)),
     )
+
+
+def _python(chosen: str | None, row: Framework) -> str:
+    """Return the Python that trains. Raises `ValueError` with a sentence if the chosen one cannot be used."""
+    if not chosen:
+        return interpreter(row)
+    from core.pythons.discovery import locate_python  # not at the start of the window, where few choose one
+
+    return locate_python(chosen)
 
 
 def compose_preset(choice: PresetChoice, devices: Sequence[Device]) -> RunSpec:

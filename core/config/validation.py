@@ -15,9 +15,6 @@ from core.catalog.strategies import STRATEGIES, Strategy, find_strategy, strateg
 from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.launchers import loopback, script
-from core.pythons.python_info import MIN_FOR_RECIPES
-from core.scripts.analysis import analyse_script
-from core.scripts.problems import problems as program_problems
 from core.text import join_names
 
 if TYPE_CHECKING:
@@ -106,6 +103,10 @@ def recipe_problems(spec: RunSpec) -> list[str]:
     """
     if spec.recipe is None:
         return []
+    from core.pythons.python_info import MIN_FOR_RECIPES  # not at the start of the window, as for the next two
+    from core.scripts.analysis import analyse_script
+    from core.scripts.problems import problems as program_problems
+
     try:
         look = analyse_script(spec.recipe.path, cwd=spec.working_dir, python=spec.python)
     except ValueError as error:

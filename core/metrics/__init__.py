@@ -4,7 +4,8 @@
 - `collector`: what that process does
 - `rank_reader`: read everything one rank prints and writes
 - `event_writer`: write metrics as events
-- `log_times`, `reread`: when a log was written; read the curves of a run again
+- `log_times`: when a log was written
+- `reread`, `reread_times`: read the curves of a run again; the times of their values
 - `import_curves`: curves of other programs as runs
 - `file_owners`: find out which run writes a file
 - `expression_trial`: test an expression on an existing log

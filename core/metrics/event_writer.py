@@ -1,21 +1,30 @@
-"""Write the merged readings of a rank as events: consecutive steps of the same metrics in one line."""
+"""Write the merged readings of a rank as events: consecutive steps of the same metrics in one line.
+
+The collector writes them as they come; curves that are known as a whole are made `current` and kept as `TimedLines`.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
+from core.metrics.common.merge import NO_NAMES
 from core.schema.events import EPOCH, metrics_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.metrics.common.merge import MergedReading
+    from core.schema.events import Event
 
 MAX_STEPS = 4096
 """Steps in one line."""
 UNEVEN_S = 0.5
 """Seconds by which a step may be off the even spacing of the steps before it on its line."""
+TIME = '{"t":'
+"""The begin of a line."""
 
 
 class EventSink(Protocol):
@@ -95,3 +104,40 @@ def _in_order(measured: Sequence[MergedReading], since: float, until: float) -> 
         latest.update(dict.fromkeys(each.values, time))
         timed.append((restarts, time, each))
     return [(time, each) for _, time, each in sorted(timed, key=lambda one: one[:2])]
+
+
+class TimedLines:
+    """Keeps the lines of curves that are written at once, as a whole event file."""
+
+    def __init__(self) -> None:
+        self._timed: list[tuple[float, str]] = []
+
+    def add(self, event: Event) -> None:
+        """Add an event."""
+        self.write_json(json.dumps(event))
+
+    def write_json(self, line: str) -> None:
+        """Add a line, which begins with the time as all lines of `MetricEventWriter` do."""
+        self._timed.append((float(line[len(TIME) : line.index(",")]), line))
+
+    @property
+    def latest(self) -> float:
+        """The latest time of a line, in unix seconds; 0 if there is none."""
+        return max((time for time, _ in self._timed), default=0.0)
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines, ordered by time."""
+        return [line for _, line in sorted(self._timed, key=itemgetter(0))]
+
+
+def current(readings: Sequence[MergedReading]) -> list[MergedReading]:
+    """Return the readings without the values that a restart of their curve has made void."""
+    current: list[MergedReading] = []
+    void: frozenset[str] = NO_NAMES
+    for each in reversed(readings):
+        values = {name: value for name, value in each.values.items() if name not in void}
+        void |= each.restarts
+        if values:
+            current.append(replace(each, values=values, restarts=NO_NAMES))
+    return current[::-1]

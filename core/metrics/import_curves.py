@@ -14,12 +14,11 @@ from core import language
 from core.errors import RunError
 from core.language import tr, tr_noop
 from core.metrics.common.names import TEST, VALIDATION
-from core.metrics.event_writer import MetricEventWriter
+from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import JSON_LINES, MAX_FOUND, TABLES, MetricFileFinder
 from core.metrics.files.tensorboard import EventFile
 from core.metrics.rank_reader import RankReader
-from core.metrics.reread import Lines, current
 from core.runs import directory
 from core.schema.files import open_to_read, touch, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS, LOG_FILE, SUPERVISOR_EVENTS
@@ -166,10 +165,10 @@ def _write(run_dir: Path, found: ForeignRun, readings: Sequence[MergedReading], 
     changed = max(file.stat().st_mtime for file in found.files)
     times = [each.time for each in readings if each.time is not None]
     began, ended = min(times, default=changed), max(times, default=changed)
-    lines = Lines()
+    lines = TimedLines()
     MetricEventWriter(0, lines).write(readings, since=ended, until=ended)
     write_whole(run_dir / EVENTS / COLLECTOR_EVENTS, "".join(f"{line}\n" for line in lines.lines))
-    lines = Lines()
+    lines = TimedLines()
     for state in ("starting", "running"):
         lines.add({"t": began, "kind": "state", "state": state})
     for text in (IMPORTED.format(path=found.source), *notices):

@@ -3,9 +3,6 @@
 The event file of the measurements is replaced as a whole, once the new one is complete. Everything else that is known
 of the run stays as it is.
 
-Times. A log has no times, so a value that was recorded before keeps its time; a value from a file has the file's; for
-the others the run's notes say when its log grew. What is left lies between its neighbours.
-
 Files. Newer runs have noted which files they read. For others, the files in the folder of the run are read, and those
 of the working folder that were written while the run went on and hold values that the run had recorded. A curve of
 a file that is gone stays as it was recorded.
@@ -14,24 +11,22 @@ a file that is gone stays as it was recorded.
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import re
 import stat
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr
-from core.metrics.common.merge import NO_NAMES, MergedReading
-from core.metrics.event_writer import MetricEventWriter
+from core.metrics.common.merge import MergedReading
+from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import MetricFileFinder
 from core.metrics.files.tracker_databases import is_database
 from core.metrics.log_times import LOG_READ, LogTimes, log_notes, metric_files
 from core.metrics.rank_reader import RankReader
+from core.metrics.reread_times import Times, ValueTimes, points
 from core.runs import lock
 from core.runs.run import Run
 from core.runs.states import state_info
@@ -62,7 +57,6 @@ MOSTLY = 0.8
 """The share of these values that must be found."""
 RANKED = re.compile(r"@\d+$")
 """The end of the name of a metric of a rank above 0."""
-TIME = '{"t":'
 NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -78,24 +72,6 @@ class Result:
     times: Times
     troubles: tuple[str, ...]
     """Sentences on what could not be read."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Times:
-    """How many values have which kind of time."""
-
-    recorded: int = 0
-    """The time that was recorded before, for this value or another of its step."""
-    sources: int = 0
-    """The time in the file, or when the log grew."""
-    interpolated: int = 0
-    """Between the times of the values before and after it."""
-    spread: int = 0
-    """Nothing is known: spread evenly over the time of the run."""
-
-    def to_json(self) -> dict[str, int]:
-        """Return the counts by name."""
-        return {name: getattr(self, name) for name in ("recorded", "sources", "interpolated", "spread")}
 
 
 def reread(run_dir: Path) -> Result:
@@ -202,10 +178,10 @@ class _Rereader:
         """Return the new lines of the event file."""
         ranks = len(self._spec.devices) if strategy_of(self._spec).processes == "per_device" else 1
         readers = [self._reader(rank) for rank in range(ranks)]
-        new = [list(self._measured(rank, reader)) for rank, reader in enumerate(readers)]
+        new = [self._measured(rank, reader) for rank, reader in enumerate(readers)]
         self.troubles += dict.fromkeys(sentence for reader in readers for sentence in reader.troubles())
         self.kept = tuple(self._lost_curves(new))
-        lines = Lines()
+        lines = TimedLines()
         for event in self._old.events:
             if event["kind"] not in REPLACED:
                 lines.add(event)
@@ -292,59 +268,18 @@ class _Rereader:
         found = [f"{value:.7g}" for each in trial.read(last=True) for value in each.values.values()][:SAMPLE]
         return bool(found) and found[0] in values and sum(value in values for value in found) >= MOSTLY * len(found)
 
-    # -- times -----------------------------------------------------------------------------------
-
-    def _measured(self, rank: int, reader: RankReader) -> Iterator[MergedReading]:
-        """Yield the readings of a rank with their times, without those that others have replaced."""
+    def _measured(self, rank: int, reader: RankReader) -> list[MergedReading]:
+        """Return the readings of a rank with their times, without those that others have replaced."""
         suffix = f"@{rank}" if rank else ""
-        known = {
-            name.removesuffix(suffix): _points(series)
+        recorded = {
+            name.removesuffix(suffix): series
             for name, series in self._old.metrics.items()
             if name.endswith(suffix) and (rank or not RANKED.search(name))
         }
-        steps = {step: time for points in known.values() for step, (_, time) in points.items()}
         taken: list[MergedReading] = []
         for merged in reader.read_sources(last=True):
             taken += merged
-        yield from self._with_all_times([(each, self._time(each, known, steps)) for each in current(taken)])
-
-    def _time(
-        self, reading: MergedReading, known: Mapping[str, Mapping[int, tuple[float, float]]], steps: Mapping[int, float]
-    ) -> float | None:
-        assert reading.step is not None
-        for name, value in reading.values.items():
-            found = known.get(name, {}).get(reading.step)
-            if found is not None and _same(found[0], value):
-                self.times.recorded += 1
-                return found[1]
-        if reading.time is not None:
-            self.times.sources += 1
-            return reading.time
-        time = steps.get(reading.step)
-        self.times.recorded += time is not None
-        return time
-
-    def _with_all_times(self, timed: Sequence[tuple[MergedReading, float | None]]) -> Iterator[MergedReading]:
-        """Yield the readings; those without a time get one between their neighbours."""
-        at, count = 0, len(timed)
-        before: float | None = None
-        while at < count:
-            reading, time = timed[at]
-            if time is not None:
-                yield replace(reading, time=time)
-                before, at = time, at + 1
-                continue
-            end = next((index for index in range(at, count) if timed[index][1] is not None), count)
-            after = timed[end][1] if end < count else None
-            first = self._began if before is None else before
-            last = max(first, self._ended if after is None else after)
-            if before is None and after is None:
-                self.times.spread += end - at
-            else:
-                self.times.interpolated += end - at
-            for number, (each, _) in enumerate(timed[at:end], start=1):
-                yield replace(each, time=first + (last - first) * number / (end - at + 1))
-            before, at = last if after is not None else before, end
+        return ValueTimes(recorded, self.times, self._began, self._ended).timed(current(taken))
 
     # -- curves of files that are gone -----------------------------------------------------------
 
@@ -374,53 +309,6 @@ class _Rereader:
         return found
 
 
-class Lines:
-    """The lines of the new event file."""
-
-    def __init__(self) -> None:
-        self._timed: list[tuple[float, str]] = []
-
-    def add(self, event: Event) -> None:
-        """Add an event."""
-        self.write_json(json.dumps(event))
-
-    def write_json(self, line: str) -> None:
-        """Add a line, which begins with the time as all lines of `MetricEventWriter` do."""
-        self._timed.append((float(line[len(TIME) : line.index(",")]), line))
-
-    @property
-    def latest(self) -> float:
-        """The latest time of a line, in unix seconds; 0 if there is none."""
-        return max((time for time, _ in self._timed), default=0.0)
-
-    @property
-    def lines(self) -> list[str]:
-        """All lines, ordered by time."""
-        return [line for _, line in sorted(self._timed, key=itemgetter(0))]
-
-
-def _points(series: Series) -> dict[int, tuple[float, float]]:
-    """Return value and time by step."""
-    columns = (series.steps.tolist(), series.values.tolist(), series.times.tolist())
-    return {int(step): (value, time) for step, value, time in zip(*columns, strict=True)}
-
-
-def _same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=1e-7) or (math.isnan(one) and math.isnan(other))
-
-
-def current(readings: Sequence[MergedReading]) -> list[MergedReading]:
-    """Return the readings without the values that a restart of their curve has made void."""
-    current: list[MergedReading] = []
-    void: frozenset[str] = NO_NAMES
-    for each in reversed(readings):
-        values = {name: value for name, value in each.values.items() if name not in void}
-        void |= each.restarts
-        if values:
-            current.append(replace(each, values=values, restarts=NO_NAMES))
-    return current[::-1]
-
-
 def _without(reading: MergedReading, names: Collection[str], suffix: str) -> MergedReading:
     values = {name: value for name, value in reading.values.items() if name + suffix not in names}
     return reading if len(values) == len(reading.values) else replace(reading, values=values)
@@ -430,5 +318,5 @@ def _readings(name: str, series: Series, *, counts_epochs: bool) -> list[MergedR
     """Return a recorded curve as readings."""
     return [
         MergedReading(values={name: value}, step=step, time=time, counts_epochs=counts_epochs)
-        for step, (value, time) in _points(series).items()
+        for step, (value, time) in points(series).items()
     ]

@@ -61,11 +61,19 @@ def report(
         title = tr("Report on {run}", run=runs[0].id)
     else:
         title = tr_plural("Report on {count} run", "Report on {count} runs", len(runs))
-    by = tr("Made by Trainyard {version} on {time}.", version=version(), time=sections.clock(made))
-    head = element("header", element("h1", title), element("p", by, class_="muted"))
     compared = joined(_comparison(runs, metric, baseline, target, lower=lower)) if len(runs) > 1 else Markup("")
-    return page(title, [
-        head,
+    return page(title, [header(title, made), *parts(runs, compared)])
+
+
+def header(title: str, made: float) -> Markup:
+    """Return the head of a report. `made`: unix seconds at which it is made."""
+    by = tr("Made by Trainyard {version} on {time}.", version=version(), time=sections.clock(made))
+    return element("header", element("h1", title), element("p", by, class_="muted"))
+
+
+def parts(runs: Sequence[ReportedRun], compared: Markup = Markup("")) -> list[Markup]:  # noqa: B008 (immutable)
+    """Return the parts of a report on runs. `compared`: their comparison; the empty text for none."""
+    return [
         section(tr("Summary"), *sections.summary(runs)),
         section(tr("Comparison"), compared),
         section(tr("Curves"), *sections.curves(runs)),
@@ -74,7 +82,7 @@ def report(
         section(tr("Environment"), *sections.environment(runs)),
         section(tr("Memory after training"), sections.memory(runs)),
         section(tr("Events"), *sections.events(runs)),
-    ])  # fmt: skip
+    ]
 
 
 def _comparison(

@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from typing import TYPE_CHECKING
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING
 from core.language import tr, tr_noop
 from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, open_to_read
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
-from core.system import processes
-from core.system.own_processes import SUPERVISOR, own_command
+from core.system.own_processes import SUPERVISOR, own_command, start_in_background
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from core.system.processes import ProcessId
@@ -37,28 +36,10 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
 def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
     """Start a process of ours that owns a run directory; return None if it has exited already.
 
-    A shell starts it in the background and exits, so the supervisor is no child of this process: a window collects no
-    zombies, and leaves none behind. Raises `OSError` or `CalledProcessError`.
+    Raises `OSError` or `CalledProcessError`.
     """
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
-        shell = subprocess.run(
-            [
-                "/bin/sh",
-                "-c",
-                '"$@" >&2 & echo $!',
-                "sh",
-                *own_command(module, str(run_dir.resolve()), *options),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd="/",
-            # A run that is started from within a training does not belong to that training.
-            env={name: value for name, value in os.environ.items() if name not in {processes.TAG, processes.RUN_DIR}},
-            start_new_session=True,
-            check=True,
-        )
-    return processes.identify(int(shell.stdout))
+        return start_in_background(own_command(module, str(run_dir.resolve()), *options), log.fileno())
 
 
 def new_directory(runs_root: Path, name: str) -> Path:

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
 from core.language import tr
@@ -13,22 +14,29 @@ from core.runs.ownership import owner_of_run
 from core.runs.run import folders_mark, mark
 from core.runs.states import RunState, state_info
 from core.runs.summary import RunSummary, SummaryReader, name_and_kind
-from core.runs.summary_cache import CachedSummary, SummaryCache
+from core.runs.summary_cache import LARGEST, CachedSummary, SummaryCache
 from core.schema.files import is_regular
-from core.schema.paths import SPEC_FILE
+from core.schema.paths import SCALING_SUFFIX, SPEC_FILE
 from core.system.folders import runs_folder
 from core.text import first_names, join_names
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 log = logging.getLogger(__name__)
 
-LOOKED_AT = 50
-"""Runs that are over which a poll looks at again; a folder may have thousands."""
+NEWEST = 50
+"""The newest runs, at which every poll looks again: they are what a list shows first."""
+LOOKED_AT, LOOK_S = 50, 0.004
+"""Older runs that a poll looks at again, in turn, and seconds in which it looks at more: there may be thousands."""
 MIN_READ = 20
-"""Runs that a poll reads however long that takes."""
+"""Runs that a poll reads however long that takes, unless it is stopped."""
 MIN_CACHED = 100
 """Runs below a root from which on their summaries are kept in the user's cache folder."""
-FIRST = 200
-"""Summaries of the newest runs that the first poll takes from there; the next one takes the others."""
+PAGE = 200
+"""Summaries that are taken from there at once, the newest first. The first poll with a budget takes no more."""
+PROGRESS_S = 0.25
+"""Seconds between two reports of a command's progress."""
 
 
 def default_root() -> Path:
@@ -104,10 +112,16 @@ def _names(paths: list[Path]) -> str:
     return join_names(first_names([path.name for path in paths]))
 
 
-def all_runs(root: Path) -> list[RunSummary]:
-    """Return up-to-date summaries of all runs, newest first, for a command. Raises `RunError` like `directories`."""
+def all_runs(root: Path, progress: Callable[[int, int], None] | None = None) -> list[RunSummary]:
+    """Return up-to-date summaries of all runs, newest first, for a command. Raises `RunError` like `directories`.
+
+    `progress`: called a few times per second with the number of runs that are read, and that of all runs.
+    """
     index = RunIndex(root, cache=SummaryCache(root))
-    summaries = index.poll()
+    summaries = index.poll(None if progress is None else PROGRESS_S)
+    while progress is not None and index.busy:
+        progress(len(summaries), index.total)
+        summaries = index.poll(PROGRESS_S)
     index.save()
     return summaries
 
@@ -129,6 +143,8 @@ class RunIndex:
         """Runs that the last poll found and has not read yet."""
         self.total = 0
         """Runs that the last poll found."""
+        self.table_files: tuple[str, ...] = ()
+        """The names of the files of scaling tables that the last poll found."""
         self._patience_s = patience_s
         self._until: float | None = None
         self._read_until: float | None = None
@@ -136,9 +152,13 @@ class RunIndex:
         """By name of the folder, runs that are over."""
         self._live: dict[str, SummaryReader] = {}
         self._looked_at = 0
+        self._rest_s = 0.0
+        self._is_stopped: Callable[[], bool] = _never
         self._cache = cache
-        self._to_load: list[str] | None = None
-        """Names whose cached summaries are not loaded yet, newest first; None before the first poll."""
+        self._is_loading: bool | None = None
+        """Whether there may be more in the cache; None before the first poll."""
+        self._loaded_to = LARGEST
+        """The name behind which the others are taken from the cache."""
         self._unchecked: list[str] = []
         """Names whose cached summaries were not compared with their files yet, the newest last."""
         self._unsaved: set[str] = set()
@@ -147,27 +167,30 @@ class RunIndex:
         self._gone: set[str] = set()
         """Names that are in the cache, and no longer below the root."""
 
-    def poll(self, budget_s: float | None = None, *, rest_s: float = 0.0) -> list[RunSummary]:
+    def poll(
+        self, budget_s: float | None = None, *, rest_s: float = 0.0, is_stopped: Callable[[], bool] | None = None
+    ) -> list[RunSummary]:
         """Return up-to-date summaries of all runs, newest first.
 
         `budget_s`: seconds to read runs that are not known yet; `left` counts the others, and the next poll goes on
         with them. None: until all are read. `rest_s`: seconds to sleep after each of them, so that another thread of
-        this process, such as that of a window, does not have to wait for long.
+        this process, such as that of a window, does not have to wait for long. `is_stopped`: true as soon as another
+        thread wants what is known by now.
         """
         names = _names_below(self.root)
-        now = time.monotonic()
-        self._until = None
-        self._read_until = None if budget_s is None else now + budget_s
+        self._until, self._rest_s, self._is_stopped = None, rest_s, is_stopped or _never
+        self._read_until = None if budget_s is None else time.monotonic() + budget_s
+        self.table_files = tuple(name for name in names if name.endswith(SCALING_SUFFIX) and name[0] != ".")
         self._drop_gone(set(names))
         self._load(names)
         self._check_some()
         self._look_at_some(names)
         found, read = [], 0
-        self.left, waiting = 0, set(self._to_load or ())
+        self.left = 0
         for name in names:
             summary = self._known(name)
             is_new = summary is None and name not in self._live
-            if is_new and (name in waiting or (read >= MIN_READ and self._is_late())):
+            if is_new and (self._may_be_cached(name) or self._reads_no_more(read)):
                 self.left += 1
                 continue
             if summary is None:
@@ -178,8 +201,8 @@ class RunIndex:
                     continue
                 read += 1
                 summary = self._read_any(path)
-                if rest_s and is_new:
-                    time.sleep(rest_s)
+                if is_new:
+                    self._rest()
             found.append(summary)
         self.total = len(found) + self.left
         return found
@@ -187,7 +210,7 @@ class RunIndex:
     @property
     def busy(self) -> bool:
         """Whether the next poll has more to do than to look for changes."""
-        return bool(self.left or self._to_load or self._unchecked)
+        return bool(self.left or self._is_loading or self._unchecked)
 
     @property
     def unsaved(self) -> int:
@@ -211,7 +234,14 @@ class RunIndex:
             self._gone.difference_update(gone)
 
     def _is_late(self) -> bool:
-        return self._read_until is not None and time.monotonic() > self._read_until
+        return self._is_stopped() or (self._read_until is not None and time.monotonic() > self._read_until)
+
+    def _reads_no_more(self, read: int) -> bool:
+        return self._is_stopped() or (read >= MIN_READ and self._is_late())
+
+    def _rest(self) -> None:
+        if self._rest_s:
+            time.sleep(self._rest_s)
 
     def _drop_gone(self, names: set[str]) -> None:
         for name in self._over.keys() - names:
@@ -223,25 +253,33 @@ class RunIndex:
             del self._live[name]
 
     def _load(self, names: list[str]) -> None:
-        """Take summaries from the cache: with a budget first the newest ones, at the next poll the others."""
-        if self._cache is None or self._to_load == []:
-            return
-        if self._to_load is None:
-            many = len(names) >= MIN_CACHED
-            self._to_load = names if many else []
-            now, then = (names[:FIRST], names[FIRST:]) if self._read_until is not None else (names, [])
-        else:
-            now, then = self._to_load, []
-        if self._to_load:
-            loaded = self._cache.load(now if then else None)
-            known = {name: each for name, each in loaded.items() if name not in self._over and name not in self._live}
-            present = set(names)
-            self._cached.update(loaded)
-            self._gone.update(loaded.keys() - present)
-            fresh = [name for name in reversed(names) if name in known]
-            self._over.update((name, known[name]) for name in fresh)
-            self._unchecked = [*fresh, *self._unchecked]
-            self._to_load = then
+        """Take summaries from the cache, the newest first: with a budget a page at the first poll, then what it allows.
+
+        Without a budget all of them are taken.
+        """
+        is_first = self._is_loading is None
+        if is_first:
+            self._is_loading = self._cache is not None and len(names) >= MIN_CACHED
+        present = set(names) if self._is_loading else set()
+        while self._is_loading:
+            self._load_page(present)
+            self._rest()
+            if self._is_late() or (is_first and self._read_until is not None):
+                break
+
+    def _load_page(self, present: set[str]) -> None:
+        assert self._cache is not None
+        loaded, last = self._cache.load(self._loaded_to, PAGE)
+        self._is_loading, self._loaded_to = last is not None, last or ""
+        self._cached.update(loaded)
+        self._gone.update(loaded.keys() - present)
+        fresh = [name for name in loaded if name in present and name not in self._over and name not in self._live]
+        self._over.update((name, loaded[name]) for name in fresh)
+        self._unchecked = [*reversed(fresh), *self._unchecked]
+
+    def _may_be_cached(self, name: str) -> bool:
+        """Return whether the summary of a run may be in the part of the cache that was not taken yet."""
+        return bool(self._is_loading) and name < self._loaded_to
 
     def _check_some(self) -> None:
         """Compare cached summaries with the files of their runs, as far as there is time."""
@@ -251,15 +289,25 @@ class RunIndex:
             kept, path = self._over.get(name), self.root / name
             if kept is not None and (kept.mark != mark(path) or kept.folders != folders_mark(path)):
                 self.forget(path)
+            if checked % LOOKED_AT == 0:
+                self._rest()
 
     def _look_at_some(self, names: list[str]) -> None:
-        """Forget those of the next runs whose folders have changed since they were read."""
-        first = self._looked_at if self._looked_at < len(names) else 0
-        self._looked_at = first + LOOKED_AT
-        for name in names[first : self._looked_at]:
-            kept = self._over.get(name)
-            if kept is not None and kept.folders != folders_mark(self.root / name):
-                self.forget(self.root / name)
+        """Forget those of the newest and of the next runs whose folders have changed since they were read."""
+        for name in names[:NEWEST]:
+            self._look_at(name)
+        first = self._looked_at if self._looked_at < len(names) else NEWEST
+        until, self._looked_at = time.monotonic() + LOOK_S, first
+        for name in names[first:]:
+            if self._looked_at >= first + LOOKED_AT and (self._is_stopped() or time.monotonic() > until):
+                break
+            self._look_at(name)
+            self._looked_at += 1
+
+    def _look_at(self, name: str) -> None:
+        kept = self._over.get(name)
+        if kept is not None and kept.folders != folders_mark(kept.summary.dir):
+            self.forget(kept.summary.dir)
 
     def _known(self, name: str) -> RunSummary | None:
         kept = self._over.get(name)
@@ -267,7 +315,7 @@ class RunIndex:
             return None
         if kept.summary.state is RunState.FINISHED or kept.mark == mark(kept.summary.dir):
             return kept.summary
-        del self._over[name]
+        self._over.pop(name, None)  # another thread may have forgotten it
         return None
 
     def _read_any(self, path: Path) -> RunSummary:
@@ -303,3 +351,7 @@ class RunIndex:
                 self._unsaved.add(path.name)
             del self._live[path.name]
         return summary
+
+
+def _never() -> bool:
+    return False

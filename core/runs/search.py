@@ -132,13 +132,11 @@ class Search:
         """Return the runs that fit, sorted. Runs that lack the key of the order are last, in the order given."""
         mentioned = any(each.key == "archived" for each in self.conditions)
         conditions = [each for each in self.conditions if not (each.key == "archived" and each.value == ANY)]
-        found = [
-            run
-            for run in runs
-            if (mentioned or not run.marks.archived)
-            and all(each.fits(run) for each in conditions)
-            and all(any(word in text for text in _texts(run)) for word in self.words)
-        ]
+        found = [run for run in runs if mentioned or not run.marks.archived]
+        for condition in conditions:
+            found = [run for run in found if condition.fits(run)]
+        for word in self.words:
+            found = [run for run in found if any(word in text for text in _texts(run))]
         return self._sorted(found) if self.order else found
 
     def unknown_keys(self, runs: Sequence[RunSummary]) -> list[str]:
@@ -192,7 +190,10 @@ def value_of(run: RunSummary, key: str) -> Value:
     """Return what a run has under a key; None if it has nothing."""
     if fact := FACTS.get(key):
         return fact(run)
-    return next((run.settings[name] for name in _names(key) if name in run.settings), None)
+    for name in _names(key):  # no generator: a search asks thousands of runs
+        if name in run.settings:
+            return run.settings[name]
+    return None
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from core.system.folders import cache_folder, make_cache_folder
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from core.runs.run import Mark
 
@@ -35,8 +35,10 @@ Result = TypeVar("Result")
 FORMAT = 1
 """Increases with every change of what is kept; a database of another format is made again."""
 READ_S, WRITE_S = 0.05, 2.0
-"""Seconds to wait while another process writes; a window reads between two frames."""
-BATCH = 100
+"""Seconds to wait while another process writes; a window reads the newest runs between two frames."""
+LARGEST = "\U0010ffff"
+"""A name behind all others."""
+BATCH = 25
 """Summaries that are decoded at once: other threads wait for that."""
 MAX_TEXT = 100_000
 """Characters of a summary that is kept; a longer one is read from its run each time."""
@@ -67,22 +69,26 @@ class SummaryCache:
         self.trouble = ""
         """Why the database was not used the last time; the empty string if it was."""
 
-    def load(self, names: Sequence[str] | None = None) -> dict[str, CachedSummary]:
-        """Return what is kept of these runs, or of all. What was damaged is left out."""
+    def load(self, below: str = LARGEST, count: int = -1) -> tuple[dict[str, CachedSummary], str | None]:
+        """Return what is kept of runs, the newest first, and the last name if there may be more behind it.
+
+        `below`: only runs with a smaller name. `count`: at most so many; -1 for all. What was damaged is left out.
+        """
         if not self._file.exists():
-            return {}
+            return {}, None
 
-        def read(database: sqlite3.Connection) -> dict[str, CachedSummary]:
+        def read(database: sqlite3.Connection) -> tuple[dict[str, CachedSummary], str | None]:
+            rows = _rows(database, self._key, below, count)
             found: dict[str, CachedSummary] = {}
-            for rows in _rows(database, self._key, names):
-                found |= _decoded(self._root, rows)
-            return found
+            for first in range(0, len(rows), BATCH):
+                found |= _decoded(self._root, rows[first : first + BATCH])
+            return found, rows[-1][0] if len(rows) == count else None
 
-        return self._use(read, READ_S) or {}
+        return self._use(read, READ_S if below == LARGEST else WRITE_S) or ({}, None)
 
     def save(self, kept: Mapping[str, CachedSummary], gone: Collection[str] = ()) -> bool:
         """Keep summaries, and forget those of runs that are gone. Return whether that was possible."""
-        rows = [(self._key, name, *row) for name, each in kept.items() if (row := _encoded(each)) is not None]
+        rows = [(self._key, name, *row) for name, each in kept.items() if (row := _encoded(name, each)) is not None]
 
         def write(database: sqlite3.Connection) -> bool:
             database.execute("BEGIN IMMEDIATE")
@@ -136,26 +142,20 @@ class SummaryCache:
         os.close(open_to_append(self._file))  # private, which SQLite would not make it
 
 
-def _rows(database: sqlite3.Connection, key: str, names: Sequence[str] | None) -> Iterator[list[tuple[str, ...]]]:
-    """Yield name, mark, folders and summary of runs, in batches."""
+def _rows(database: sqlite3.Connection, key: str, below: str, count: int) -> list[tuple[str, ...]]:
+    """Return name, mark, folders and summary of runs, the newest first."""
     if database.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
-        return
-    columns = "SELECT name, mark, folders, summary FROM runs WHERE root = ?"
-    if names is None:
-        cursor = database.execute(f"{columns} ORDER BY name DESC", (key,))
-        while rows := cursor.fetchmany(BATCH):
-            yield rows
-        return
-    for first in range(0, len(names), BATCH):
-        wanted = names[first : first + BATCH]
-        marks = ",".join("?" * len(wanted))
-        yield database.execute(f"{columns} AND name IN ({marks})", (key, *wanted)).fetchall()
+        return []
+    return database.execute(
+        "SELECT name, mark, folders, summary FROM runs WHERE root = ? AND name < ? ORDER BY name DESC LIMIT ?",
+        (key, below, count),
+    ).fetchall()
 
 
 # -- one summary ---------------------------------------------------------------------------------
 
 
-def _encoded(kept: CachedSummary) -> tuple[str, str, str] | None:
+def _encoded(name: str, kept: CachedSummary) -> tuple[str, str, str] | None:
     """Return mark, folders and summary as texts; None for what is not kept."""
     each = kept.summary
     if not state_info(each.state).over:
@@ -168,7 +168,7 @@ def _encoded(kept: CachedSummary) -> tuple[str, str, str] | None:
     ]  # fmt: skip
     try:
         texts = json.dumps(kept.mark), json.dumps(kept.folders), json.dumps(fields)
-        for text in texts:
+        for text in (name, *texts):
             text.encode()  # a name may have what is no character
     except (ValueError, TypeError):
         return None

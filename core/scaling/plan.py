@@ -50,7 +50,7 @@ def plan_specs(choices: RecipeChoices, devices: Sequence[Device], *, name: str, 
         raise ValueError(
             tr(
                 "Strategy {strategy} does not split the batch over its devices, so none of them has a batch of its "
-                "own. Leave out --batch per-device, or choose another strategy.",
+                "own. Keep the global batch fixed, or choose another strategy.",
                 strategy=strategy.name,
             )
         )
@@ -58,7 +58,7 @@ def plan_specs(choices: RecipeChoices, devices: Sequence[Device], *, name: str, 
     base = compose(_for_devices(choices, chosen[: counts[-1]], strategy.name, name), devices)
     if base.training.epochs < MIN_EPOCHS:
         raise ValueError(
-            tr("The first epoch does not count, since the framework still prepares in it. Give --epochs 2 or more.")
+            tr("The first epoch does not count, since the framework still prepares in it. Train for 2 epochs or more.")
         )
     specs = [base]
     for count in reversed(counts[:-1]):
@@ -100,8 +100,8 @@ def _check_devices(choices: RecipeChoices, chosen: Sequence[str]) -> None:
     if len(chosen) < 2:
         raise ValueError(
             tr_plural(
-                "A scaling table needs at least two devices, but {count} is named. `trainyard devices` lists them.",
-                "A scaling table needs at least two devices, but {count} are named. `trainyard devices` lists them.",
+                "A scaling table needs at least two devices, but {count} is chosen. Choose more of them.",
+                "A scaling table needs at least two devices, but {count} are chosen. Choose more of them.",
                 len(chosen),
             )
         )
@@ -138,7 +138,7 @@ def _check_batch(specs: Sequence[RunSpec]) -> None:
     raise ValueError(
         tr(
             "A batch of {batch_size} cannot be split evenly for each of {counts} devices with an accumulation of "
-            "{accumulation}. Choose --batch-size {near}.",
+            "{accumulation}. Choose a batch of {near}.",
             batch_size=batch_size,
             counts=join_names([str(len(spec.devices)) for spec in specs]),
             accumulation=specs[0].training.accumulation,

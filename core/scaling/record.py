@@ -66,11 +66,18 @@ class ScalingRecord:
     """In the order of their starts. Of several for the same cell of the table the last counts."""
     measured_by: ProcessId | None = None
     """The command that makes the runs; None when it has ended, and it may also have been killed."""
+    note: str = ""
+    """Why the last command ended before all runs were made, in English; the empty string if it made all of them."""
 
     @property
     def root(self) -> Path:
         """The folder of the runs."""
         return self.path.parent
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a command of this machine makes the runs now."""
+        return self.measured_by is not None and self.host == processes.here() and processes.is_alive(self.measured_by)
 
     @property
     def cells(self) -> list[tuple[RunSpec, int]]:
@@ -112,7 +119,8 @@ class ScalingRecord:
                     host=self.host.host,
                 )
             )
-        if self.measured_by is not None and self.host == here and processes.is_alive(self.measured_by):
+        if self.is_measured:
+            assert self.measured_by is not None
             raise ValueError(
                 tr(
                     "The scaling table {name} is being measured by another command (pid {pid}). "
@@ -121,11 +129,15 @@ class ScalingRecord:
                     pid=self.measured_by.pid,
                 )
             )
-        return _written(replace(self, host=here, measured_by=processes.identify(os.getpid())))
+        return _written(replace(self, host=here, measured_by=processes.identify(os.getpid()), note=""))
 
-    def left(self) -> ScalingRecord:
-        """Note that no process makes the runs any longer, also in the file. Raises `RunError`."""
-        return _written(replace(self, measured_by=None))
+    def left(self, note: str = "") -> ScalingRecord:
+        """Note that no process makes the runs any longer, and why not all were made. Raises `RunError`."""
+        return _written(replace(self, measured_by=None, note=note))
+
+    def saved(self) -> ScalingRecord:
+        """Write the file. Raises `RunError`."""
+        return _written(self)
 
 
 def new_record(root: Path, specs: Iterable[RunSpec], *, name: str, batch: str, repeats: int) -> ScalingRecord:
@@ -199,6 +211,7 @@ def _to_json(record: ScalingRecord) -> dict[str, Any]:
         "host": asdict(record.host),
         "runs": [asdict(each) for each in record.runs],
         "measured_by": None if record.measured_by is None else asdict(record.measured_by),
+        "note": record.note,
     }
 
 
@@ -244,6 +257,7 @@ def _from_json(path: Path, name: str, data: dict[str, Any]) -> ScalingRecord:
         path=path, name=name, batch=data["batch"], repeats=data["repeats"], specs=specs, runs=runs,
         host=HostId(**{key: str(host[key]) for key in ("host", "boot", "pid_namespace")}),
         measured_by=None if by is None else ProcessId(pid=int(by["pid"]), created=float(by["created"])),
+        note=str(data.get("note", "")),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import stat
@@ -204,13 +205,27 @@ def _parse_together(lines: list[str]) -> list[Event | None]:
     """
     text = ",".join(lines)
     if text.count("[") + text.count("{") < MAX_DEPTH + len(lines):  # each has one at least
+        loads = json.loads if "NaN" in text or "Infinity" in text else _quick_loads()
         try:
-            events = json.loads(f"[{text}]")
+            events = loads(f"[{text}]")
         except (ValueError, RecursionError):
             events = []
         if len(events) == len(lines):
             return [event if _is_event(event) else None for event in events]
     return _parse_each(line.encode() for line in lines)
+
+
+@functools.cache
+def _quick_loads() -> Callable[[str], Any]:
+    """Return orjson's `loads`, which takes a third of the time of `json.loads`; that one where orjson is missing.
+
+    It is missing in the Python of a user's own training. It takes neither NaN nor Infinity.
+    """
+    try:
+        from orjson import loads
+    except ImportError:
+        return json.loads
+    return loads
 
 
 def _parse_each(lines: Iterable[bytes]) -> list[Event | None]:

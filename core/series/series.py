@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from core.series.min_max_tree import Floats, Indices
 
 
+SEARCHED = 4096
+"""Values of a block that is searched one by one: a power of the factor of the trees, so that its end costs nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
     """A horizontal axis: position = (step or unix time - origin - what is cut out before it) / unit."""
@@ -219,6 +223,38 @@ class Series:
     def weight(self) -> float | None:
         """The weight of the exponential mean that was asked for last; None if none was."""
         return self._mean.weight if self._mean is not None else None
+
+    def interval_means(self, starts: Indices, stops: Indices) -> Floats:
+        """Return the mean of the finite values of each range of indices [start, stop), shape (m,); a gap is NaN."""
+        return self._mean_between(starts, stops, self._total)
+
+    def interval_extremes(self, starts: Indices, stops: Indices) -> tuple[Floats, Floats]:
+        """Return the smallest and the largest finite value of each range of indices, shape (m,) each; a gap is NaN."""
+        return self._low.query(starts, stops), self._high.query(starts, stops)
+
+    def extreme_index(self, *, lowest: bool) -> int | None:
+        """Return the index of the first of the lowest, or of the highest, finite values; None if there is none."""
+        found = self._blocks(self._low if lowest else self._high)
+        if np.isnan(found).all():
+            return None
+        begin = SEARCHED * int(np.nanargmin(found) if lowest else np.nanargmax(found))
+        values = finite_or_nan(self.values[begin : begin + SEARCHED])
+        return begin + int(np.nanargmin(values) if lowest else np.nanargmax(values))
+
+    def first_reaching(self, target: float, *, below: bool) -> int | None:
+        """Return the index of the first finite value at or `below` a target, or at or above it; None without one."""
+        found = self._blocks(self._low if below else self._high)
+        blocks = np.flatnonzero(found <= target if below else found >= target)
+        if not len(blocks):
+            return None
+        begin = SEARCHED * int(blocks[0])
+        values = finite_or_nan(self.values[begin : begin + SEARCHED])
+        return begin + int(np.argmax(values <= target if below else values >= target))
+
+    def _blocks(self, tree: RangeTree) -> Floats:
+        """Return what a tree finds in each block of `SEARCHED` values."""
+        starts = np.arange(0, len(self), SEARCHED)
+        return tree.query(starts, np.minimum(starts + SEARCHED, len(self)))
 
     def prepare(self, like: Series | None = None) -> None:
         """Do now what the first drawing would have to do for the values that are new.

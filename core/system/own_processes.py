@@ -1,19 +1,23 @@
-"""Command lines of Trainyard's own processes: make them, and recognise them, so that they are not taken for a training.
+"""Trainyard's own processes: make their command lines, start them, and recognise them: they are no trainings.
 
 Workers (`core.worker`) are not among them.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.system import procfs
+from core.system import processes, procfs
 from core.system.procfs import PROC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from core.system.processes import ProcessId
 
 SUPERVISOR = "core.supervisor"
 """The module of supervisors. Guards and collectors of metrics are forked from them and look the same."""
@@ -32,6 +36,22 @@ START = Path(__file__).with_name("own_start.py")
 def own_command(module: str, *arguments: str) -> list[str]:
     """Return the command line that starts a module of ours, with what it imports before the user's; see `own_start`."""
     return [sys.executable, "-P", str(START), "-m", module, *arguments]
+
+
+def start_in_background(command: Sequence[str], output: int) -> ProcessId | None:
+    """Start a command that goes on when this process ends; return None if it has exited already.
+
+    A shell starts it in the background and exits, so it is no child of this process: a window collects no zombies, and
+    leaves none behind. `output`: a descriptor for what it prints. Raises `OSError` or `CalledProcessError`.
+    """
+    shell = subprocess.run(
+        ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, cwd="/",
+        # What is started from within a training does not belong to that training.
+        env={name: value for name, value in os.environ.items() if name not in {processes.TAG, processes.RUN_DIR}},
+        start_new_session=True, check=True,
+    )  # fmt: skip
+    return processes.identify(int(shell.stdout))
 
 
 def is_part(words: Sequence[str]) -> bool:

@@ -7,23 +7,21 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ..language import tr, tr_plural
+from ..language import tr
 from ..schema.checkpoint import TrainingPosition
 from .checkpoint_store import CheckpointStore
 from .context import REPORT_EVERY_S, Request
 from .epoch_end import RecipeFunctionError
-from .metrics_reporter import Mean
-from .schedule import LearningRateSchedule
+from .epoch_results import EpochResults
+from .schedule import LearningRateSchedule, suggest_warmup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..schema.checkpoint import StateSaver
     from .context import Context
+    from .epoch_results import Values
     from .metrics_reporter import MetricsReporter
-
-    Values = Mapping[str, Sequence[float]]
-    """The means of a validation by name, a list of one value each. Empty without one or if it was cut short."""
 
 DUE = 8
 """A bit beside those of `Request`: a checkpoint is due by the run's own settings."""
@@ -31,8 +29,6 @@ SYNC = 16
 """A bit beside those of `Request`: ranks synchronise at the end of this epoch, where rank 0 may have to decide."""
 CHECKPOINT_SHARE = 1 / 100
 """Largest share of the training time for checkpoints, where the run leaves their frequency to us."""
-WARMUP_EPOCHS = 5
-"""Epochs of the warm-up that is suggested for a scaled learning rate; fewer for a short training."""
 FIRST_GUESS_S = 0.05
 """Seconds that the first checkpoint is assumed to take."""
 
@@ -75,13 +71,9 @@ class TrainingController:
         self.epoch = 0
         """The current epoch, from 0."""
         self._enough = False
-        self._best, self._since_best = math.inf, 0
-        self._value: float | None = None
-        """The monitored loss of the last recorded epoch."""
+        self._results = EpochResults(reporter.means, patience=context.training.patience, validates=validates)
         self.keeps_numbers = context.on_epoch_end is not None
         """Whether `numbers` are kept. Equal on all ranks, and set before `begin`."""
-        self.numbers: dict[str, float] = {}
-        """The numbers of the last epoch: `epoch`, from 1, `step`, `learning_rate`, and means of loss and metrics."""
         self._altered = False
         self._rate = math.nan
         """The learning rate at the end of the last epoch."""
@@ -123,6 +115,11 @@ class TrainingController:
         return self._per_epoch
 
     @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers of the last epoch, as `EpochResults` has them."""
+        return self._results.numbers
+
+    @property
     def rate_varies(self) -> bool:
         """Whether the learning rate changes from step to step."""
         return self._schedule.varies
@@ -134,7 +131,7 @@ class TrainingController:
     def begin(self, base_rate: float) -> None:
         """Restore the newest checkpoint, if there is one, and record the plan of the training."""
         self._reporter.first_rate = base_rate
-        self._reporter.averages_all = self.keeps_numbers
+        self._reporter.means.keeps_all = self.keeps_numbers
         if self._schedule.varies:
             self._reporter.rate_of_step = lambda step: base_rate * self._schedule.factor(step)
         if self._context.resumed:
@@ -142,33 +139,24 @@ class TrainingController:
         position = self._store.restore()
         if position is not None:
             self._continue_from(position)
-        if self._context.rank == 0 and (position is not None or self._context.resumed):
-            self._context.record_rewind(self._reporter.steps)
-        if self._context.rank == 0 and position is None and self._context.resumed:
-            self._context.notice(tr("The run has no checkpoint to resume from. Training starts from the beginning."))
-        if self._context.rank == 0 and position is None:
-            self._suggest_warmup()
+        if self._context.rank == 0:
+            self._record_begin(continues=position is not None)
         # Everything loaded so far stays to the end. Frozen, it is skipped by garbage collection: a framework has
         # hundreds of thousands of objects, and the process exits in a tenth of a second instead of one second.
         gc.freeze()
         self._context.record_ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
         self._began = self._saved = time.monotonic()
 
-    def _suggest_warmup(self) -> None:
-        """Advise a warm-up to a scaled learning rate: Goyal et al. 2017 needed one of five epochs."""
-        training = self._context.training
-        if training.rate_factor <= 1 or training.warmup_steps:
+    def _record_begin(self, *, continues: bool) -> None:
+        """Record where the training continues, and what to know about its beginning."""
+        if continues or self._context.resumed:
+            self._context.record_rewind(self._reporter.steps)
+        if continues:
             return
-        steps = self._per_epoch * min(WARMUP_EPOCHS, max(1, training.epochs // 10))
-        self._context.notice(
-            tr(
-                "The learning rate is {factor:g} times as high as for a batch of {reference}, and there is no warm-up. "
-                "If the loss rises at the beginning, let the rate rise slowly: --warmup-steps {steps}, for example.",
-                factor=training.rate_factor,
-                reference=training.reference_batch,
-                steps=steps,
-            )
-        )
+        if self._context.resumed:
+            self._context.notice(tr("The run has no checkpoint to resume from. Training starts from the beginning."))
+        if advice := suggest_warmup(self._context.training, self._per_epoch):
+            self._context.notice(advice)
 
     def epochs(self) -> Iterator[int]:
         """Yield the remaining epochs, from the current one."""
@@ -227,20 +215,16 @@ class TrainingController:
             self.epoch += 1
             return False
         self._reporter.record_validation(values)
-        before = self._best, self._since_best, self._reporter.epoch_mean.sum, self._reporter.epoch_mean.count
-        others = {name: (mean.sum, mean.count) for name, mean in self._reporter.other_means.items()}
-        self._compare(values)
+        self._end_epoch(values)
         requests, self._reporter.requests = self._reporter.requests, 0
         self._sync_requested = bool(requests & SYNC)
         if requests & Request.STOP:
             return True
         if requests & Request.PAUSE and not values:
-            self._best, self._since_best = before[:2]
-            self._reporter.epoch_mean.restore(*before[2:])
-            for name, sums in others.items():
-                self._reporter.other_means[name].restore(*sums)
+            self._results.reopen_epoch()
             if self._pause():
                 return True  # the resumed training ends this epoch, validation included
+            self._end_epoch(values)
         self.epoch += 1
         return not self._call_epoch_end() or self._after_whole_epoch(values, requests)
 
@@ -248,10 +232,10 @@ class TrainingController:
         """Decide what follows an epoch. Return True if the loop must return."""
         # A reduction of its own: what rank 0 decides from the means cannot travel with them.
         self._enough = self._context.training.patience is not None and bool(
-            self._reporter.broadcast(self._has_stagnated())
+            self._reporter.broadcast(self._results.has_stagnated)
         )
-        if self._enough:
-            self._report_early_stop()
+        if self._enough and self._context.rank == 0:
+            self._context.notice(self._results.early_stop(self.epoch))
         if self.epoch == self._context.training.epochs or self._enough:
             return False  # `finish` writes the last checkpoint
         if requests & Request.PAUSE and values:
@@ -316,7 +300,7 @@ class TrainingController:
         def record(added_up: Sequence[float]) -> None:
             values = means(added_up)
             self._reporter.record_validation(values, step=step, ended=ended)
-            self._compare(values)
+            self._end_epoch(values)
 
         self._reporter.defer_epoch_end(sums, record)
 
@@ -350,28 +334,10 @@ class TrainingController:
             self._save("asked" if requests & Request.SAVE else self._reason)
         return False
 
-    def _compare(self, values: Values) -> None:
-        """Compare the epoch just recorded with the best so far."""
-        mean = self._reporter.epoch_mean.take()
+    def _end_epoch(self, values: Values) -> None:
+        self._results.end_epoch(values, epoch=self.epoch + 1, step=self.step, rate=self._rate)
         if self.keeps_numbers:
-            self._keep_numbers(mean, values)
-        self._value = values["val_loss"][0] if "val_loss" in values else mean
-        if self._validates and not values:
-            self._value = None  # cut short: there is nothing to compare
-        elif self._value is not None and self._value < self._best:
-            self._best, self._since_best = self._value, 0
-        else:
-            self._since_best += 1
-
-    def _keep_numbers(self, loss: float | None, values: Values) -> None:
-        means = {"loss": loss, **{name: mean.take() for name, mean in self._reporter.other_means.items()}}
-        self.numbers = {
-            "epoch": self.epoch + 1,
-            "step": self.step,
-            "learning_rate": self._rate,
-            **{name: mean for name, mean in means.items() if mean is not None},
-            **{name: value[0] for name, value in values.items()},
-        }
+            self._reporter.begin_epoch()
 
     def _is_due(self) -> bool:
         """Return whether a checkpoint is due at the end of this epoch."""
@@ -381,26 +347,6 @@ class TrainingController:
             return time.monotonic() - self._saved >= 60 * self._when.every
         affordable = (time.monotonic() - self._began) * CHECKPOINT_SHARE
         return self._when.unit == "auto" and self._store.spent_s + (self._store.last_s or FIRST_GUESS_S) <= affordable
-
-    def _has_stagnated(self) -> bool:
-        patience = self._context.training.patience
-        return patience is not None and self._since_best >= patience
-
-    def _report_early_stop(self) -> None:
-        if self._context.rank == 0:
-            self._context.notice(
-                tr_plural(
-                    "Early stopping after epoch {epoch}: the loss has not been better than {best:.6g} for "
-                    "{count} epoch.",
-                    "Early stopping after epoch {epoch}: the loss has not been better than {best:.6g} for "
-                    "{count} epochs.",
-                    self._since_best,
-                    epoch=self.epoch,
-                    best=self._best,
-                )
-                if math.isfinite(self._best)
-                else tr("Early stopping after epoch {epoch}: no epoch so far had a finite loss.", epoch=self.epoch)
-            )
 
     @property
     def _reason(self) -> str:
@@ -423,27 +369,13 @@ class TrainingController:
         return written
 
     def _position(self) -> TrainingPosition:
-        mean = self._reporter.epoch_mean
         return TrainingPosition(
             step=self._reporter.steps,
             epoch=self.epoch,
             steps_per_epoch=self._per_epoch,
-            value=self._value if self.done_in_epoch == 0 and _is_finite(self._value) else None,
-            progress={
-                "best": self._best if math.isfinite(self._best) else None, "since_best": self._since_best,
-                "loss_sum": mean.sum if math.isfinite(mean.sum) else None, "loss_count": mean.count,
-                **self._more_progress(),
-            },
-        )  # fmt: skip
-
-    def _more_progress(self) -> dict[str, Any]:
-        """Return what only some runs have."""
-        means = self._reporter.other_means
-        found: dict[str, Any] = {"altered": True} if self._altered else {}
-        if means:
-            finite = {name: each.sum if math.isfinite(each.sum) else None for name, each in means.items()}
-            found["other_means"] = {name: [total, means[name].count] for name, total in finite.items()}
-        return found
+            value=self._results.value if self.done_in_epoch == 0 else None,
+            progress={**self._results.to_json(), **({"altered": True} if self._altered else {})},
+        )
 
     def _continue_from(self, position: TrainingPosition) -> None:
         if position.steps_per_epoch != self._per_epoch:
@@ -457,19 +389,7 @@ class TrainingController:
             )
         self.epoch, self._reporter.steps = position.epoch, position.step
         self._restored = (position.step, position.epoch)
-        kept = position.progress
-        self._best = math.inf if kept["best"] is None else kept["best"]
-        self._since_best = kept["since_best"]
-        self._enough = self._has_stagnated()
-        self._reporter.epoch_mean.restore(
-            math.nan if kept["loss_sum"] is None else kept["loss_sum"], kept["loss_count"]
-        )
-        for name, (total, count) in kept.get("other_means", {}).items():
-            mean = self._reporter.other_means.setdefault(name, Mean())
-            mean.restore(math.nan if total is None else total, count)
+        self._results.restore(position.progress)
+        self._enough = self._results.has_stagnated
         if self._when.unit == "steps":
             self._save_at = (position.step // self._when.every + 1) * self._when.every
-
-
-def _is_finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)

@@ -29,11 +29,17 @@ class MetricSchedule:
         self.is_due = True
         """Whether the current step is measured."""
         self._every = 1
+        self._from = 0
         self._cost_us: float | None = None
 
     def begin_step(self, step: int) -> None:
         """Decide whether a step is measured."""
-        self.is_due = step % self._every == 0
+        self.is_due = (step - self._from) % self._every == 0
+
+    def count_from(self, step: int) -> None:
+        """Measure this step, and every n-th after it. Call it only when all measured steps have been reported."""
+        self._from = step
+        self.begin_step(step)
 
     def plan(self, cost: Cost, steps: int) -> None:
         """Choose how often to measure, from what the last `steps` steps took on all ranks."""

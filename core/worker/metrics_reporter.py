@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..language import tr
 from .context import REPORT_EVERY_S
+from .epoch_results import EpochMeans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,11 +60,8 @@ class MetricsReporter:
         """The learning rate at the start of the training; None if it is unknown."""
         self.rate_of_step: Callable[[int], float] | None = None
         """Returns the learning rate of a step, where it varies from step to step."""
-        self.epoch_mean = Mean()
-        """The mean of the losses reported since the epoch began."""
-        self.averages_all = False
-        """Whether `other_means` has a mean of each metric beside the loss."""
-        self.other_means: dict[str, Mean] = {}
+        self.means = EpochMeans()
+        """The means of what was reported since the epoch began."""
         self._losses: list[Any] = []
         self._ends: list[EpochEnd] = []
         self._since: float | None = None
@@ -108,6 +106,9 @@ class MetricsReporter:
         """Record the means of a validation after `step`, which ended at the unix time `ended`; None for now."""
         if self._context.rank == 0:
             self._context.record_metrics(self.steps if step is None else step, values, until=ended)
+
+    def begin_epoch(self) -> None:
+        """Begin the means of an epoch whose end was reported: the next step is measured, so that each has a mean."""
 
     def before_validation(self, *, synchronises: bool) -> None:
         """Bring the curve up to date before a validation, which may be long.
@@ -215,11 +216,8 @@ class MetricsReporter:
 
     def _average(self, columns: Mapping[str, Sequence[float]], begin: int, end: int) -> None:
         """Add values of steps of one epoch to its means."""
-        self.epoch_mean.add(columns["loss"][begin:end])
-        if self.averages_all:
-            for name, column in columns.items():
-                if name != "loss":
-                    self.other_means.setdefault(name, Mean()).add(column[begin:end])
+        for name, column in columns.items():
+            self.means.add(name, column[begin:end])
 
     def _record_losses(
         self, first: int, values: dict[str, list[float]], since: float | None, until: float | None
@@ -331,25 +329,3 @@ class RankedMetricsReporter(MetricsReporter):
         Where steps have metrics, each loss is a row of loss and metrics.
         """
         raise NotImplementedError
-
-
-class Mean:
-    """The mean of values, as they come."""
-
-    def __init__(self) -> None:
-        self.sum, self.count = 0.0, 0
-
-    def add(self, values: Sequence[float]) -> None:
-        """Count more values."""
-        self.sum += sum(values)
-        self.count += len(values)
-
-    def restore(self, total: float, count: int) -> None:
-        """Continue from a checkpoint."""
-        self.sum, self.count = total, count
-
-    def take(self) -> float | None:
-        """Return the mean so far, or None without a value, and start a new mean."""
-        mean = self.sum / self.count if self.count else None
-        self.sum, self.count = 0.0, 0
-        return mean

@@ -1,12 +1,17 @@
-"""The learning rate over the training: a linear warm-up, then constant or along a cosine."""
+"""The learning rate over the training: a linear warm-up, then constant or along a cosine; and advice on the warm-up."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from ..language import tr
+
 if TYPE_CHECKING:
     from ..schema.settings import Training
+
+WARMUP_EPOCHS = 5
+"""Epochs of the warm-up that is suggested for a scaled learning rate; fewer for a short training."""
 
 
 class LearningRateSchedule:
@@ -35,3 +40,16 @@ class LearningRateSchedule:
             return self._scale
         left = max(self._total - self._warmup, 1)
         return self._scale * 0.5 * (1 + math.cos(math.pi * (step - self._warmup - 1) / left))
+
+
+def suggest_warmup(training: Training, steps_per_epoch: int) -> str:
+    """Return advice to warm up to a scaled learning rate, or "": Goyal et al. 2017 needed one of five epochs."""
+    if training.rate_factor <= 1 or training.warmup_steps:
+        return ""
+    return tr(
+        "The learning rate is {factor:g} times as high as for a batch of {reference}, and there is no warm-up. "
+        "If the loss rises at the beginning, let the rate rise slowly: --warmup-steps {steps}, for example.",
+        factor=training.rate_factor,
+        reference=training.reference_batch,
+        steps=steps_per_epoch * min(WARMUP_EPOCHS, max(1, training.epochs // 10)),
+    )

@@ -7,9 +7,11 @@
 - `reuse_controller`: start from an earlier run or a preset
 - `recipe_copy_controller`: copy a built-in workload to a file of the user's
 - `history_controller`: search in the list of runs, star, tags, notes and archive
+- `comparison_controller`, `comparison_view`: compare the ticked runs
 - `removal_controller`: delete runs
 - `teach_controller`: mark the numbers of the log, and teach what they are
 - `export_controller`: export measurements, models, pictures and tables; rename runs
+- `scaling_controller`: measure scaling tables and show them
 - `output_controller`: show and open the files that functions of a recipe have written
 - `device_controller`, `memory_controller`: show devices, memory and processes
 - `preferences_controller`: apply the preferences

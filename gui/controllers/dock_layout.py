@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent
@@ -19,6 +19,7 @@ from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.machine_entry import MachineEntry
 from gui.panels.runs.run_filter import RunFilter
 from gui.panels.runs.run_list import RunList
+from gui.panels.runs.several_menu import SeveralBar
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
@@ -29,8 +30,12 @@ from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gui.panels.runs.run_menu import RunMenu
     from gui.style.theme import Theme
+
+    from .comparison_view import ComparisonView
 
 
 class MainPanels:
@@ -54,8 +59,14 @@ class MainPanels:
         self.runs_left.setIndent(8)
         self.runs_left.hide()
         self.runs = RunList(theme)
+        self.several = SeveralBar(theme)
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
+        self.scroll = PlotScroll(self.plots)
+        self.comparison: ComparisonView | None = None
+        """The view of several runs; created when it is first opened."""
+        self.comparison_choices: Mapping[str, Any] = {}
+        """How several runs are drawn, as the settings file has it."""
         self.failure = FailureCard(theme)
         self.first_steps = FirstSteps()
 
@@ -77,6 +88,7 @@ class MainPanels:
             self.header,
             *strips,
             self.runs,
+            self.several,
             self.setup,
             self.plots,
             self.failure,
@@ -84,6 +96,8 @@ class MainPanels:
             self.devices.table,
         ):
             panel.set_theme(theme)
+        if self.comparison is not None:
+            self.comparison.set_theme(theme)
 
 
 LAYOUT_VERSION = 1
@@ -125,11 +139,10 @@ class DockLayout(QObject):
         )
         self._give_corners_to_sides()
         window.setMenuWidget(_stacked(panels.menu, panels.header))
-        scroll = PlotScroll(panels.plots)
-        window.setCentralWidget(scroll)
-        self._cover(scroll, panels)
+        window.setCentralWidget(panels.scroll)
+        self._cover(panels.scroll, panels)
         theme = panels.theme
-        runs = _stacked(panels.machine, panels.run_filter, panels.runs_left, panels.runs)
+        runs = _stacked(panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
         self.docks = (
             Dock("devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
             Dock("trainingDock", tr("Training"), panels.setup, theme),

@@ -16,6 +16,7 @@ from core.errors import RunError
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs.rename import rename, why_no_name
 from core.runs.run import Run
+from core.schema.paths import SCALING_SUFFIX
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from gui.services.background_task import BackgroundTask, reason
@@ -27,7 +28,7 @@ from gui.widgets.name_dialog import NameDialog
 from .start_controller import ask_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from PySide6.QtWidgets import QWidget
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from .help_controller import HelpController
 
 PNG, SVG = tr_noop("PNG picture (*.png)"), tr_noop("SVG drawing (*.svg)")
+MAX_REPORTED = 100
+"""Runs of one report: more curves cannot be told apart, and reading them takes minutes."""
 BUSY = tr_noop("Another export is under way. Try again when it has ended.")
 
 
@@ -60,6 +63,7 @@ class ExportController(QObject):
             changed.connect(lambda: self._allow(shown))
         panels.menu.action("pictures").triggered.connect(lambda _: self._ask_for_picture(panels.plots, "plots"))
         panels.menu.action("runTable").triggered.connect(lambda _: self._ask_for_table())
+        panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
         panels.plots.copy_asked.connect(self._copy_values)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
 
@@ -85,7 +89,10 @@ class ExportController(QObject):
         menu.model_asked.connect(self._ask_for_model)
 
     def _allow(self, menu: RunMenu) -> None:
-        menu.allow(obstacles(self._run_list.summary(menu.run_dir)))
+        found = obstacles(self._run_list.summary(menu.run_dir))
+        if menu.run_dir.endswith(SCALING_SUFFIX):
+            found = dict.fromkeys(found, tr("This row is a scaling table. Click it, and choose one of its runs below."))
+        menu.allow(found)
 
     # -- name and folder -------------------------------------------------------------------------
 
@@ -113,31 +120,63 @@ class ExportController(QObject):
         self._run_list.reread(run_dir)
         self._session.reread_spec(run_dir)
 
+    # -- of several runs -------------------------------------------------------------------------
+
+    def save_picture(self, widget: QWidget, name: str) -> None:
+        """Ask where to save a picture of a widget. `name`: how the name of the file begins."""
+        self._ask_for_picture(widget, name, of_run=False)
+
+    def save_table(self, csv_text: str, name: str) -> None:
+        """Ask where to save a table."""
+        self.ask_where(
+            tr("Save table"), f"{name}.csv", tr("CSV table (*.csv)"), ".csv",
+            lambda path, _: self.write(lambda: _bytes(csv_text.encode(), path)),
+        )  # fmt: skip
+
     # -- exports ---------------------------------------------------------------------------------
 
     def _ask_for_csv(self, run_dir: str) -> None:
-        self._ask_where(
+        self.ask_where(
             tr("Export measurements"), f"{self._name(run_dir)}.csv", tr("CSV table (*.csv)"), ".csv",
-            lambda path, _: self._write(lambda: _csv(Path(run_dir), path)),
+            lambda path, _: self.write(lambda: _csv(Path(run_dir), path)),
         )  # fmt: skip
 
     def _ask_for_tensorboard(self, run_dir: str) -> None:
-        self._ask_where(
+        self.ask_where(
             tr("Export for TensorBoard"), f"{self._name(run_dir)}-tensorboard", tr("Folder (*)"), "",
-            lambda path, _: self._write(lambda: _tensorboard(Path(run_dir), path)),
+            lambda path, _: self.write(lambda: _tensorboard(Path(run_dir), path)),
         )  # fmt: skip
 
     def _ask_for_report(self, run_dir: str) -> None:
-        self._ask_where(
+        self.ask_where(
             tr("Export report"), f"{self._name(run_dir)}.html", tr("HTML page (*.html)"), ".html",
-            lambda path, _: self._write(lambda: _report(Path(run_dir), path)),
+            lambda path, _: self.write(lambda: _report([Path(run_dir)], path)),
         )  # fmt: skip
+
+    def _ask_for_list_report(self) -> None:
+        """Ask where to write one report on all runs that the list shows now."""
+        run_dirs = [each.dir for each in self._run_list.found]
+        if not run_dirs:
+            self._message.show_message(tr("The list shows no run, so there is nothing to report on."), "warn")
+        elif len(run_dirs) > MAX_REPORTED:
+            self._message.show_message(
+                tr(
+                    "The list shows {count} runs, and a report compares at most {limit}. Filter the list first.",
+                    count=len(run_dirs), limit=MAX_REPORTED,
+                ),
+                "warn",
+            )  # fmt: skip
+        else:
+            self.ask_where(
+                tr("Export report"), "runs.html", tr("HTML page (*.html)"), ".html",
+                lambda path, _: self.write(lambda: _report(run_dirs, path)),
+            )  # fmt: skip
 
     def _ask_for_table(self) -> None:
         summaries = list(self._run_list.summaries)
-        self._ask_where(
+        self.ask_where(
             tr("Export table of runs"), "runs.csv", tr("CSV table (*.csv)"), ".csv",
-            lambda path, _: self._write(lambda: _table(summaries, path)),
+            lambda path, _: self.write(lambda: _table(summaries, path)),
         )  # fmt: skip
 
     def _ask_for_model(self, run_dir: str) -> None:
@@ -152,7 +191,7 @@ class ExportController(QObject):
         formats = {tr("{name}, in a new folder (*)", name=name): name for name in FORMATS.get(spec.framework, ())}
 
         def ask() -> None:
-            self._ask_where(
+            self.ask_where(
                 tr("Export model to a new folder"), f"{self._name(run_dir)}-model", ";;".join(formats), "",
                 lambda path, chosen: self._write_model(spec, Path(run_dir), path, formats.get(chosen)),
             )  # fmt: skip
@@ -161,25 +200,25 @@ class ExportController(QObject):
         ask_first(self._panels.window, question, ask)
 
     def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
-        if self._write(lambda: _model(run_dir, path, format_name)):
+        if self.write(lambda: _model(run_dir, path, format_name)):
             self._message.show_message(
                 tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name), "good"
             )
 
-    def _ask_for_picture(self, widget: QWidget, name: str) -> None:
+    def _ask_for_picture(self, widget: QWidget, name: str, *, of_run: bool = True) -> None:
         from gui.plots.picture import png, png_bytes, svg
 
         def write(path: Path, _: str) -> None:
             if path.suffix.lower() == ".svg":
                 data = svg(widget)
-                self._write(lambda: _bytes(data, path))
+                self.write(lambda: _bytes(data, path))
             else:
                 image = png(widget)
-                self._write(lambda: _bytes(png_bytes(image), path))
+                self.write(lambda: _bytes(png_bytes(image), path))
 
-        run = self._session.run
+        run = self._session.run if of_run else None
         begin = f"{self._name(str(run.dir))}-{name}" if run else name
-        self._ask_where(tr("Save picture"), f"{begin}.png", f"{tr(PNG)};;{tr(SVG)}", ".png", write)
+        self.ask_where(tr("Save picture"), f"{begin}.png", f"{tr(PNG)};;{tr(SVG)}", ".png", write)
 
     def _copy_values(self, plot: Plot) -> None:
         from gui.plots.picture import values_text
@@ -201,9 +240,11 @@ class ExportController(QObject):
         else:
             self._message.show_message(tr("The plot shows no values to copy."), "warn")
 
-    def _ask_where(
+    def ask_where(
         self, title: str, name: str, filters: str, suffix: str, chosen: Callable[[Path, str], object]
     ) -> None:
+        """Ask for a file; call `chosen` with it and the filter that is selected. `suffix`: added if there is none."""
+
         def take(path: str) -> None:
             chosen(_with_suffix(path, suffix, dialog), dialog.selectedNameFilter())
 
@@ -214,7 +255,8 @@ class ExportController(QObject):
         dialog.selectFile(name)
         dialog.open()
 
-    def _write(self, work: Callable[[], tuple[str, str]]) -> bool:
+    def write(self, work: Callable[[], tuple[str, str]]) -> bool:
+        """Let another thread write something, and show what it returns, a sentence and its tone; False while busy."""
         started = self._task.start(
             work, lambda error: (tr("Nothing was exported: {reason}", reason=_sentence(error)), "bad")
         )
@@ -231,31 +273,33 @@ class ExportController(QObject):
 
 
 def _csv(run_dir: Path, path: Path) -> tuple[str, str]:
-    document, said = _by_command("export", run_dir, "--csv", path, "--force", "--json")
+    document, said = _by_command("export", [run_dir], "--csv", path, "--force", "--json")
     written = tr("Wrote {count} values to {path}.", count=json.loads(document)["rows"], path=path)
     return f"{written} {said}".rstrip(), "warn" if said else "good"
 
 
 def _tensorboard(run_dir: Path, path: Path) -> tuple[str, str]:
     # Without --force, as the dialog asks about files and not about folders.
-    document, said = _by_command("export", run_dir, "--tensorboard", path, "--json")
+    document, said = _by_command("export", [run_dir], "--tensorboard", path, "--json")
     (run,) = json.loads(document)["runs"]
     written = tr("Wrote {count} values to {path}.", count=run["values"], path=path)
     return f"{written} {said}".rstrip(), "warn" if said else "good"
 
 
-def _report(run_dir: Path, path: Path) -> tuple[str, str]:
+def _report(run_dirs: Sequence[Path], path: Path) -> tuple[str, str]:
     # Without --json, so that the report speaks the language of the window.
-    said = _by_command("report", run_dir, "--output", path, "--force")[1]
+    said = _by_command("report", run_dirs, "--output", path, "--force")[1]
     return f"{tr('Wrote {path}.', path=path)} {said}".rstrip(), "warn" if said else "good"
 
 
-def _by_command(command: str, run_dir: Path, option: str, path: Path, *more: str) -> tuple[bytes, str]:
+def _by_command(command: str, run_dirs: Sequence[Path], option: str, path: Path, *more: str) -> tuple[bytes, str]:
     """Let a command write: a long run would keep this process from drawing.
 
     Returns what the command prints, and what it says beside that. Raises `RunError` with its sentence.
     """
-    words = own_command("core.cli", command, str(run_dir.absolute()), option, str(path.absolute()), *more)
+    words = own_command(
+        "core.cli", command, *(str(each.absolute()) for each in run_dirs), option, str(path.absolute()), *more
+    )
     environment = {**clean_environment(), "LANGUAGE": language.current()}
     with HelperProcess(words, environment=environment, stderr=subprocess.PIPE) as process:
         process.wait()

@@ -1,4 +1,4 @@
-"""Search in the list of runs, and give runs stars, tags and notes."""
+"""Search in the list of runs; give runs stars, tags and notes; archive them, also several at once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from core.language import tr, tr_plural
 from core.runs.marks import MAX_NOTE, change_marks, check_tag
 from core.runs.search import parse_search, unknown_sentence
 from gui.style.formatting import number
+from gui.viewmodels.run.run_actions import not_done, obstacles
 from gui.widgets.name_dialog import NameDialog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from core.runs.marks import Marks
@@ -36,6 +38,7 @@ class HistoryController(QObject):
         self._run_list.changed.connect(self._show)
         for menu in panels.run_menus:
             self._connect(menu)
+        self._connect_several()
         self._show()
 
     def _connect(self, menu: RunMenu) -> None:
@@ -44,6 +47,13 @@ class HistoryController(QObject):
         menu.archive_asked.connect(lambda run_dir: self._archive(run_dir, archived=not self._is(run_dir, "archived")))
         menu.tags_asked.connect(self._ask_for_tags)
         menu.note_asked.connect(self._ask_for_note)
+
+    def _connect_several(self) -> None:
+        runs, bar = self._panels.runs, self._panels.several
+        runs.choice_changed.connect(lambda: bar.show_count(len(runs.ticked)))
+        runs.several_asked.connect(self._do_with_several)
+        bar.menu_asked.connect(lambda place: runs.several_menu.popup_for(len(runs.ticked), place))
+        bar.asked.connect(lambda name: runs.clearSelection() if name == "none" else runs.several_asked.emit(name))
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -97,6 +107,71 @@ class HistoryController(QObject):
             self._message.show_passing(
                 tr("Archived {name}. Filter for archived:yes to list archived runs.", name=summary.name)
             )
+
+    # -- several runs ----------------------------------------------------------------------------
+
+    def _do_with_several(self, name: str) -> None:
+        ticked = self._panels.runs.ticked
+        if name == "tags":
+            self._ask_for_tags_of_several(ticked)
+        elif name in {"archive", "list"}:
+            done = self._change_several(ticked, lambda _: {"archived": name == "archive"})
+            if name == "archive" and done == len(ticked):
+                self._message.show_passing(
+                    tr_plural(
+                        "Archived {count} run. Filter for archived:yes to list archived runs.",
+                        "Archived {count} runs. Filter for archived:yes to list archived runs.",
+                        done,
+                    )
+                )
+
+    def _change_several(self, run_dirs: Sequence[str], changes: Callable[[Marks], dict[str, Any]]) -> int:
+        """Change the marks of these runs; return of how many. What was impossible is a message with the reasons.
+
+        `changes`: returns the changes for the present marks of a run, as `change_marks` takes them.
+        """
+        reasons = {}
+        for run_dir in run_dirs:
+            summary = self._run_list.summary(run_dir)
+            why_not = obstacles(summary)["archive"]
+            try:
+                if summary is not None and not why_not:
+                    change_marks(summary.dir, **changes(summary.marks))
+            except (RunError, ValueError) as error:
+                why_not = str(error)
+            if why_not:
+                reasons[summary.name if summary is not None else Path(run_dir).name] = why_not
+            self._run_list.forget(Path(run_dir))
+        self._run_list.poll(now=True)
+        if reasons:
+            self._message.show_message(not_done(reasons), "bad")
+        return len(run_dirs) - len(reasons)
+
+    def _ask_for_tags_of_several(self, run_dirs: Sequence[str]) -> None:
+        dialog = NameDialog(
+            self._panels.window,
+            question=tr_plural(
+                "Tags for {count} run, with spaces between them. A tag with a minus before it is removed.",
+                "Tags for {count} runs, with spaces between them. A tag with a minus before it is removed.",
+                len(run_dirs),
+            ),
+            name="", yes=tr("Save"), judge=lambda text: _judge_tags(f" {text}".replace(" -", " ")),
+        )  # fmt: skip
+        dialog.named.connect(lambda text: self._tag_several(run_dirs, _tags(text)))
+        dialog.open()
+
+    def _tag_several(self, run_dirs: Sequence[str], words: Sequence[str]) -> None:
+        added = [word for word in words if not word.startswith("-")]
+        taken = {word[1:] for word in words if word.startswith("-")}
+        self._change_several(
+            run_dirs,
+            lambda marks: {
+                "add_tags": [tag for tag in added if tag not in marks.tags],
+                "remove_tags": [tag for tag in marks.tags if tag in taken],
+            },
+        )
+
+    # -- dialogs ---------------------------------------------------------------------------------
 
     def _ask_for_tags(self, run_dir: str) -> None:
         marks = self._marks(run_dir)

@@ -12,7 +12,6 @@ from core.language import tr, tr_stored
 from core.runs.states import state_info
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
-from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.memory_verdicts import note
 from gui.viewmodels.run.queue_rows import queued_first
 from gui.viewmodels.run.run_header import run_header
@@ -21,21 +20,24 @@ from gui.viewmodels.run.run_rows import run_rows
 from gui.widgets.reading_bar import ReadingBar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from gui.services.services import Services
 
     from .dock_layout import MainPanels
+    from .scaling_controller import ScalingController
     from .start_controller import StartController
 
 
 class RunController(QObject):
     """It keeps nothing: the session has the run, and the list of runs has all others."""
 
-    def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
+    def __init__(
+        self, panels: MainPanels, services: Services, start: StartController, scaling: ScalingController
+    ) -> None:
         super().__init__()
-        self._panels, self._start = panels, start
+        self._panels, self._start, self._scaling = panels, start, scaling
         self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
         self._queue = services.queue
         self._reading: ReadingBar | None = None
@@ -132,8 +134,7 @@ class RunController(QObject):
             message.text, message.tone, details=message.details, details_text=tr("What to do")
         )
         labels = device_labels(self._monitor.survey.devices, facts)
-        log_end = session.run.log_end() if session.run is not None and facts.error else ""
-        panels.failure.show_failure(failure_view(facts, session.spec, log_end=log_end, labels=labels))
+        self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
         error = (session.spec_problem, tr_stored(facts.error), facts.traceback) if facts.error else ()
@@ -161,6 +162,17 @@ class RunController(QObject):
             )
         )  # fmt: skip
 
+    def _show_failure(self, labels: Mapping[str, str]) -> None:
+        """Show the card about a failure, if there is one. `labels`: by device id."""
+        session = self._session
+        if session.facts.error is None or self._panels.plots.replaced:
+            self._panels.failure.show_failure(None)
+            return
+        from gui.viewmodels.run.failure_view import failure_view  # imported here, since few runs fail
+
+        log_end = session.run.log_end() if session.run is not None else ""
+        self._panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
+
     def _show_settings(self) -> None:
         """Show what the run was trained with, if that tab is chosen."""
         session, view = self._session, self._panels.details.settings
@@ -184,8 +196,14 @@ class RunController(QObject):
 
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
-        found = queued_first(self._run_list.found, self._queue.runs)[: self._panels.runs.wanted]
-        self._panels.runs.show_rows(run_rows(found, time.time(), self._queue.runs))
+        service, runs = self._run_list, self._panels.runs
+        queue, sorted_by_user = self._queue.runs, bool(service.search.order)
+        found = self._scaling.fold(service.found)
+        rows = run_rows(
+            found if sorted_by_user else queued_first(found, queue), time.time(), limit=runs.wanted,
+            by_day=not sorted_by_user, queue=queue,
+        )  # fmt: skip
+        runs.show_rows(self._scaling.with_results(rows))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _attempt(self, action: Callable[[], object]) -> None:

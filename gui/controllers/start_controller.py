@@ -93,7 +93,6 @@ class StartController(QObject):
         self._poll_timer.timeout.connect(self._poll)
         panels.setup.changed.connect(self.check)
         panels.header.buttons.start_asked.connect(self.start)
-        panels.menu.action("addToQueue").triggered.connect(lambda _: self.add_to_queue())
         self._run_list.changed.connect(self.check_again)
         self._scanner.changed.connect(self.take_readings)
 

@@ -32,6 +32,8 @@ class ViewPlace:
         self._session = services.session
         self._run_dir: Path | None = services.session.run.dir if services.session.run is not None else None
         self._search = panels.run_filter.text()
+        self._ticked = panels.runs.ticked if panels.runs.has_several else []
+        self._compares = panels.plots.replaced
         self._tab = details.currentIndex()
         self._rank, self._follows_log = details.log.rank_box.currentIndex(), details.log.follow_box.isChecked()
         self._sheet = panels.setup.sheet.search.text() if panels.setup.sheet.isVisible() else None
@@ -47,6 +49,10 @@ class ViewPlace:
             services.session.take_over(self._session, Run(self._run_dir))
         del self._session
         panels.run_filter.setText(self._search)
+        if self._ticked:
+            panels.runs.tick(self._ticked)
+        if self._compares:
+            panels.runs.several_asked.emit("compare")
         details = panels.details
         if details.tabs.isTabVisible(self._tab):
             details.tabs.setCurrentIndex(self._tab)

@@ -30,7 +30,7 @@ class WindowState:
         self._choices = f"{folder_key(runs_root)}/choices"
         self._window, self._layout = window, layout
         self._setup, self._devices, self._plots = panels.setup, panels.devices.table, panels.plots
-        self._details = panels.details
+        self._details, self._panels = panels.details, panels
 
     def restore_text_size(self) -> None:
         """Restore the size of the text, before the style sheet is applied; ignore what is no number."""
@@ -50,6 +50,7 @@ class WindowState:
             self._devices.unfold_cpus()
         FileDialog.last_folder = self._file.text("window/last_folder")
         self._details.restore(self._file.mapping("window/tabs"))
+        self._panels.comparison_choices = self._file.mapping("window/comparison")
         if geometry:
             self._window.restoreGeometry(self._file.data("window/geometry"))
             self._fit_screen()
@@ -73,6 +74,7 @@ class WindowState:
         self._file.keep_text("window/cpus_unfolded", "yes" if self._devices.cpus_unfolded else "")
         self._file.keep_text("window/last_folder", FileDialog.last_folder)
         self._file.keep_mapping("window/tabs", self._details.remember())
+        self._file.keep_mapping("window/comparison", dict(self._panels.comparison_choices))
         self._file.keep_text("window/text_zoom", str(zoom()))
         self._file.keep_data("window/geometry", self._window.saveGeometry())
         self._file.keep_data("window/layout", self._layout.save())

@@ -40,6 +40,8 @@ FILE = (
 EXPORT = (
     Entry(name="pictures", text=tr_noop("Save picture of the plots…")),
     Entry(name="runTable", text=tr_noop("Export table of runs…")),
+    Entry(name="listReport", text=tr_noop("Export report on the listed runs…")),
+    Entry(name="exportScaling", text=tr_noop("Export scaling table…")),
 )
 LEAVE = (
     Entry(name="preferences", text=tr_noop("Pre&ferences…"), keys="Ctrl+,"),
@@ -51,6 +53,7 @@ VIEW = (
     Entry(name="larger", text=tr_noop("&Larger text"), keys="Ctrl++"),
     Entry(name="smaller", text=tr_noop("&Smaller text"), keys="Ctrl+-"),
     Entry(name="normalSize", text=tr_noop("&Normal text"), keys="Ctrl+0"),
+    Entry(name="compare", text=tr_noop("&Compare ticked runs"), keys="Ctrl+K"),
     Entry(name="nextCard", text=tr_noop("Ne&xt part"), keys="F6"),
     Entry(name="previousCard", text=tr_noop("Pre&vious part"), keys="Shift+F6"),
     Entry(name="find", text=tr_noop("&Find…"), keys="Ctrl+F"),
@@ -58,6 +61,7 @@ VIEW = (
     Entry(name="fullScreen", text=tr_noop("&Full screen"), keys="F11", checkable=True),
 )
 TOOLS = (
+    Entry(name="scaling", text=tr_noop("&Measure scaling…")),
     Entry(name="leftovers", text=tr_noop("&Find processes left over")),
     Entry(name="processes", text=tr_noop("&Processes on the devices")),
 )

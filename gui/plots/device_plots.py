@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.series.series import Series
     from gui.style.theme import Theme
 
-    from .base import Span
+    from .card import Span
 
 READOUTS_UP_TO = 4
 """Maximum number of devices whose newest values fit beside the title."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from core.series.run_series import RunSeries
     from core.series.series import Axis, Series
 
-    from .base import Span
+    from .card import Span
 
 VALIDATION = "val_"
 

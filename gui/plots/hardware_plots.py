@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from core.series.series import Series
     from gui.style.theme import Theme
 
-    from .base import Span
+    from .card import Span
 
 MARK_PX = 5
 """Width of the mark below a line where its device was slowed down."""

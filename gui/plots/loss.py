@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from core.series.series import Axis, Series
     from gui.style.theme import Theme
 
-    from .base import OpenSpan, Span
+    from .base import OpenSpan
+    from .card import Span
 
 TRAIN, RANKS_MEAN, VALIDATED = tr_noop("train"), tr_noop("train, mean of ranks"), tr_noop("validation")
 POSITION = {"step": tr_noop("step {step}"), "epoch": tr_noop("epoch {step}")}

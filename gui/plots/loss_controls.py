@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QStyle, QStyleOptionComboBox, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QComboBox
 
 from core.language import tr, tr_noop
-from gui.widgets.choice_box import ChoiceBox
+from gui.widgets.choice_box import ChoiceBox, SnugBox
 from gui.widgets.compact import compact_check
 from gui.widgets.forms.fields import select
 from gui.widgets.plain_text import verbatim
 
-from .smoothing import MAX_WEIGHT, SmoothingButton
+from .smoothing import MAX_WEIGHT, FoldingControls, SmoothingButton
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from PySide6.QtGui import QResizeEvent, QStandardItemModel
+    from PySide6.QtGui import QStandardItemModel
     from PySide6.QtWidgets import QListView
 
 MAX_CHARACTERS = 10
@@ -39,7 +39,7 @@ OUTLIERS_TIP = tr_noop(
 LOG_TIP = tr_noop("Logarithmic scale; values at or below zero are not drawn")
 
 
-class LossControls(QWidget):
+class LossControls(FoldingControls):
     """Emits `changed` when a control changes. `metric_box` is laid out by the plot, in place of the title.
 
     Where there is no room for the check boxes, they are with the slider that the smoothing button opens.
@@ -51,10 +51,10 @@ class LossControls(QWidget):
         super().__init__()
         self._wanted = "loss"
         """The metric chosen last; the shown run may not have it."""
-        self.metric_box = _prepare(MetricBox(), "metricBox", tr("Metric"), tr("Metric to draw"))
+        self.metric_box = compact_box(SnugBox(MAX_CHARACTERS), "metricBox", tr("Metric"), tr("Metric to draw"))
         self.metric_box.setProperty("role", "title")
         self.offer_families(["loss"])
-        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), tr(AXIS_TIP))
+        self.axis_box = compact_box(ChoiceBox(), "xAxisBox", tr("Horizontal axis"), tr(AXIS_TIP))
         for name, title in AXES.items():
             self.axis_box.addItem(tr(title), name)
         self.smoothing_button = SmoothingButton()
@@ -62,12 +62,8 @@ class LossControls(QWidget):
             "outliersBox", tr("ignore outliers"), tr(OUTLIERS_TIP), spoken=tr("Ignore outliers"), checked=True
         )
         self.log_box = compact_check("logBox", tr("log scale"), tr(LOG_TIP), spoken=tr("Logarithmic scale"))
-        self._always: tuple[QWidget, ...] = (self.axis_box, self.smoothing_button)
-        self._check_boxes = (self.outliers_box, self.log_box)
-        self._fits = True
-        """Whether the check boxes are in the head."""
-        self._row = QHBoxLayout(self)
-        self._lay_out()
+        self.lay_out((self.axis_box, self.smoothing_button), (self.outliers_box, self.log_box), self.smoothing_button)
+        self._connect()
 
     @property
     def family(self) -> str:
@@ -141,43 +137,11 @@ class LossControls(QWidget):
         self.outliers_box.setChecked(kept.get("ignore_outliers") is not False)
         self.log_box.setChecked(kept.get("logarithmic") is True)
 
-    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return room for all controls, wherever the check boxes are now."""
-        return self._room_for((*self._always, *self._check_boxes))
-
-    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return room for the controls that are always in the head."""
-        return self._room_for(self._always)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Put the check boxes where there is room for them."""
-        super().resizeEvent(event)
-        fits = self.width() >= self.sizeHint().width()
-        if fits == self._fits:
-            return
-        self._fits = fits
-        if fits:
-            for place, check_box in enumerate(self._check_boxes, start=len(self._always)):
-                self._row.insertWidget(place, check_box)
-                check_box.show()
-        else:
-            self.smoothing_button.hold(self._check_boxes)
-
-    def _room_for(self, widgets: Sequence[QWidget]) -> QSize:
-        hints = [widget.sizeHint() for widget in widgets]
-        gaps = self._row.spacing() * (len(hints) - 1)
-        return QSize(sum(hint.width() for hint in hints) + gaps, max(hint.height() for hint in hints))
-
-    def _lay_out(self) -> None:
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(4)
-        for widget in (*self._always, *self._check_boxes):
-            self._row.addWidget(widget)
-        self._row.addStretch(1)
+    def _connect(self) -> None:
         self.metric_box.currentIndexChanged.connect(lambda _: self._remember_metric())
         for box in (self.metric_box, self.axis_box):
             box.currentIndexChanged.connect(lambda _: self.changed.emit())
-        for check_box in self._check_boxes:
+        for check_box in (self.outliers_box, self.log_box):
             check_box.toggled.connect(lambda _: self.changed.emit())
         self.smoothing_button.changed.connect(self.changed)
 
@@ -192,32 +156,11 @@ def _former_weight(window: object) -> float | None:
     return min(round((window - 1) / (window + 1), 2), MAX_WEIGHT) if window else 0.0
 
 
-def _prepare(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:
+def compact_box(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:
+    """Set up a box for the heading of a plot, and return it."""
     box.setObjectName(name)
     box.setAccessibleName(accessible)
     box.setToolTip(verbatim(tip))
     box.setProperty("compact", True)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return box
-
-
-class MetricBox(ChoiceBox):
-    """A box that is as wide as its present text, so that it reads like a title."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.currentTextChanged.connect(lambda _: self.updateGeometry())
-
-    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return room for the arrow and the text, up to `MAX_CHARACTERS`."""
-        option = QStyleOptionComboBox()
-        self.initStyleOption(option)
-        metrics = self.fontMetrics()
-        text_px = min(metrics.horizontalAdvance(self.currentText()), MAX_CHARACTERS * metrics.horizontalAdvance("X"))
-        kind, text = QStyle.ContentsType.CT_ComboBox, QSize(text_px, metrics.height())
-        width = self.style().sizeFromContents(kind, option, text, self).width()
-        return QSize(width, super().sizeHint().height())
-
-    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return the same width: the text must stay readable."""
-        return QSize(self.sizeHint().width(), super().minimumSizeHint().height())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter
+from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
@@ -56,6 +56,8 @@ class PlotArea(QSplitter):
         self.setHandleWidth(BETWEEN_PX)
         self._theme = theme
         self.plots: dict[str, Plot] = {}
+        self.replaced = False
+        """Whether something else is shown in their place."""
         self.live_devices = True
         """Whether the plots of the devices show the present, not the run."""
         self._live_noted = False
@@ -226,7 +228,9 @@ class PlotArea(QSplitter):
             plot.show_training_end(paused=self._state is RunState.PAUSED, over=state_info(self._state).over)
 
     def redraw(self) -> None:
-        """Redraw the plots that have changed."""
+        """Redraw the plots that have changed, unless something else is in their place."""
+        if self.replaced:
+            return
         for plot in self.plots.values():
             if not plot.isHidden():
                 plot.redraw()
@@ -270,9 +274,26 @@ class PlotScroll(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setMinimumHeight(MIN_HEIGHT_PX)
-        self.setWidget(plots)
+        self._other: QWidget | None = None
+        """What is shown in the place of the plots."""
+        self._plots = plots
+        self._column = QVBoxLayout(page := QWidget())
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.addWidget(plots)
+        self.setWidget(page)
         # The new plot has its place only after this turn of the event loop.
         plots.shown_on_request.connect(lambda plot: QTimer.singleShot(0, plot, lambda: self.ensureWidgetVisible(plot)))
+
+    def show_instead(self, other: QWidget | None) -> None:
+        """Show another widget in the place of the plots; None shows the plots again. Each is added once."""
+        if other is not None and self._column.indexOf(other) < 0:
+            self._column.addWidget(other)
+        for widget in (self._other, other):
+            if widget is not None:
+                widget.setVisible(widget is other)
+        self._plots.setVisible(other is None)
+        self._plots.replaced = other is not None
+        self._other = other
 
     def keep_free(self, height: int) -> None:
         """Leave this height free at the foot, with a gap above it; 0: nothing."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from core.series.min_max_tree import Floats
     from core.series.series import Axis, Point, Series
 
-    from .base import Span
+    from .card import Span
 
 RANKED = re.compile(r"(.+)@[1-9]\d{0,5}\Z")
 """Name of a metric of a rank other than 0. `recall@10` matches too; `own_name` tells them apart by the other names."""

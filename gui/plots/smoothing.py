@@ -1,11 +1,11 @@
-"""The button `smooth 0.6` in the head of the loss plot, which opens a slider."""
+"""The button `smooth 0.6` in the head of a plot: it opens a slider, and what a narrow head has no room for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QFrame, QSlider, QToolButton, QVBoxLayout
+from PySide6.QtCore import QPoint, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSlider, QToolButton, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from gui.widgets.plain_text import PlainLabel, verbatim
@@ -13,8 +13,7 @@ from gui.widgets.plain_text import PlainLabel, verbatim
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from PySide6.QtGui import QShowEvent
-    from PySide6.QtWidgets import QWidget
+    from PySide6.QtGui import QResizeEvent, QShowEvent
 
 MAX_WEIGHT = 0.99
 DEFAULT_WEIGHT = 0.6
@@ -105,3 +104,56 @@ class SmoothingPopup(QFrame):
         """Give the slider the keys."""
         super().showEvent(event)
         self.slider.setFocus(Qt.FocusReason.PopupFocusReason)
+
+
+class FoldingControls(QWidget):
+    """Controls in the head of a plot. Where there is no room for all, some are below the slider of the smoothing."""
+
+    def lay_out(self, always: Sequence[QWidget], folding: Sequence[QWidget], button: SmoothingButton) -> None:
+        """Place the controls. `always`: stay in the head; `folding`: go below the slider that `button` opens."""
+        self._always, self._folding, self._button = tuple(always), tuple(folding), button
+        self._fits = True
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(4)
+        for widget in (*always, *folding):
+            self._row.addWidget(widget)
+        self._row.addStretch(1)
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return room for all controls that are in use, wherever they are now."""
+        return self._room_for([*self._always, *(each for each in self._folding if not each.property("unused"))])
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return room for the controls that are always in the head."""
+        return self._room_for(self._always)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Put the folding controls where there is room for them."""
+        super().resizeEvent(event)
+        self._fold()
+
+    def show_used(self, widget: QWidget, *, used: bool) -> None:
+        """Show a folding control, or hide it wherever it is."""
+        widget.setProperty("unused", not used)
+        widget.setVisible(used)
+        self.updateGeometry()
+        self._fold()
+
+    def _fold(self) -> None:
+        fits = self.width() >= self.sizeHint().width()
+        if fits == self._fits:
+            return
+        self._fits = fits
+        if fits:
+            for place, widget in enumerate(self._folding, start=len(self._always)):
+                self._row.insertWidget(place, widget)
+        else:
+            self._button.hold(self._folding)
+        for widget in self._folding:
+            widget.setVisible(not widget.property("unused"))
+
+    def _room_for(self, widgets: Sequence[QWidget]) -> QSize:
+        hints = [widget.sizeHint() for widget in widgets]
+        gaps = self._row.spacing() * (len(hints) - 1)
+        return QSize(sum(hint.width() for hint in hints) + gaps, max(hint.height() for hint in hints))

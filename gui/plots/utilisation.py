@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from core.series.series import Series
     from gui.style.theme import Theme
 
-    from .base import Span
+    from .card import Span
 
 LINES, STRIPS = "lines", "strips"
 OTHER = {LINES: STRIPS, STRIPS: LINES}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from core.series.min_max_tree import Floats
 
-    from .base import Span
+    from .card import Span
 
 OUTSIDE_SHARE = 0.01
 """Share of a line's values at either end that may lie outside."""

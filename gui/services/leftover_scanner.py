@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.runs import leftovers
 from core.system import processes
 from core.system.procfs import PROC
 
@@ -59,4 +58,6 @@ def find_orphans(root: Path) -> list[OrphanedProcess]:
 
     `root`: the folder of runs, for processes that do not name theirs.
     """
+    from core.runs import leftovers  # not at the start of the window: it runs on a thread
+
     return leftovers.find([root], PROC)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
-from core.memory_watch import gpu_processes
-from core.runs import leftovers
 from core.runs.states import RunState, state_info
 from core.system import process_info, processes, procfs
 from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry
@@ -219,6 +217,9 @@ def just_ended(facts: RunFacts, now: float) -> bool:
 def _scan_proc(
     gpus: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], root: Path, run_id: str | None
 ) -> ProcessScan:
+    from core.memory_watch import gpu_processes  # not at the start of the window: it runs on a thread
+    from core.runs import leftovers
+
     scan = gpu_processes.scan(gpus, listed)
     left = find_orphans(root)
     return ProcessScan(

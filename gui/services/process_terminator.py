@@ -9,7 +9,6 @@ from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop, tr_plural
 from core.system.processes import ProcessId
-from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
 
 from .background_task import BackgroundTask, reason
@@ -82,6 +81,8 @@ class ProcessTerminator(QObject):
 
 def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """End orphaned processes; return a sentence and its tone."""
+    from core.system.terminate import terminate
+
     outcome = terminate(lambda: those)
     if outcome.left:
         stuck = " ".join(
@@ -96,12 +97,17 @@ def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     return tr_plural("{names} was ended.", "{names} were ended.", len(ended), names=names), "good"
 
 
-def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
-    """End one process of this user that belongs to no live run; return a sentence and its tone."""
+def end_one(holder: ProcessInfo, grace_s: float | None = None) -> tuple[str, str]:
+    """End one process of this user that belongs to no live run; return a sentence and its tone.
+
+    `grace_s`: seconds for it to end by itself after a signal; None for the usual ones.
+    """
+    from core.system.terminate import GRACE_S, ProcessTarget, terminate
+
     name = _named(holder.name, holder.pid)
     assert holder.created is not None
     alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
-    outcome = terminate(lambda: [alone], grace_s=grace_s)
+    outcome = terminate(lambda: [alone], grace_s=GRACE_S if grace_s is None else grace_s)
     if outcome.left:
         return tr("{name} is still running. {why}", name=name, why=outcome.left[0].why), "bad"
     if not outcome.ended:

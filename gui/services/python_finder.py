@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.pythons.search import PythonSearch
-
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.pythons.search import FoundPython
+    from core.pythons.search import FoundPython, PythonSearch
 
 
 class PythonFinder(QObject):
@@ -29,6 +27,8 @@ class PythonFinder(QObject):
     def search(self, near: Path | None) -> None:
         """Search, beginning near this folder. The same folder, or one that does not exist, changes nothing."""
         if self._search is None:
+            from core.pythons.search import PythonSearch  # not at the start of the window
+
             self._search = PythonSearch()
         elif near == self._near or (near is not None and not near.is_dir()):
             return

@@ -19,6 +19,7 @@ from gui.viewmodels.run.run_rows import run_title
 from .background_task import BackgroundTask
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from core.runs.summary import RunSummary
@@ -63,15 +64,7 @@ class RunListService(QObject):
 
     def poll(self, *, now: bool = False) -> None:
         """Read what is new if a second has passed, or `now` in any case."""
-        if self._reading.busy:
-            if now:
-                self._reader.stop()
-            result = self._reading.wait() if now else self._reading.poll() or self._reader.take()
-            if result is not None:
-                self._take(result)
-            if self._reading.busy:
-                return  # it goes on
-        elif not now and not self._is_due():
+        if not self._fetch(wait=now) or not (now or self._is_due()):
             return
         self._saving.poll()
         self._polled_at = time.monotonic()
@@ -80,11 +73,21 @@ class RunListService(QObject):
         else:
             self._take(self._reader.read(BUDGET_S))
 
+    def _fetch(self, *, wait: bool) -> bool:
+        """Take what the thread has read; return whether it has ended. `wait`: end it, which takes some milliseconds."""
+        if self._reading.busy:
+            if wait:
+                self._reader.stop()
+            result = self._reading.wait() if wait else self._reading.poll() or self._reader.take()
+            if result is not None:
+                self._take(result)
+        return not self._reading.busy
+
     def set_search(self, search: Search) -> None:
         """Search for other runs: `found` has them from now on."""
-        self.search = search
+        before, self.search = self.search, search
         found = search.find(self.summaries)
-        if found != self.found:
+        if found != self.found or search.text != before.text:  # scaling tables are unfolded by any search
             self.found = found
             self.changed.emit()
 
@@ -92,10 +95,20 @@ class RunListService(QObject):
         """Return the summary of the run in a directory; None if there is none."""
         return next((each for each in self.summaries if str(each.dir) == run_dir), None)
 
+    @property
+    def table_files(self) -> tuple[str, ...]:
+        """The names of the files of scaling tables below the root."""
+        return self._index.table_files
+
     def reread(self, run_dir: Path) -> None:
-        """Read a run again now: its name has changed."""
-        self._index.forget(run_dir)
+        """Read a run again now: its name or its marks have changed."""
+        self.forget(run_dir)
         self.poll(now=True)
+
+    def forget(self, run_dir: Path) -> None:
+        """Read a run again at the next poll."""
+        self._fetch(wait=True)  # it might have read the run before the change, and note it after it is forgotten
+        self._index.forget(run_dir)
 
     @property
     def titles(self) -> dict[str, tuple[str, ...]]:
@@ -145,19 +158,21 @@ class _Reader:
         """Return what `read_all` has read so far, once; None if there is nothing new."""
         return self._so_far.pop() if self._so_far else None
 
-    def read(self, budget_s: float, rest_s: float = 0.0) -> Listed | RunError:
-        """Return the summaries, and how many runs are not read yet."""
+    def read(
+        self, budget_s: float, rest_s: float = 0.0, is_stopped: Callable[[], bool] | None = None
+    ) -> Listed | RunError:
+        """Return the summaries, and how many runs are not read yet. The others are those of `RunIndex.poll`."""
         try:
-            return self._index.poll(budget_s, rest_s=rest_s), self._index.left
+            return self._index.poll(budget_s, rest_s=rest_s, is_stopped=is_stopped), self._index.left
         except RunError as error:
             return error
 
     def read_all(self) -> Listed | RunError:
         """Read until nothing is left, or until `stop`."""
-        result = self.read(BACKGROUND_BUDGET_S, REST_S)
+        result = self.read(BACKGROUND_BUDGET_S, REST_S, self._stopped.is_set)
         while self._index.busy and not self._stopped.is_set() and not isinstance(result, RunError):
             self._so_far[:] = [result]
-            result = self.read(BACKGROUND_BUDGET_S, REST_S)
+            result = self.read(BACKGROUND_BUDGET_S, REST_S, self._stopped.is_set)
         self._so_far.clear()
         return result
 

@@ -6,11 +6,15 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.catalog.frameworks import framework_title
+from core.runs.timeline import Timeline
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.runs.run import Run
-    from core.runs.timeline import Timeline
+    from core.schema.events import Event
+    from core.schema.spec import RunSpec
     from core.series.run_series import RunSeries
     from gui.viewmodels.run.progress import ScriptProgress
 
@@ -30,6 +34,24 @@ class ReadRun:
     run_series: RunSeries
     timeline: Timeline
     strides: ScriptProgress
+
+
+def take_in(read: ReadRun, events: list[Event]) -> None:
+    """Add events to what was made of a run."""
+    read.run_series.fold(events)
+    read.timeline.fold(events)
+    read.timeline.follow(read.run.facts)
+    read.run.add_notice(read.run_series.notice)
+    for event in events:
+        if event["kind"] == "supervisor":  # the run was started, or resumed
+            read.strides.clear()
+        elif event["kind"] == "progress":
+            read.strides.add(event)
+
+
+def timeline_of(spec: RunSpec | None) -> Timeline:
+    """Return a timeline without events; None: the spec of its run cannot be read."""
+    return Timeline(spec, framework_title(spec.framework) if spec else "")
 
 
 class RunMemory:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.catalog.frameworks import framework_title
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts
 from core.runs.requests import unanswered
 from core.runs.run import Run
 from core.runs.states import state_info
-from core.runs.timeline import Timeline
 from core.schema.paths import SPEC_FILE
 from core.series.result import loss_of
 from core.series.run_series import RunSeries
@@ -24,7 +22,7 @@ from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended,
 from gui.viewmodels.run.run_header import RunSnapshot
 
 from .background_task import BackgroundTask
-from .run_memory import ReadRun, RunMemory
+from .run_memory import ReadRun, RunMemory, take_in, timeline_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
     from core.runs.facts import Checkpoint
     from core.runs.run_loss import RunLoss
+    from core.runs.timeline import Timeline
     from core.schema.events import Event
     from core.schema.spec import RunSpec
     from core.series.series import Series
@@ -147,7 +146,7 @@ class RunSession(QObject):
             self.run_series, self.timeline, self._strides = read.run_series, read.timeline, read.strides
         else:
             self.run_series, self._strides = RunSeries(), ScriptProgress()
-            self.timeline = Timeline(self.spec, framework_title(self.spec.framework) if self.spec else "")
+            self.timeline = timeline_of(self.spec)
         if self._to_keep:
             self._open(self.run, size)
         else:
@@ -339,16 +338,8 @@ class RunSession(QObject):
         assert self.run is not None
         assert self.run_series is not None
         run_series = self.opening.run_series if self.opening is not None else self.run_series
-        run_series.fold(events)
-        if self.timeline is not None:
-            self.timeline.fold(events)
-            self.timeline.follow(self.run.facts)
-        self.run.add_notice(run_series.notice)
-        for event in events:
-            if event["kind"] == "supervisor":  # the run was started, or resumed
-                self._strides.clear()
-            elif event["kind"] == "progress":
-                self._strides.add(event)
+        assert self.timeline is not None
+        take_in(ReadRun(run=self.run, run_series=run_series, timeline=self.timeline, strides=self._strides), events)
 
     def _ask(self, what: str) -> None:
         if self.run is not None:

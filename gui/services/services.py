@@ -15,6 +15,7 @@ from .queue_service import QueueService
 from .rule_teacher import RuleTeacher
 from .run_list import RunListService
 from .run_session import RunSession
+from .scaling_tables import ScalingTables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,7 @@ class Services:
         self.run_list = RunListService(runs_root)
         self.queue = QueueService(self.run_list)
         self.session = RunSession()
+        self.scaling_tables = ScalingTables(self.run_list)
         self.output_reader = OutputReader(self.session)
         self.process_scanner = ProcessScanner(self.device_monitor, self.run_list, self.session)
         self.process_terminator = ProcessTerminator()
@@ -46,6 +48,7 @@ class Services:
             self.run_list,
             self.queue,
             self.session,
+            self.scaling_tables,
             self.output_reader,
             self.process_scanner,
             self.process_terminator,

@@ -107,10 +107,12 @@ def moment(when: float, now: float) -> str:
     return tr("{day} {month} {year}", day=then.tm_mday, month=month, year=then.tm_year)
 
 
-def day(when: float) -> str:
-    """Return the day of a unix time: `23 November 2026`."""
+def day(when: float, now: float | None = None) -> str:
+    """Return the day of a unix time: `23 November 2026`, without the year in that of `now`."""
     then = time.localtime(when)
     month = tr(LONG_MONTHS[then.tm_mon - 1])
+    if now is not None and then.tm_year == time.localtime(now).tm_year:
+        return tr("{day} {month}", day=then.tm_mday, month=month)
     return tr("{day} {month} {year}", day=then.tm_mday, month=month, year=then.tm_year)
 
 

@@ -1,5 +1,6 @@
 """What the window shows, as plain data. No Qt in here.
 
+- `compared`, `comparison_rows`: the runs of a comparison; their table, and why they differ
 - `notifications`: the form of the settings of notifications, and what became of a test
 - `program_report`: the libraries of the program, and the report that a user can copy
 """

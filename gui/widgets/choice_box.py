@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QComboBox
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox
 
 MARGIN_PX = 28
 """Width that the list needs beside the text of a row."""
@@ -22,3 +23,29 @@ class ChoiceBox(QComboBox):
         view = self.view()
         view.setMinimumWidth(view.sizeHintForColumn(0) + MARGIN_PX)
         super().showPopup()
+
+
+class SnugBox(ChoiceBox):
+    """A box that is as wide as its present text, so that it reads like a title."""
+
+    def __init__(self, max_characters: int) -> None:
+        """`max_characters`: for how many there is room at most."""
+        super().__init__()
+        self._max_characters = max_characters
+        self.currentTextChanged.connect(lambda _: self.updateGeometry())
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return room for the arrow and the text."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        metrics = self.fontMetrics()
+        text_px = min(
+            metrics.horizontalAdvance(self.currentText()), self._max_characters * metrics.horizontalAdvance("X")
+        )
+        kind, text = QStyle.ContentsType.CT_ComboBox, QSize(text_px, metrics.height())
+        width = self.style().sizeFromContents(kind, option, text, self).width()
+        return QSize(width, super().sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the same width: the text must stay readable."""
+        return QSize(self.sizeHint().width(), super().minimumSizeHint().height())

@@ -11,12 +11,14 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate
 from gui.style.text_size import scaled
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QFontMetrics
     from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
     from gui.style.theme import Theme
 
 RADIUS_PX = 8.0
 SMALL_PX = 12
+SEPARATOR = " · "
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -48,17 +50,37 @@ def paint_row_background(painter: QPainter, option: QStyleOptionViewItem, theme:
 
 
 def draw_elided(
-    painter: QPainter, line: QRect, text: str, colour: str, *, font: QFont | None = None, right: bool = False
-) -> None:
-    """Draw one line of text, cut with an ellipsis if it is too long."""
+    painter: QPainter, line: QRect, text: str, colour: str, *, font: QFont | None = None, right: bool = False,
+    in_parts: bool = False,
+) -> None:  # fmt: skip
+    """Draw one line of text, cut with an ellipsis if it is too long; `in_parts` as `elided_parts` does."""
     before = painter.font()
     if font is not None:
         painter.setFont(font)
     painter.setPen(QColor(colour))
     side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
-    shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, line.width())
+    metrics, width = painter.fontMetrics(), line.width()
+    elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+    shown = elided_parts(metrics, text, width) if in_parts else elided
     painter.drawText(line, side | Qt.AlignmentFlag.AlignVCenter, shown)
     painter.setFont(before)
+
+
+def elided_parts(metrics: QFontMetrics, text: str, width: int) -> str:
+    """Return the beginning of a text that fits into `width` pixels, with an ellipsis that cuts no part before the last.
+
+    Parts are separated by ` · `. Without this, a long last part would also take the end of the one before it.
+    """
+    elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+    if elided == text:
+        return text
+    whole = ""
+    for part in text.split(SEPARATOR):
+        longer = f"{whole}{SEPARATOR}{part}" if whole else part
+        if metrics.horizontalAdvance(longer) > width:
+            break
+        whole = longer
+    return whole if len(elided) <= len(whole) + len(SEPARATOR) + 1 and whole else elided
 
 
 class ThemedDelegate(QStyledItemDelegate):

@@ -37,6 +37,8 @@ class Work:
     rate: float = 0.05
     checkpoints: Mapping[str, object] = field(default_factory=lambda: NEVER)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of the run, which a script by hand does not know."""
 
     def __post_init__(self) -> None:
         if self.epochs <= LEFT_OUT:
@@ -69,7 +71,7 @@ def under_the_panel(work: Work) -> Measured:
         framework=work.framework,
         strategy=work.strategy,
         settings=work.settings,
-        training={"epochs": work.epochs, "batch_size": work.batch_size, "learning_rate": work.rate},
+        training={"epochs": work.epochs, "batch_size": work.batch_size, "learning_rate": work.rate, **work.training},
         checkpoints=work.checkpoints,
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -54,6 +54,7 @@ class Compared(NamedTuple):
     panel: float
     """Epochs per second of its own turns."""
     hand: float
+    """Of the other side, which is the script by hand if no other was named."""
     ratios: list[float]
     """The first over the second in each block of turns."""
     steps_per_epoch: int
@@ -142,26 +143,29 @@ class Side:
                 os.kill(pid, number)
 
 
-def compare(work: Work, turn_s: float = TURN_S) -> Compared:
-    """Train it to the end on both sides. Raises `RuntimeError` where one fails, or where the turns were too few."""
+def compare(work: Work, turn_s: float = TURN_S, *, other: Work | None = None) -> Compared:
+    """Train it to the end under the panel and by hand, or `other` under the panel, too.
+
+    Raises `RuntimeError` where a side fails, or where the turns were too few.
+    """
     sides: list[Side] = []
     try:
-        for name in SIDES:
-            sides.append(Side(name, work))
+        for name, part in (("panel", work), ("hand", work) if other is None else ("panel", other)):
+            sides.append(Side(name, part))
             sides[-1].halt()
         pairs = 0
         while not any(side.is_over for side in sides):
             for side in sides if pairs % 2 else reversed(sides):
                 side.take_turn(turn_s)
             pairs += 1
-        results = {side.name: side.result() for side in sorted(sides, key=lambda side: not side.is_over)}
+        results = {id(side): side.result() for side in sorted(sides, key=lambda side: not side.is_over)}
     finally:
         for side in sides:
             side.kill()
         for side in sides:
             side.close()
     panel, hand = sides
-    ours, theirs = results[panel.name], results[hand.name]
+    ours, theirs = results[id(panel)], results[id(hand)]
     # From where both had done the epochs that are left out, to where both were still at it: whole pairs of turns.
     loaded = max(ours["ends"][LEFT_OUT - 1], theirs["ends"][LEFT_OUT - 1])
     pairs_began = [min(one.began, other.began) for one, other in zip(panel.spans, hand.spans, strict=True)]

@@ -114,19 +114,20 @@ def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drop
 
 
 @pytest.mark.e2e
-def test_fifty_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [20, pytest.param(50, marks=pytest.mark.soak)])
+def test_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: Path, kills: int) -> None:
     """Save a model of some megabytes after every step. Each process resumes from the last complete checkpoint."""
     heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")
-    settings = {"epochs": 50, "batch_size": 16, "learning_rate": 1e-4}
+    settings = {"epochs": kills, "batch_size": 16, "learning_rate": 1e-4}
     whole = train(make_spec(heavy, checkpoints={"unit": "never"}, **settings), runs_root)
     spec = make_spec(heavy, checkpoints={"unit": "steps", "every": 1, "keep": 2}, **settings)
     run_dir = new_directory(runs_root, "killed")
     write_spec(run_dir, spec)
-    command = [sys.executable, "-m", "tests.support.killing", str(run_dir), "50"]
+    command = [sys.executable, "-m", "tests.support.killing", str(run_dir), str(kills)]
     result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
     assert result["exit"] == 0, (run_dir / "log.txt").read_text()
-    assert len(result["lives"]) == 50
-    assert sum(bool(life["half"]) for life in result["lives"]) >= 10  # the number depends on the disk and the load
+    assert len(result["lives"]) == kills
+    assert sum(bool(life["half"]) for life in result["lives"]) >= kills // 5  # depends on the disk
     assert all(life["then"] >= life["from"] for life in result["lives"])
     run_series = RunSeries()
     run_series.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())

@@ -20,6 +20,8 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").g
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+WITHOUT_FRAMEWORK = {"command-line"}
+"""Pages whose trainings are those of other pages, too: here the fake worker trains, and all else is real."""
 TRAIN = """
 import argparse, os
 options = argparse.ArgumentParser()
@@ -55,9 +57,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("page", [page for page in PAGES if trainyard_commands(page)], ids=lambda page: page.stem)
-def test_every_documented_command_succeeds(page: Path, folder: Path) -> None:
+def test_every_documented_command_succeeds(page: Path, folder: Path, fake_python: Path) -> None:
     runs = folder / "runs"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
+    if page.stem in WITHOUT_FRAMEWORK:
+        environment |= {f"TRAINYARD_PYTHON_{name}": str(fake_python) for name in ("PYTORCH", "TENSORFLOW", "KERAS")}
     for arguments in trainyard_commands(page):
         words = [_filled_in(word, runs) for word in arguments]
         done = subprocess.run(

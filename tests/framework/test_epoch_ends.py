@@ -5,6 +5,7 @@ Most tests use the reporter of several ranks with this process as the only rank;
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import TYPE_CHECKING
 
@@ -258,6 +259,30 @@ def test_requests_are_handled_while_epoch_ends_are_unreported(new: Callable[...,
         played = Played(run_dir, per_epoch=3, reports_every=8)
         assert played.train()
     assert_complete(played.run_series(), epochs=12, per_epoch=3)
+
+
+def test_pause_that_cannot_be_saved_leaves_the_numbers_of_the_epochs_as_they_are(
+    new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(new(epochs=3, unit="epochs", every=1, keep=1000), per_epoch=4, reports_every=50, validates=False)
+    save = Numbers.save
+
+    def refuse(_saver: Numbers, _folder: Path) -> None:
+        monkeypatch.setattr(Numbers, "save", save)
+        raise OSError(errno.ENOSPC, "no space")
+
+    def ask(step: int) -> None:
+        if step == 8:
+            monkeypatch.setattr(Numbers, "save", refuse)
+            played.ask("pause")
+
+    assert played.train(ask)
+    assert not played.context.paused
+    for position in played.checkpoints():
+        own = [loss(step) for step in range(position.step - 3, position.step + 1)]
+        assert position.value == pytest.approx(sum(own) / 4)
+        assert position.progress["since_best"] == 0
+    assert len(played.checkpoints()) == 3
 
 
 @pytest.mark.parametrize("validates", [True, False])

@@ -128,6 +128,13 @@ def check(followed: Followed) -> None:
     means = [sum(found["loss"][at : at + STEPS]) / STEPS for at in range(0, 3 * STEPS, STEPS)]
     assert [each["loss"] for each in facts] == pytest.approx(means)
     assert {each["learning_rate"] for each in facts} == {0.001}
+    assert all(("accuracy" in each) == ("accuracy" in found) for each in facts)
+    if "accuracy" in found:
+        series = followed.run_series.metrics["accuracy"]
+        epochs = ((series.steps - 1) // STEPS).astype(int).tolist()
+        for number, each in enumerate(facts):
+            measured = [value for epoch, value in zip(epochs, found["accuracy"], strict=True) if epoch == number]
+            assert each["accuracy"] == pytest.approx(sum(measured) / len(measured))
 
 
 def test_function_of_pytorch_changes_nothing(runs_root: Path, tmp_path: Path) -> None:
@@ -170,6 +177,13 @@ def test_function_of_keras_changes_nothing(framework: str, strategy: str, runs_r
     assert curves(plain) == curves(called)
     check(called)
     assert all(each["predicted"] == pytest.approx(each["output"], rel=1e-4) for each in told(called))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("framework", ["keras", "tensorflow"])
+def test_function_gets_the_means_of_the_measured_steps(framework: str, runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, KERAS + WITH_PREDICT, "with_it")
+    check(train(spec_of(recipe, framework=framework), runs_root))
 
 
 @pytest.mark.parametrize(

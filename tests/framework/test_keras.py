@@ -161,6 +161,7 @@ def test_tf_dataset_has_the_same_order_on_two_devices(
 @pytest.mark.slow
 def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, awkward: str) -> None:
     slow = {"settings": {"dropout": 0.5, "nap_s": 0.05}, "epochs": 3, "batch_size": 4, "schedule": "cosine"}
+    slow["training_metrics"] = False  # how often they are measured depends on time
     uninterrupted = start(spec_of(awkward, devices="cpu:1", **slow), runs_root)
 
     followed = start(spec_of(awkward, **slow), runs_root).until_trained(17)  # requested before the validation begins

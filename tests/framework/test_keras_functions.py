@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 TWO = "cpu:0,cpu:1"
 EPOCHS, STEPS = 3, 5
+NO_CALLBACK = """
+    def callbacks():
+        return []
+"""
+"""With it, metrics are measured on every training batch."""
 
 CALLED = f"""{AWKWARD}
     import json
@@ -195,14 +200,23 @@ def test_wrong_callbacks_are_named(which: str, words: str, runs_root: Path, tmp_
 @pytest.mark.slow
 def test_metrics_are_measured_on_training_batches(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, AWKWARD, "awkward")
-    one, off = train_both(spec_of(recipe), spec_of(recipe, devices="cpu:1", training_metrics=False), runs_root)
-    wanted = curves(one)
-    assert len(wanted["accuracy"]) == EPOCHS * STEPS
+    with_callbacks = write_recipe(tmp_path, AWKWARD + NO_CALLBACK, "called")
+    every, off = train_both(
+        spec_of(with_callbacks), spec_of(recipe, devices="cpu:1", training_metrics=False), runs_root
+    )
+    wanted = curves(every)
+    assert len(wanted["accuracy"]) == EPOCHS * STEPS, "callbacks may decide by each batch"
     assert set(wanted["accuracy"][STEPS - 1 :: STEPS]) <= {0.0, 1.0}, "of a batch of one item, and no running mean"
     assert curves(off) == {name: values for name, values in wanted.items() if name != "accuracy"}
-    found = curves(train(spec_of(recipe, "mirrored", accumulation=2), runs_root))
-    for name, values in wanted.items():
-        assert found[name] == pytest.approx(values, rel=1e-4), name
+    for strategy, relative in (("single", 0.0), ("mirrored", 1e-4)):
+        followed = train(spec_of(recipe, strategy, accumulation=1 + (strategy == "mirrored")), runs_root)
+        found = curves(followed)
+        steps = followed.run_series.metrics["accuracy"].steps.astype(int).tolist()
+        assert steps[0] == 1
+        assert len(steps) < EPOCHS * STEPS, "a step takes less than a hundred times what the accuracy takes"
+        assert found.pop("accuracy") == pytest.approx([wanted["accuracy"][step - 1] for step in steps], rel=relative)
+        for name, values in found.items():
+            assert values == pytest.approx(wanted[name], rel=relative), name
 
 
 TOKENS = f"""{MODEL}
@@ -234,7 +248,8 @@ BESIDE = """
 
 @pytest.mark.slow
 def test_own_step_has_the_curve_of_the_same_loss(runs_root: Path, tmp_path: Path) -> None:
-    own, supervised = write_recipe(tmp_path, OWN, "own"), write_recipe(tmp_path, SUPERVISED, "supervised")
+    own = write_recipe(tmp_path, OWN, "own")
+    supervised = write_recipe(tmp_path, SUPERVISED + NO_CALLBACK, "supervised")
     one, other = train_both(spec_of(own, epochs=2), spec_of(supervised, epochs=2, devices="cpu:1"), runs_root)
     found, wanted = curves(one), curves(other)
     assert found.keys() == wanted.keys() >= {"loss", "accuracy", "val_loss", "val_accuracy"}

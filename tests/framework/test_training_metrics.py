@@ -157,3 +157,6 @@ def test_costly_metrics_are_measured_less_often_and_as_often_again_when_steps_ar
     assert measured(metrics, range(1, 2 * GROWTH + 1)) == [GROWTH, 2 * GROWTH], "the first takes longer"
     metrics.plan(Cost(spent_us=0.0, measured=0.0, elapsed_us=100_000.0), steps=2)
     assert measured(metrics, range(1, 2 * GROWTH + 1)) == [GROWTH, 2 * GROWTH], "nothing new is known"
+    metrics.count_from(5)
+    assert metrics.is_due, "the first step of an epoch, so that it has a mean"
+    assert measured(metrics, range(5, 2 * GROWTH + 6)) == [5, 5 + GROWTH, 5 + 2 * GROWTH]

@@ -98,7 +98,10 @@ def test_built_in_recipes_are_listed_by_framework() -> None:
     keras = sorted([*BOTH, "mobilenet_cats_dogs"])
     assert [each.name for each in recipes.built_in("keras")] == keras
     assert [each.name for each in recipes.built_in("tensorflow")] == keras
-    assert all(each.summary for framework in ("pytorch", "keras") for each in recipes.built_in(framework))
+    for framework in ("pytorch", "keras", "tensorflow"):
+        summaries = {each.name: each.summary for each in recipes.built_in(framework)}
+        assert all(summaries.values())
+        assert recipes.built_in_summaries(framework) == summaries  # which reads only the first line
 
 
 @pytest.mark.parametrize("name", BOTH)

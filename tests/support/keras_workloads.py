@@ -17,7 +17,7 @@ tf.config.set_logical_device_configuration(CPU, [tf.config.LogicalDeviceConfigur
 DEVICES = ["/cpu:0", "/cpu:1"]
 SMALL = {"mnist_cnn": {"items": 48}, "mnist_mlp": {"items": 48}, "fashion_cnn": {"items": 48}}
 FITTED = ["digits_cnn"]
-TINY = {"char_transformer": {"width": 16, "heads": 2, "context": 16}}
+TINY = {"char_transformer": {"layers": 1, "width": 16, "heads": 2, "context": 16}}
 PRODUCTS = ("MatMul", "Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "BatchMatMulV2", "Einsum")
 
 

@@ -20,6 +20,7 @@ from core.series.series import Series
 from tests.benchmarks.long_run import write_long_run
 from tests.support.commands import call
 from tests.support.running import make_spec
+from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import BEGAN, values, write_run
 
 if TYPE_CHECKING:
@@ -306,3 +307,41 @@ def test_nothing_is_replaced_silently(tmp_path: Path, capsys) -> None:
     code, out, _ = call(capsys, "report", run, "--output", path, "--force", "--json")
     document: dict[str, Any] = json.loads(out)
     assert (code, document["bytes"], document["runs"]) == (0, path.stat().st_size, ["a"])
+
+
+def test_a_scaling_table_is_a_page_with_its_plots_and_its_runs(tmp_path: Path, capsys) -> None:
+    runs = [trained(tmp_path, "one", 1, 2.0), trained(tmp_path, "two", 2, 1.1)]
+    recorded(tmp_path, runs).saved()
+    path = tmp_path / "table.html"
+    assert call(capsys, "scale", "--show", "table", "--runs", tmp_path, "--html", path)[:2] == (0, "")
+    page = Page(path.read_text())
+    assert ["2", "ddp", "64", "29.1", "1.82", "91 %", "0.00", "same", "finished"] in page.rows
+    assert "which is little to measure" in page.text
+    titles = ("Speed-up over one device", "Samples per second", "loss", "Settings that differ", "Software and devices")
+    assert all(title in page.text for title in titles)
+    measured, ideal = (points(each["d"]) for each in page.all("path")[:2])
+    assert [len(each[0]) for each in (measured, ideal)] == [2, 2]
+    assert measured[0][0] == ideal[0][0], "one device is its own reference"
+    assert measured[0][1][1] > ideal[0][1][1], "and two are slower than without any loss"
+    assert "1 device" not in page.all("svg")[0].get("aria-labelledby", "")
+
+
+def test_a_scaling_table_without_any_result_is_a_page_too(tmp_path: Path, capsys) -> None:
+    recorded(tmp_path).saved()
+    path = tmp_path / "table.html"
+    assert call(capsys, "scale", "--show", "table", "--runs", tmp_path, "--html", path)[0] == 0
+    assert "not trained" in Page(path.read_text()).text
+    code, out, err = call(capsys, "scale", "--show", "table", "--runs", tmp_path, "--html", path)
+    assert (code, out) == (2, "")
+    assert "exists already. Name another file, or add --force" in err
+
+
+def test_a_comparison_is_written_as_the_report_on_its_runs(tmp_path: Path, capsys) -> None:
+    for name, rate in (("a", 0.1), ("b", 0.2)):
+        write_run(tmp_path, name, [values(1, 1.0, 2.0, loss=[1.0, rate])])
+    path = tmp_path / "compared.html"
+    words = ("compare", "a", "b", "--baseline", "b", "--runs", tmp_path)
+    assert call(capsys, *words, "--html", path) == (0, "", "")
+    page = made(capsys, tmp_path, "a", "b", "--baseline", "b", "--runs", tmp_path)
+    assert Page(path.read_text()).rows == page.rows
+    assert call(capsys, *words, "--html", path)[0] == 2, "nothing is replaced silently"

@@ -12,33 +12,26 @@ import pytest
 
 from core.catalog.strategies import strategies_of
 from core.config.choices import RecipeChoices
-from core.devices.cpu import cpu_devices
 from core.devices.device import Device
-from core.runs.workload_text import keep_workload
+from core.runs.index import RunIndex
+from core.runs.states import RunState
 from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
-from core.scaling.record import free_name, names, new_record, read_record
+from core.scaling.record import free_name, names, read_record
 from core.scaling.same_curve import TOLERANCES
 from core.scaling.table import read_table, to_json
 from core.scaling.table_text import cells, csv_text, markdown
 from core.schema.files import write_whole
+from gui.viewmodels.run.run_rows import run_rows
+from gui.viewmodels.run.scaling_rows import ShownTable, fold_runs, outcome, sentence, with_results
 from tests.support.running import write_recipe
-from tests.support.written_runs import BEGAN, ONE_PART, values, write_run
+from tests.support.scaling_runs import LOSSES, PER_EPOCH, STEPS, planned, recorded, trained
+from tests.support.written_runs import BEGAN, write_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from core.scaling.record import ScalingRecord
     from core.scaling.table import ScalingTable
-    from core.schema.spec import RunSpec
-
-CPUS = [replace(cpu_devices()[0], id=f"cpu:{number}", label=f"CPU {number}") for number in range(6)]
-
-
-def planned(*devices: str, batch: str = FIXED, framework: str = "pytorch", **changes: Any) -> list[RunSpec]:
-    choices = RecipeChoices(recipe="digits_mlp", devices=devices, framework=framework, **changes)
-    return plan_specs(choices, CPUS, name="table", batch=batch)
-
 
 # -- the plan ------------------------------------------------------------------------------------
 
@@ -95,7 +88,7 @@ def test_settings_of_the_strategy_are_those_of_several_devices() -> None:
 )
 def test_the_batch_is_split_evenly_for_every_number_of_devices(devices: int, batch_size: int, near: str) -> None:
     names_ = tuple(f"cpu:{number}" for number in range(devices))
-    with pytest.raises(ValueError, match=f"Choose --batch-size {near}\\.$"):
+    with pytest.raises(ValueError, match=f"Choose a batch of {near}\\.$"):
         planned(*names_, training={"batch_size": batch_size})
 
 
@@ -104,40 +97,6 @@ def test_each_tolerance_is_that_of_a_framework() -> None:
 
 
 # -- the numbers ---------------------------------------------------------------------------------
-
-STEPS, PER_EPOCH = 8, 4
-LOSSES = [2.0, 1.5, 1.2, 1.0, 0.9, 0.8, 0.7, 0.6]
-
-
-def recorded(root: Path, runs: Sequence[Path] = (), *, repeats: int = 1, **changes: Any) -> ScalingRecord:
-    """Return a record whose runs, written by `trained`, are given by repeat: first those on one device."""
-    specs = planned("cpu:0", "cpu:1", **changes)
-    record = new_record(root, specs, name="table", batch=changes.get("batch", FIXED), repeats=repeats)
-    for (spec, repeat), run in zip(record.cells, runs, strict=False):
-        record = record.with_run(len(spec.devices), repeat, run)
-    return record
-
-
-def trained(
-    root: Path, name: str, devices: int, step_s: float, losses: Iterable[float] = LOSSES, *,
-    first_s: float = 100.0, states: Any = ONE_PART, recipe: str = "", **more: Any,
-) -> Path:  # fmt: skip
-    """Write a run of two epochs: its first one takes `first_s` seconds, each further step `step_s`."""
-    found = list(losses)
-    plan = {"t": BEGAN, "kind": "plan", "epochs": 2, "steps_per_epoch": PER_EPOCH, "samples_per_epoch": 128}
-    events = [plan, values(1, 1, first_s, loss=found[:PER_EPOCH])]
-    if rest := found[PER_EPOCH:]:
-        events.append(values(PER_EPOCH + 1, first_s + step_s, first_s + len(rest) * step_s, loss=rest))
-    readings = [
-        {"t": BEGAN + 2, "kind": "sample", "device": f"cpu:{number}", "memory_used_bytes": 1000 * (number + 1)}
-        for number in range(devices)
-    ]
-    spec = planned("cpu:0", "cpu:1")[devices - 1]
-    if recipe:
-        spec = replace(spec, recipe=replace(spec.own_recipe, path=recipe))
-    run_dir = write_run(root, name, events, spec=spec, states=states, devices=readings, **more)
-    keep_workload(run_dir, spec)
-    return run_dir
 
 
 def notices(table: ScalingTable) -> str:
@@ -297,3 +256,60 @@ def test_a_strategy_that_is_not_known_is_no_scaling_table(tmp_path: Path) -> Non
     write_whole(record.path, text)
     with pytest.raises(ValueError, match=r"is not a scaling table\. PyTorch has no strategy 'magic' here"):
         read_record(tmp_path, "table")
+
+
+def test_an_old_record_has_no_note_and_a_new_one_keeps_it(tmp_path: Path) -> None:
+    record = recorded(tmp_path).taken()
+    assert record.is_measured
+    assert not record.left("CPU 1 is gone.").is_measured
+    assert read_record(tmp_path, "table").note == "CPU 1 is gone."
+    assert read_record(tmp_path, "table").taken().note == ""
+    write_whole(record.path, record.path.read_text().replace('"note"', '"other"'))
+    assert read_record(tmp_path, "table").note == ""
+
+
+# -- the rows of the window ------------------------------------------------------------------------
+
+
+def shown(record: ScalingRecord, *, table: ScalingTable | None = None) -> ShownTable:
+    states = {each.dir.name: each.state for each in RunIndex(record.root).poll()}
+    last = {(each.devices, each.repeat): each.run for each in record.runs}
+    found = tuple(states.get(last.get((len(spec.devices), repeat), "")) for spec, repeat in record.cells)
+    return ShownTable(record=record, is_measured=record.is_measured, states=found, table=table)
+
+
+def test_a_table_is_one_row_that_unfolds(tmp_path: Path) -> None:
+    runs = [trained(tmp_path, name, devices, 1.0) for name, devices in (("b", 1), ("c", 2), ("e", 1))]
+    record = recorded(tmp_path, runs, repeats=2).left()
+    for name in ("a", "d"):
+        write_run(tmp_path, name)
+    found = RunIndex(tmp_path).poll()
+    table = shown(record)
+    assert [each.dir.name for each in fold_runs(found, [table], ())] == ["table.scaling.json", "d", "a"]
+    rows = fold_runs(found, [table], {record.path})
+    assert [each.dir.name for each in rows] == ["table.scaling.json", "e", "c", "b", "d", "a"]
+    assert [each.name for each in rows[:3]] == ["▾ table: 1 · 2", "↳ 1 device, 2 of 2", "↳ 2 devices, 1 of 2"]
+    assert rows[0].started == found[0].started, "at the place of its newest run"
+    assert fold_runs(found[1:2], [table], ()) == found[1:2], "a table of which no run is listed has no row"
+    assert fold_runs(found, [], ()) == found
+    measured = recorded(tmp_path).taken()
+    assert fold_runs([], [shown(measured)], ())[0].dir == measured.path, "nothing is trained yet"
+
+
+def test_a_row_says_what_became_of_the_table(tmp_path: Path) -> None:
+    one, two = (trained(tmp_path, name, devices, 2.0 / devices) for name, devices in (("one", 1), ("two", 2)))
+    record = recorded(tmp_path, [one]).taken()
+    assert outcome(shown(record)) == "1 of 2 trained"
+    assert sentence(shown(record)) == "Training 2 of 2: 2 devices with the strategy ddp."
+    record = record.left("CPU 1 is gone.")
+    assert (shown(record).state, outcome(shown(record))) == (RunState.STOPPED, "stopped · 1 of 2 trained")
+    assert sentence(shown(record)) == "CPU 1 is gone. 1 of 2 trainings have finished. Continue makes the others."
+    record = recorded(tmp_path, [one, two])
+    assert outcome(shown(record)) == "finished", "as long as the numbers are not read"
+    assert outcome(shown(record, table=read_table(record))) == "speed-up 2.00 on 2 devices"
+    failed = trained(tmp_path, "failed", 2, 1.0, states=((0.0, "starting"), (1.0, "failed")))
+    assert shown(recorded(tmp_path, [one, failed])).state is RunState.FAILED
+    (row,) = run_rows(fold_runs(RunIndex(tmp_path).poll()[:1], [shown(record)], ()), BEGAN)
+    (told,) = with_results([row], [shown(record)])
+    assert (told.title, told.outcome, told.tone) == (row.title, "finished", row.tone)
+    assert told.tip == "Scaling table table\nAll 2 trainings have finished."

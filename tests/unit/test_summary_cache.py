@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import sqlite3
+import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from core.runs.rename import rename
 from core.runs.states import RunState
 from core.runs.summary import RunSummary
 from core.runs.summary_cache import FORMAT, CachedSummary, SummaryCache, default_file
+from tests.support.commands import call
 from tests.support.written_runs import BEGAN, values, write_run
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ def test_what_has_changed_is_read_again(root: Path) -> None:
     assert by_name[names[0]].name == "another name"
     assert by_name[names[1]].marks.tags == ("baseline",)
     assert by_name[names[9]].state is RunState.FINISHED
-    assert not {names[2], names[3]} & SummaryCache(root).load().keys(), "the index forgets what is gone"
+    assert not {names[2], names[3]} & SummaryCache(root).load()[0].keys(), "the index forgets what is gone"
     assert all_runs(root) == found
 
 
@@ -218,7 +220,7 @@ def test_writers_that_are_killed_at_any_moment_lose_nothing(root: Path) -> None:
             writer.join()
         assert all_runs(root) == expected
     cache = SummaryCache(root)
-    assert cache.load().keys() == {each.dir.name for each in expected}
+    assert cache.load()[0].keys() == {each.dir.name for each in expected}
     assert cache.trouble == ""
 
 
@@ -231,7 +233,7 @@ def test_several_writers_at_once_keep_everything(root: Path) -> None:
     for writer in writers:
         writer.join()
         assert writer.exitcode == 0
-    assert SummaryCache(root).load().keys() == {each.dir.name for each in truth(root)}
+    assert SummaryCache(root).load()[0].keys() == {each.dir.name for each in truth(root)}
 
 
 def test_a_locked_index_is_not_waited_for(root: Path) -> None:
@@ -265,6 +267,66 @@ def test_with_a_budget_the_newest_come_first_and_all_in_the_end(root: Path) -> N
     assert found == expected
 
 
+def test_a_command_reports_how_many_runs_it_has_read(root: Path, monkeypatch) -> None:
+    default_file().unlink()
+    monkeypatch.setattr(index_module, "PROGRESS_S", 0.0)
+    said: list[tuple[int, int]] = []
+    assert all_runs(root, lambda *numbers: said.append(numbers)) == truth(root)
+    assert {every for _, every in said} == {COUNT}
+    assert [done for done, _ in said] == sorted({done for done, _ in said})
+    assert len(said) > 3
+    said.clear()
+    assert all_runs(root, lambda *numbers: said.append(numbers)) == truth(root)
+    assert {done for done, _ in said} <= {COUNT}, "nothing is read that the index has"
+
+
+def test_a_terminal_shows_how_many_runs_are_read(root: Path, capsys, monkeypatch) -> None:
+    default_file().unlink()
+    monkeypatch.setattr(index_module, "PROGRESS_S", 0.0)
+    assert "runs read" not in call(capsys, "runs", "--runs", root)[2], "only a terminal"
+    default_file().unlink()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    code, out, err = call(capsys, "runs", "--runs", root)
+    assert (code, len(out.splitlines())) == (0, COUNT + 1)
+    assert f"of {COUNT} runs read" in err
+    assert err.endswith("\r\033[K"), "the line is taken away"
+
+
+def test_a_poll_ends_soon_when_it_is_stopped(root: Path) -> None:
+    default_file().unlink()
+    index = RunIndex(root, cache=SummaryCache(root))
+    assert index.poll(60.0, is_stopped=lambda: True) == []
+    assert index.left == COUNT
+    assert index.poll() == truth(root)
+
+
+def test_pages_of_the_cache_become_the_whole(root: Path, monkeypatch) -> None:
+    monkeypatch.setattr(index_module, "PAGE", 7)
+    expected, read = truth(root), count_reads(monkeypatch)
+    index = RunIndex(root, cache=SummaryCache(root))
+    assert index.poll(0.0) == expected[:7]
+    assert index.left == COUNT - 7, "the others may be in the cache"
+    assert (index.poll(0.0), index.left) == (expected[:14], COUNT - 14)
+    assert index.poll() == expected
+    assert not index.busy
+    assert read == []
+
+
+def test_marks_of_the_newest_runs_are_seen_at_once_and_others_soon(tmp_path: Path, monkeypatch) -> None:
+    root = tmp_path / "runs"
+    write_runs(root, 3 * index_module.NEWEST)
+    monkeypatch.setattr(index_module, "LOOK_S", 0.0)
+    index = RunIndex(root)
+    first = index.poll()
+    change_marks(first[10].dir, star=True)
+    change_marks(first[-1].dir, star=True)
+    found = index.poll()
+    assert found[10].marks.star
+    for _ in range(3):
+        found = index.poll()
+    assert found[-1].marks.star
+
+
 def test_with_a_budget_cached_runs_are_checked_bit_by_bit(root: Path) -> None:
     names = sorted(path.name for path in root.iterdir())
     rename(root / names[0], "another name")  # the last one that is looked at
@@ -291,7 +353,7 @@ def test_every_field_survives(tmp_path: Path) -> None:
     cache = SummaryCache(tmp_path)
     strange = replace(summary, name="\ud800", dir=tmp_path / "strange")
     assert cache.save({"run": CachedSummary(summary, mark, folders), "strange": CachedSummary(strange, mark, folders)})
-    loaded = cache.load()
+    loaded, _ = cache.load()
     assert loaded["run"].summary == summary
     assert (loaded["run"].mark, loaded["run"].folders) == (mark, folders)
-    assert cache.load(["run", "other"]).keys() == {"run"}
+    assert cache.load("run") == ({}, None), "a name that is not smaller"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QPushButton
 
 from core.runs import marks
@@ -17,6 +18,7 @@ from gui.panels.runs.run_list import ROWS
 from gui.services import run_list
 from gui.services.run_list import FEW
 from gui.widgets.name_dialog import NameDialog
+from gui.widgets.painting import elided_parts
 from tests.support.running import make_spec
 from tests.support.written_runs import values, write_run
 from tests.window.driving import menu_action
@@ -229,7 +231,7 @@ def test_another_window_lists_many_runs_from_the_index(drive, runs_root: Path) -
     panel = drive()
     service = panel.window.services.run_list
     panel.until(lambda: len(service.summaries) == many, "all runs")
-    panel.until(lambda: len(SummaryCache(runs_root).load()) == many, "the index")
+    panel.until(lambda: len(SummaryCache(runs_root).load()[0]) == many, "the index")
     panel.window.close()
     rename(runs_root / "20260101-000000-run-0000", "another name")
     again = drive()
@@ -239,3 +241,37 @@ def test_another_window_lists_many_runs_from_the_index(drive, runs_root: Path) -
     change_marks(runs_root / "20260101-000001-run-0001", archived=True)
     service.reread(runs_root / "20260101-000001-run-0001")  # waits for the thread, and reads it now
     assert len(service.found) == many - 1
+
+
+def test_many_runs_are_looked_at_once_a_period(qtbot, runs_root: Path, monkeypatch) -> None:
+    (run_dir,) = write_runs(runs_root, 1)
+    monkeypatch.setattr(run_list, "FEW", 0)
+    monkeypatch.setattr(run_list, "PERIOD_S", 1000.0)
+    service = run_list.RunListService(runs_root)
+    polls: list[float] = []
+    poll = service._index.poll
+    monkeypatch.setattr(service._index, "poll", lambda *args, **options: polls.append(0.0) or poll(*args, **options))
+    service.poll()
+    assert len(service.summaries) == 1
+    service._polled_at = None
+    service.poll()
+    qtbot.waitUntil(lambda: service.poll() is None and not service._reading.busy)
+    for _ in range(10):
+        service.poll()
+    assert len(polls) == 2
+    service._polled_at = None
+    service.poll()
+    change_marks(run_dir, star=True)
+    service.reread(run_dir)
+    assert service.summaries[0].marks.star, "although the thread was reading"
+
+
+def test_a_long_last_part_does_not_cut_the_one_before_it(qapp) -> None:
+    metrics = QFontMetrics(qapp.font())
+    whole = "finished · loss 0.306"
+    width = metrics.horizontalAdvance(whole)
+    assert elided_parts(metrics, whole, width) == whole
+    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width) == whole
+    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width + 60).startswith(f"{whole} · a")
+    assert elided_parts(metrics, f"{whole} · a-very-long-tag", width + 60).endswith("…")
+    assert elided_parts(metrics, whole, width - 1).startswith("finished"), "the first part that is too long is cut"

@@ -1,7 +1,8 @@
-"""What several commands need: the run that is named, the devices of this machine, the exit codes."""
+"""What several commands need: the run that is named, all runs, the devices of this machine, the exit codes."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from core.cli.output import confirm, is_interactive
@@ -16,8 +17,10 @@ from core.text import replace_control_characters
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from pathlib import Path
 
     from core.devices.device import Survey
+    from core.runs.summary import RunSummary
     from core.schema.spec import RunSpec
 
 
@@ -46,6 +49,22 @@ def find(options: Namespace, name: str | None = None) -> Run:
     found = Run.attach(index.find(options.runs, options.run if name is None else name))
     found.spec()  # raises for a spec of a newer version
     return found
+
+
+def all_runs(root: Path) -> list[RunSummary]:
+    """Return the summaries of all runs, newest first. If that takes long, a terminal shows how many are read."""
+    if not sys.stderr.isatty():
+        return index.all_runs(root)
+
+    def show(done: int, every: int) -> None:
+        text = tr("{done} of {total} runs read", done=done, total=every)
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
+
+    try:
+        return index.all_runs(root, show)
+    finally:
+        sys.stderr.write("\r\033[K")
 
 
 def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from core.text import one_line, short
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
 
     from core.comparison.measured_run import MeasuredRun
     from core.comparison.reasons import Reasons
@@ -30,6 +32,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_table_options(parser)
     add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
     add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    add("--html", metavar="FILE", help=tr("write the report on these runs to this file (.html), as `report` does"))
     add("--force", action="store_true", help=tr("replace files that exist"))
     add("--why", action="store_true", help=tr("show what differs: settings, text, package versions, devices"))
 
@@ -78,11 +81,13 @@ def compare_runs(options: Namespace) -> int:
     others = [row.runs[0] for row in comparison.rows if row.runs[0] is not first]
     why = [(run, reasons.reasons(first, run)) for run in others] if options.why else []
     _write_files(options, comparison)
+    if options.html is not None:
+        _write_page(options, folders, baseline)
     if options.json:
         document = table.to_json(comparison)
         say_json({**document, "why": [_why_json(first, run, each) for run, each in why]} if options.why else document)
         return 0
-    if options.csv is not None or options.markdown is not None:
+    if (options.csv, options.markdown, options.html) != (None, None, None):
         for notice in comparison.notices:
             warn(notice)
         return 0
@@ -112,7 +117,7 @@ def _check_files(options: Namespace) -> None:
         raise ValueError(tr("--csv and --markdown write the table alone. Leave out --why, or add --json."))
     if files.count("-") + (options.json and "-" in files) > 1:
         raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
-    for each in files:
+    for each in [*files, *([options.html] if options.html is not None else [])]:
         check_free(Path(each), force=options.force)
 
 
@@ -125,6 +130,16 @@ def _write_files(options: Namespace, comparison: Comparison) -> None:
             say(form(comparison).removesuffix("\n"), lines=True)
         elif path is not None:
             export_bytes(form(comparison).encode(), Path(path))
+
+
+def _write_page(options: Namespace, folders: Sequence[Path], baseline: str | None) -> None:
+    from core.reports import run_report
+
+    data = run_report.report(
+        run_report.read_reported(folders), made=time.time(), metric=options.metric, baseline=baseline,
+        target=options.target, lower=options.lower,
+    )  # fmt: skip
+    export_bytes(data, Path(options.html))
 
 
 # -- why -----------------------------------------------------------------------------------------

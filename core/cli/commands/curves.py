@@ -14,7 +14,8 @@ from core.runs import index
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.metrics.reread import Result, Times
+    from core.metrics.reread import Result
+    from core.metrics.reread_times import Times
 
 ROLES = ("metric", STEP, EPOCH, NO_METRIC)
 """What a number can be."""

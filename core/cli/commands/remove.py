@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.cli.commands.common import all_runs
 from core.cli.output import confirm, is_interactive, say, say_json, say_rows, warn
 from core.language import join_sentences, tr, tr_plural
 from core.runs import index, removal
@@ -78,7 +79,7 @@ def _older_runs(options: Namespace) -> list[Path]:
     before = time.time() - options.older_than * DAY_S
     return [
         each.dir
-        for each in index.all_runs(options.runs)
+        for each in all_runs(options.runs)
         if state_info(each.state).over and not each.dir.is_symlink() and _ended(each) < before
     ]
 
@@ -107,7 +108,7 @@ def _confirmed(options: Namespace, count: int) -> bool:
 def _show(options: Namespace, chosen: Sequence[Path]) -> None:
     if not chosen:
         say(tr("There is nothing to remove."))
-    states = {each.dir: tr(state_info(each.state).label).lower() for each in index.all_runs(options.runs)}
+    states = {each.dir: tr(state_info(each.state).label).lower() for each in all_runs(options.runs)}
     rows = [
         {"run": each.name, "state": states.get(each, "over"), "disk": disk(removal.size_bytes(each))} for each in chosen
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.cli.commands.common import find
+from core.cli.commands.common import all_runs, find
 from core.cli.output import (
     failure_words,
     log_of,
@@ -24,7 +24,7 @@ from core.cli.output import (
 from core.config.strategy_settings import rate_arithmetic
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.queue.listing import why_it_waits
-from core.runs import index, marks, outputs, rename
+from core.runs import marks, outputs, rename
 from core.runs.model_parts import part_sentences
 from core.runs.search import parse_search, unknown_sentence
 from core.runs.states import RunState, state_info
@@ -60,7 +60,7 @@ def add_search(parser: ArgumentParser) -> None:
 def list_runs(options: Namespace) -> int:
     """List runs, newest first: all that are not archived, or those that a search finds."""
     search = parse_search(" ".join(options.search))
-    every = index.all_runs(options.runs)
+    every = all_runs(options.runs)
     if every and (unknown := search.unknown_keys(every)):
         raise ValueError(unknown_sentence(unknown))
     summaries = search.find(every)

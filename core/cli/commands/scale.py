@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +25,7 @@ from core.scaling import record as records
 from core.scaling.plan import BATCHES, FIXED, plan_specs
 from core.schema.settings import check_whole
 from core.series.export_file import check_free, export_bytes
+from core.system import processes
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from core.scaling.table import ScalingTable
     from core.schema.spec import RunSpec
 
-OWN = frozenset({"runs", "json", "resume", "show", "csv", "markdown", "force", "version", "command", "parser",
+OWN = frozenset({"runs", "json", "resume", "show", "csv", "markdown", "html", "force", "version", "command", "parser",
                  "arguments"})  # fmt: skip
 """Options that say nothing about the trainings, and go with --resume and --show."""
 HALTED = frozenset({RunState.STOPPED, RunState.PAUSED})
@@ -56,6 +60,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--show", metavar="NAME", help=tr("show a scaling table, and train nothing"))
     add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
     add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    add("--html", metavar="FILE", help=tr("write the table and a report on its runs to this file (.html)"))
     add("--force", action="store_true", help=tr("replace files that exist"))
 
 
@@ -79,7 +84,7 @@ def scale(options: Namespace) -> int:
     if options.json:
         say_json(tables.to_json(table))
     else:
-        if options.csv is None and options.markdown is None:
+        if (options.csv, options.markdown, options.html) == (None, None, None):
             say_table(table_text.cells(table))
         for notice in table.notices:
             warn(notice)
@@ -112,7 +117,7 @@ def _check_files(options: Namespace) -> None:
     files = [each for each in (options.csv, options.markdown) if each is not None]
     if files.count("-") + (options.json and "-" in files) > 1:
         raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
-    for each in files:
+    for each in [*files, *([options.html] if options.html is not None else [])]:
         path = Path(each)
         check_free(path, force=options.force)
         if not path.parent.is_dir():  # hours of training would be over before this is noticed
@@ -131,6 +136,10 @@ def _write_files(options: Namespace, table: ScalingTable) -> None:
             say(form(table).removesuffix("\n"), lines=True)
         elif path is not None:
             export_bytes(form(table).encode(), Path(path))
+    if options.html is not None:
+        from core.scaling.scaling_report import scaling_report
+
+        export_bytes(scaling_report(table, made=time.time()), Path(options.html))
 
 
 def _check_kept(options: Namespace) -> None:
@@ -173,8 +182,31 @@ def _new(options: Namespace, found: Survey) -> ScalingRecord:
 def _measure(options: Namespace, record: ScalingRecord, found: Survey) -> str | None:
     """Make the runs that are missing; return why not all of them were made, in a sentence.
 
-    Raises `ValueError` with a sentence before anything is started.
+    Raises `ValueError` with a sentence before anything is started. The record of a table that is continued keeps the
+    sentence, for windows.
     """
+    _accept_interrupts()
+    if options.resume is None:
+        return _make_runs(options, record, found)
+    record = record.taken()
+    try:
+        return _make_runs(options, record, found)
+    except (RunError, ValueError) as error:
+        records.read_record(record.root, record.name).left(str(error))
+        raise
+
+
+def _accept_interrupts() -> None:
+    """Let SIGINT interrupt a command that a window has started.
+
+    The shell that starts it in the background lets it ignore SIGINT, so that no Ctrl-C on a terminal reaches it. That
+    shell, which led its session, has ended: there is no terminal, and SIGINT comes from a window, to stop this command.
+    """
+    if processes.identify(os.getsid(0)) is None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _make_runs(options: Namespace, record: ScalingRecord, found: Survey) -> str | None:
     counting = [(spec, repeat, _live_or_finished(record, spec, repeat)) for spec, repeat in record.cells]
     left = [
         (number, spec, repeat, run)
@@ -186,9 +218,11 @@ def _measure(options: Namespace, record: ScalingRecord, found: Survey) -> str | 
         if problem := refusal(specs[devices], found):
             raise ValueError(problem)
     if not left:
+        if record.measured_by is not None:
+            record.left()
         return None
     warn_of_doubt(record.specs[-1])
-    record, halted = record.taken(), None
+    record, halted = record if record.is_measured else record.taken(), None
     try:
         for number, spec, repeat, live in left:
             _say_beginning(options, record, spec, number)
@@ -206,7 +240,7 @@ def _measure(options: Namespace, record: ScalingRecord, found: Survey) -> str | 
         halted = tr("Interrupted. Nothing more was started.")
     finally:
         with interrupts_blocked():
-            record.left()
+            record.left(halted or "")
     return halted
 
 

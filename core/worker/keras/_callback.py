@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ..context import Context
-    from ..controller import TrainingController, Values
+    from ..controller import TrainingController
+    from ..epoch_results import Values
     from ..tensorflow._build import Task
 
 
@@ -28,10 +29,14 @@ class FitReporter(Reporter):
 
     def __init__(self, context: Context, task: Task) -> None:
         super().__init__(context)
+        self.task = task
         own_step = type(task.model).train_step is not keras.Model.train_step
         self._names: tuple[str, ...] = ()
         self._chosen = None if own_step or task.training_step is not None else set(task.metrics)
-        self._measures = context.training.training_metrics or task.training_step is not None
+        self._takes_logs = task.training_metrics is None and (
+            context.training.training_metrics or task.training_step is not None
+        )
+        """Whether the step itself has measured metrics, which are in its logs."""
         self._kind = type(task.model).__name__
 
     @property
@@ -58,7 +63,7 @@ class FitReporter(Reporter):
         if self._chosen is not None:
             others = [name for name in others if name in self._chosen]
         scalar = [name for name in others if getattr(logs[name], "shape", None) == ()]
-        return ("loss", *(scalar if self._measures else ()))
+        return ("loss", *(scalar if self._takes_logs else ()))
 
     def _fetch(self, losses: list[Mapping[str, tf.Tensor]]) -> list[float]:
         if len(self._names) == 1:

@@ -17,13 +17,13 @@ from ..tensorflow._step import passes_of
 from ._callback import Callbacks, ControllerCallback, FitReporter
 from ._callbacks import recipe_callbacks, restores_weights
 from ._data import Cut, training, validation
-from ._step import train_step
+from ._step import measured_function, train_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..context import Context
-    from ..controller import Values
+    from ..epoch_results import Values
     from ..recipe import LoadedRecipe
     from ..tensorflow._build import Measure, Task
     from ..tensorflow._data import Feed
@@ -110,7 +110,11 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) 
     if context.training.compile and cut.replicas == 1 and not task.model.jit_compile:
         context.notice(tr("Keras reports that XLA cannot compile this model. It is trained without compiling."))
     # Set on the instance, so that its class and a `train_step` of the recipe's own stay unchanged.
-    task.model.train_step = train_step(task, context, cut, gradient)
+    step = train_step(task, context, cut, gradient)
+    if task.training_metrics is None:
+        task.model.train_step = step
+    else:
+        task.model.train_function = measured_function(task, step)
     # A model that a callback saves is saved without our loss, which Keras would not find when it loads the file.
     task.model.get_compile_config = lambda: None
     if cut.replicas == 1 and by_fit:

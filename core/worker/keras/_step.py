@@ -9,16 +9,17 @@ import keras
 import tensorflow as tf
 
 from ...language import tr
-from ..tensorflow._build import call
-from ..tensorflow._step import Passed, Passes, StepPasses, Update, add_gradients
+from ..tensorflow._build import has_keras_step
+from ..tensorflow._loop import of_replicas
+from ..tensorflow._step import MeasuredPasses, Passed, Passes, StepPasses, Update, add_gradients
 from ._data import part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from ..context import Context
-    from ..tensorflow._build import Measure, Task
+    from ..tensorflow._build import Task
     from ..tensorflow._data import Feed
     from ..tensorflow._step import Gradient
     from ._data import Cut
@@ -27,48 +28,79 @@ if TYPE_CHECKING:
     Gradients = list[tf.Tensor | None]
 
 
-def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None = None) -> Callable[[Any], Logs]:
+def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None = None) -> Callable[[Any], Any]:
     """Return the function that `fit` calls for each batch. Its logs are those of the batch, unlike Keras' own.
 
     Keras' step is kept where it suffices. It clips each replica's gradient separately, and weights all parts of a
-    batch equally, whatever their size.
+    batch equally, whatever their size. Where metrics are measured, the function returns (logs, part): see
+    `measured_function`.
     """
     if task.training_step is not None or cut.needed or gradient or context.training.gradient_clip:
         _require_keras_step(task)
         return CutStep(task, context, cut, gradient)
-    return _with_values_per_batch(task.model, task.metrics if measures_training(context) else {})
+    return _with_values_per_batch(task)
 
 
-def measures_training(context: Context) -> bool:
-    """Return whether the recipe's metrics are measured on training batches, too."""
-    return context.training.training_metrics
+def _with_values_per_batch(task: Task) -> Callable[[Any], Any]:
+    """Return the model's step with the mean loss reset before each batch, and without Keras' running means of metrics.
 
-
-def _with_values_per_batch(model: keras.Model, metrics: Mapping[str, Measure]) -> Callable[[Any], Logs]:
-    """Return the model's step with the mean loss reset before each batch, and these metrics of the batch.
-
-    They take the place of Keras' running means of the metrics, which take longer. A model with methods of its own for
-    it keeps them.
+    A model with methods of its own for it keeps them.
     """
+    model, measures = task.model, task.training_metrics is not None
     step, running_means = model.train_step, model.compute_metrics
-    kind = type(model)
-    of_keras = kind.train_step is keras.Model.train_step and kind.compute_metrics is keras.Model.compute_metrics
+    seen: list[tuple[Any, Any]] = []
 
     def of_batch(x: Any, y: tf.Tensor, y_pred: Any, sample_weight: Any = None) -> Logs:  # noqa: ANN401, ARG001 (Keras')
-        logs = {metric.name: metric.result() for metric in model.metrics if metric.name == "loss"}
-        return logs | {name: tf.reduce_mean(tf.cast(each(y, y_pred), tf.float32)) for name, each in metrics.items()}
+        seen[:] = [(y, y_pred)]
+        return {metric.name: metric.result() for metric in model.metrics if metric.name == "loss"}
 
-    def reset_and_step(data: Any) -> Logs:  # noqa: ANN401 (the data set's elements)
+    def reset_and_step(data: Any) -> Any:  # noqa: ANN401 (the data set's elements; with or without a part)
         for metric in model.metrics:
             if metric.name == "loss":
                 metric.reset_state()
-        if of_keras:
+        if has_keras_step(model):
             model.compute_metrics = of_batch
         logs: Logs = step(data)
         model.compute_metrics = running_means
-        return logs
+        return (logs, seen.pop()) if measures else logs
 
     return reset_and_step
+
+
+def measured_function(task: Task, step: Callable[[Any], Any]) -> Callable[[Any], Logs]:
+    """Return the function of an iterator with which `fit` makes a step. It measures the metrics in steps that are due.
+
+    `step` returns its logs, and its part of the batch: target and output, and the weights of the items where the batch
+    is cut. Keras' own function would take the mean over the replicas of all that a step returns.
+    """
+    model, metrics, strategy = task.model, task.training_metrics, task.model.distribute_strategy
+    assert metrics is not None
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]  # TensorFlow has no types
+    def on_batch(batch: Any) -> Any:  # noqa: ANN401 (the logs, and the parts of all replicas)
+        logs, part = strategy.run(step, args=(batch,))
+        if strategy.num_replicas_in_sync > 1:
+            logs = {name: tf.reduce_mean(of_replicas(strategy, each), axis=0) for name, each in logs.items()}
+        return logs, of_replicas(strategy, part)
+
+    compiled = tf.function(on_batch, reduce_retracing=True, jit_compile=model.jit_compile)
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]  # as above
+    def on_iterator(iterator: Any) -> Any:  # noqa: ANN401 (as above)
+        return compiled(iterator.get_next())
+
+    function = tf.function(on_iterator, reduce_retracing=True)
+
+    def measured(iterator: Any) -> Logs:  # noqa: ANN401 (of the data set)
+        logs: Logs
+        logs, parts = function(iterator)
+        if metrics.is_due:
+            row = metrics.measure((part[0], part[1], part[2] if len(part) == 3 else 1.0) for part in parts)
+            if metrics.always:
+                logs |= dict(zip(metrics.names, tf.unstack(row), strict=True))
+        return logs
+
+    return measured
 
 
 class CutStep:
@@ -77,15 +109,15 @@ class CutStep:
     def __init__(self, task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:
         self._task, self._update, self._replicas = task, Update(task, context), cut.replicas
         self._passes: CutPasses
-        if task.training_step is None:
-            metrics = task.metrics if measures_training(context) else {}
-            self._passes = MeasuredCutPasses(task, context, gradient, metrics)
-            self._names = ("loss", *metrics)
+        if task.training_step is not None:
+            self._passes = CutStepPasses(task, context, task.training_step, gradient)
+        elif task.training_metrics is not None:
+            self._passes = MeasuredCutPasses(task, context, gradient)
         else:
-            self._passes, self._names = CutStepPasses(task, context, task.training_step, gradient), ()
+            self._passes = CutPasses(task, context, gradient)
         self._converting = _converting() if task.training_step is not None else contextlib.nullcontext()
 
-    def __call__(self, data: Any) -> Logs:  # noqa: ANN401 (as above)
+    def __call__(self, data: Any) -> Any:  # noqa: ANN401 (as above)
         """Make one replica's part of the step. Keras averages the logs of all replicas; these must add up."""
         if self._task.training_step is None:
             inputs, target, weights = keras.utils.unpack_x_y_sample_weight(data)
@@ -94,10 +126,14 @@ class CutStep:
             tensors, weights = data if len(data) == 2 else (data[0], None)
         with self._converting:
             passed = self._passes.weighted(tensors, tf.ones([1]) if weights is None else weights)
-        values = self._update.make(passed)
+        values = self._update.make(passed._replace(outputs=()))
         values = tf.reshape(values * self._replicas, [-1])
-        names = self._names or self._task.value_names
-        return dict(zip(names, tf.unstack(values, len(names)), strict=True))
+        names = self._task.value_names
+        logs = dict(zip(names, tf.unstack(values, len(names)), strict=True))
+        if not passed.outputs:
+            return logs
+        part = (tensors[-1], *passed.outputs)
+        return logs, part if weights is None else (*part, weights)
 
 
 def _converting() -> AbstractContextManager[Any]:
@@ -137,29 +173,13 @@ class CutPasses(Passes):
         return total, sums
 
 
-class MeasuredCutPasses(CutPasses):
-    """Passes that measure metrics, too."""
+class MeasuredCutPasses(MeasuredPasses, CutPasses):
+    """Passes that also return the output, for the recipe's metrics."""
 
-    def __init__(self, task: Task, context: Context, gradient: Gradient | None, metrics: Mapping[str, Measure]) -> None:
-        super().__init__(task, context, gradient)
-        self._measures = list(metrics.values())
-
-    def _one(self, tensors: Feed, share: tf.Tensor) -> tuple[tf.Tensor, Gradients]:
-        """Return the mean loss and metrics times the share, shape () or (1 + metrics), and the loss's gradients."""
-        task = self._task
-        *inputs, target = tensors
-        measured: list[tf.Tensor] = []
-
-        def forward() -> tuple[tf.Tensor, tf.Tensor]:
-            output = call(task.model, inputs, training=True)
-            loss = self._mean_loss(target, output) * share
-            for measure in self._measures:
-                value = tf.stop_gradient(measure(target, output))
-                measured.append(tf.reduce_mean(tf.cast(value, tf.float32)) * share)
-            return loss, task.optimizer.scale_loss(loss)
-
-        loss, gradients = self._gradient(forward, [each.value for each in task.model.trainable_variables])
-        return tf.stack([loss, *measured]) if measured else loss, gradients
+    def weighted(self, tensors: Feed, weights: tf.Tensor) -> Passed:
+        """Return the mean loss of the slice times the sum of its weights, its gradients, and the model's output."""
+        values, gradients, output = self._passes(tensors, weights)
+        return Passed(values, gradients, outputs=(output,))
 
 
 class CutStepPasses(CutPasses, StepPasses):

@@ -113,11 +113,7 @@ def complete(
         checkpoint_blocks(model, compiled=context.training.compile)
     elif context.training.compile and not is_compiled:
         compile_module(model)
-    if context.rank:
-        seed_everything(context.training.seed + context.rank)  # else all ranks would drop the same units
-    if raw.device.type == "cuda" and context.world_size == 1:  # likewise for several devices in one process
-        for number, generator in enumerate(torch.cuda.default_generators):
-            generator.manual_seed(context.training.seed + number)
+    _seed_apart(context, raw.device)
     optimizers = build_optimizers(recipe, context, model)
     first = next(iter(optimizers.values()))
     loss = build_loss(recipe, raw.device)
@@ -141,6 +137,15 @@ def complete(
     else:
         task.schedule = recipe_schedule(recipe, first, raw.train.steps * context.training.epochs)
     return task
+
+
+def _seed_apart(context: Context, device: torch.device) -> None:
+    """Seed each rank, or each of several GPUs of one process, by itself: else all would drop the same units."""
+    if context.rank:
+        seed_everything(context.training.seed + context.rank)
+    if device.type == "cuda" and context.world_size == 1:
+        for number, generator in enumerate(torch.cuda.default_generators):
+            generator.manual_seed(context.training.seed + number)
 
 
 def _training_metrics(

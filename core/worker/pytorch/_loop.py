@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
-    from ..controller import TrainingController, TrainingSize, Values
+    from ..controller import TrainingController, TrainingSize
+    from ..epoch_results import Values
     from ._data import Batches, MicroBatch
     from ._scaling import LossScaler
     from ._schedule import RecipeSchedule

@@ -122,6 +122,10 @@ class MeasuringReporter(MetricsReporter):
         self._metrics.begin_step(self.steps + 1)
         return requests
 
+    def begin_epoch(self) -> None:
+        """Measure the next step."""
+        self._metrics.count_from(self.steps + 1)
+
     def _take(self) -> tuple[Rows, Cost]:
         return self._metrics.take(time.monotonic() - self._reported)
 
@@ -138,6 +142,8 @@ class MeasuringReporter(MetricsReporter):
         columns: dict[str, Sequence[float]] = {
             name: rows.values[at :: len(names)] for at, name in enumerate(names)
         }  # fmt: skip
+        for name, values in columns.items():
+            self.means.add(name, values)
         self._context.record_metrics(rows.first, columns, since=self._since, until=self._until, every=rows.every)
 
 

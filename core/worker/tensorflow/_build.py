@@ -15,7 +15,7 @@ import tensorflow as tf
 from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
-from ..recipe import wrong_return
+from ..recipe import CALLBACKS, wrong_return
 from ..steps import check_names, has_steps, validates_itself
 from ._data import Batches
 from ._saver import undisturbed
@@ -101,22 +101,9 @@ def build(
         keras.config.set_dtype_policy("mixed_bfloat16")
     # What the loss is computed on: where the recipe has a step of its own, at most the validation.
     measured = val if has_steps(recipe) else train
-
-    def create_variables(model: keras.Model) -> Any:  # noqa: ANN401 (in whatever structure)
-        """Create the variables of a model without any. Return its output on symbols of what the loss is computed on."""
-        step, _ = recipe_steps(recipe, model)
-        if step is not None and not model.built:
-            step.try_out(train.packed(train.sample()))
-        if measured is None or validates_itself(recipe):
-            return None
-        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
-        return call(model, symbols, training=False)
-
     with scope or contextlib.nullcontext():
         seed_everything(training.seed)
-        model = make_model(create_variables) if make_model else recipe.call("model")
-        model = checked_model(model, recipe, "model")
-        output = create_variables(model)
+        model, output = _model(recipe, train, measured, make_model)
         optimizer = _optimizer(recipe, context)
         optimizer.build(model.trainable_variables)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -137,23 +124,52 @@ def build(
         metrics=metrics,
         training_step=training_step,
         validation_step=validation_step,
-        training_metrics=_training_metrics(metrics, train, recipe, context),
+        training_metrics=_training_metrics(metrics, model, train, recipe, context),
     )
 
 
+def _model(
+    recipe: LoadedRecipe,
+    train: Batches,
+    measured: Batches | None,
+    make_model: Callable[[Callable[[keras.Model], object]], object] | None,
+) -> tuple[keras.Model, Any]:
+    """Return the model with all its variables, and its output on symbols of what the loss is computed on, if any."""
+
+    def create_variables(model: keras.Model) -> Any:  # noqa: ANN401 (in whatever structure)
+        """Create the variables of a model without any. Return its output."""
+        step, _ = recipe_steps(recipe, model)
+        if step is not None and not model.built:
+            step.try_out(train.packed(train.sample()))
+        if measured is None or validates_itself(recipe):
+            return None
+        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
+        return call(model, symbols, training=False)
+
+    model = checked_model(make_model(create_variables) if make_model else recipe.call("model"), recipe, "model")
+    return model, create_variables(model)
+
+
 def _training_metrics(
-    metrics: Mapping[str, Measure], train: Batches, recipe: LoadedRecipe, context: Context
+    metrics: Mapping[str, Measure], model: keras.Model, train: Batches, recipe: LoadedRecipe, context: Context
 ) -> TrainingMetrics | None:
     """Return what measures the metrics on training batches; None without any, or where it is switched off.
 
-    A parameter server's workers would have to send every output to the chief. A recipe's own step reports what it has
-    measured itself.
+    A parameter server's workers would have to send every output to the chief. A step of the recipe's own, or of the
+    model's own with `fit`, reports what it has measured itself. Callbacks may decide by the metrics of each batch.
     """
-    is_own_loop = context.spec.framework == "tensorflow" and context.spec.strategy != "parameter_server"
-    if not is_own_loop or not context.training.training_metrics or has_steps(recipe):
+    by_fit = context.spec.framework == "keras"
+    own_step = has_steps(recipe) or (by_fit and not has_keras_step(model))
+    if own_step or context.spec.strategy == "parameter_server" or not context.training.training_metrics:
         return None
     check_names("metrics", recipe.name, metrics)
-    return TrainingMetrics(metrics, train) if metrics else None
+    return TrainingMetrics(metrics, train, always=by_fit and recipe.has(CALLBACKS)) if metrics else None
+
+
+def has_keras_step(model: keras.Model) -> bool:
+    """Return whether `fit` makes the steps of this model, and measures them, with Keras' own methods."""
+    kind = type(model)
+    return kind.train_step is keras.Model.train_step and kind.compute_metrics is keras.Model.compute_metrics
 
 
 def _refuse_texts(batches: Batches) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..context import Context
-    from ..controller import Values
+    from ..epoch_results import Values
     from ..recipe import LoadedRecipe
     from ._build import Task
     from ._data import Batches, Feed
@@ -158,6 +158,11 @@ class _Measuring(MetricsReporter):
         metrics.begin_step(self.steps + 1)
         return requests
 
+    def begin_epoch(self) -> None:
+        """Measure the next step."""
+        if self.training_metrics is not None:
+            self.training_metrics.count_from(self.steps + 1)
+
     def _take_metrics(self, metrics: TrainingMetrics) -> list[float]:
         """Return the metrics that this worker has measured since the last report, and what they took."""
         values, cost = metrics.take(time.monotonic() - self._reported)
@@ -166,7 +171,11 @@ class _Measuring(MetricsReporter):
     def _record_metrics(self, metrics: TrainingMetrics, taken: Sequence[float]) -> None:
         """Record what `_take_metrics` returned, added up over the workers. The losses are recorded after it."""
         values, cost = taken[: -len(Cost._fields)], Cost(*taken[-len(Cost._fields) :])
-        metrics.record(values, self._context, since=self._since, until=self._until)
+        if values and self._context.rank == 0:
+            columns = {name: values[at :: len(metrics.names)] for at, name in enumerate(metrics.names)}
+            for name, column in columns.items():
+                self.means.add(name, column)
+            metrics.record(columns, self._context, since=self._since, until=self._until)
         metrics.plan(cost, steps=len(self._losses))
         metrics.begin_step(self.steps + 1)  # reports also come between two steps
 
@@ -358,6 +367,10 @@ def over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, flo
     if not isinstance(results, tuple):
         return tf.add_n(strategy.experimental_local_results(results))
     values, (output,) = results
-    parts = [strategy.experimental_local_results(each) for each in tf.nest.flatten(output)]
-    outputs = tuple(tf.nest.pack_sequence_as(output, each) for each in zip(*parts, strict=True))
-    return tf.add_n(strategy.experimental_local_results(values)), outputs
+    return tf.add_n(strategy.experimental_local_results(values)), of_replicas(strategy, output)
+
+
+def of_replicas(strategy: tf.distribute.Strategy, result: Any) -> tuple[Any, ...]:  # noqa: ANN401 (in whatever structure)
+    """Return what `strategy.run` returned, replica by replica: of those in this process, in their order."""
+    parts = [strategy.experimental_local_results(each) for each in tf.nest.flatten(result)]
+    return tuple(tf.nest.pack_sequence_as(result, each) for each in zip(*parts, strict=True))

@@ -11,23 +11,25 @@ from ..metric_schedule import MICRO, Cost, MetricSchedule, median
 from ._data import slice_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..context import Context
     from ._build import Measure
-    from ._data import Batches, Feed
+    from ._data import Batches
 
 
 class TrainingMetrics(MetricSchedule):
     """Measures in every n-th step, the same steps on all workers.
 
     A step returns the output from which it has computed the loss, with dropout, beside the loss. The metrics are
-    computed from it when they are due, without a graph: tracing them would delay the start. A value is the mean over
-    the global batch.
+    computed from it when they are due, without a graph: tracing them would delay the start, and a graph of its own for
+    measured steps could round otherwise. A value is the mean over the global batch.
     """
 
-    def __init__(self, metrics: Mapping[str, Measure], train: Batches) -> None:
+    def __init__(self, metrics: Mapping[str, Measure], train: Batches, *, always: bool = False) -> None:
+        """`always`: whether every step is measured, whatever it costs."""
         super().__init__()
+        self.always = always
         self.names = tuple(metrics)
         self._metrics, self._train = tuple(metrics.values()), train
         self._first = 0
@@ -46,21 +48,27 @@ class TrainingMetrics(MetricSchedule):
         def watched(*feed: tf.Tensor) -> tf.Tensor:
             loss, outputs = step(*feed)
             if self.is_due:
-                began = time.perf_counter()
-                self._row = self._measure(feed, outputs, first, parts)
-                self._spent_s.append(time.perf_counter() - began)
+                slices = (slice_of(feed, number, parts) for number in range(first, first + len(outputs)))
+                self.measure(
+                    (self._train.target(part), output, share)
+                    for (part, share), output in zip(slices, outputs, strict=True)
+                    if share  # else it is an idle item
+                )
             return loss
 
         return watched
 
-    def _measure(self, feed: Feed, outputs: Sequence[Any], first: int, parts: int) -> tf.Tensor:
+    def measure(self, parts: Iterable[tuple[tf.Tensor, Any, float | tf.Tensor]]) -> tf.Tensor:
+        """Measure the current step on this worker's parts of its batch: target, output and share, or item weights.
+
+        Return the values, shape (metrics).
+        """
+        began = time.perf_counter()
         row = tf.zeros(len(self._metrics))
-        for number, output in enumerate(outputs, start=first):
-            part, share = slice_of(feed, number, parts)
-            if share:  # else it is an idle item
-                target = self._train.target(part)
-                means = [tf.reduce_mean(tf.cast(each(target, output), tf.float32)) for each in self._metrics]
-                row += tf.stack(means) * share
+        for target, output, share in parts:
+            row += tf.stack([_mean(each(target, output), share) for each in self._metrics])
+        self._row = row
+        self._spent_s.append(time.perf_counter() - began)
         return row
 
     def end_step(self, step: int) -> None:
@@ -84,9 +92,23 @@ class TrainingMetrics(MetricSchedule):
         self._rows, self._spent_s = [], []
         return values, cost
 
-    def record(self, values: Sequence[float], context: Context, *, since: float | None, until: float | None) -> None:
+    def plan(self, cost: Cost, steps: int) -> None:
+        """Choose how often to measure; see `MetricSchedule.plan`."""
+        if not self.always:
+            super().plan(cost, steps)
+
+    def record(
+        self, columns: Mapping[str, Sequence[float]], context: Context, *, since: float | None, until: float | None
+    ) -> None:
         """Record the values of all workers. Call it before the losses of the same steps are recorded, then `plan`."""
-        if not values or context.rank:
-            return
-        columns = {name: values[at :: len(self.names)] for at, name in enumerate(self.names)}
         context.record_metrics(self._first, columns, since=since, until=until, every=self._every)
+
+
+def _mean(value: Any, share: float | tf.Tensor) -> tf.Tensor:  # noqa: ANN401 (whatever a user's function returns)
+    """Return the mean of a value per item, times the share of the items, or the sum by the weights of the items."""
+    value = tf.cast(value, tf.float32)
+    if not isinstance(share, tf.Tensor):
+        return tf.reduce_mean(value) * share
+    if value.shape.rank and value.shape[0] == share.shape[0]:
+        return tf.reduce_sum(tf.reduce_mean(tf.reshape(value, [len(share), -1]), 1) * share)
+    return tf.reduce_mean(value) * tf.reduce_sum(share)

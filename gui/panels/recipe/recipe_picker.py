@@ -50,8 +50,8 @@ class RecipePicker(QWidget):
         before, files = self.reference, self.files()
         self.box.blockSignals(True)
         self.box.clear()
-        for recipe in recipes.built_in(framework):
-            self._add(recipe.name, recipe.name, tr("Built in: {summary}", summary=tr(recipe.summary)))
+        for name, summary in recipes.built_in_summaries(framework).items():
+            self._add(name, name, tr("Built in: {summary}", summary=tr(summary)))
         for path in files:
             self._add(Path(path).name, path, path)
         select(self.box, DEFAULT)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyqtgraph as pg
 
-from gui.style.formatting import clock, number
+from core.language import tr
+from gui.style.formatting import DAY_S, MONTHS, clock, number
 from gui.style.text_size import scaled
 
 if TYPE_CHECKING:
@@ -27,17 +29,19 @@ MIN_DECADE_PX = 40
 
 
 class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
-    """Shows steps, epochs, or seconds since the start of the run as `12:30`."""
+    """Shows steps, epochs, samples, seconds as `12:30`, or times of day."""
 
     def __init__(self) -> None:
         super().__init__("bottom")
         self.kind = "time"
-        """`step`, `epoch`, `time` or `training`."""
+        """`step`, `epoch`, `samples`, `time`, `training` or `wall`."""
+        self.origin = 0.0
+        """The unix time of position 0, for `wall`."""
 
-    def show_kind(self, kind: str) -> None:
-        """Set what the positions are: `step`, `epoch`, `time` or `training`."""
-        if kind != self.kind:
-            self.kind = kind
+    def show_kind(self, kind: str, origin: float = 0.0) -> None:
+        """Set what the positions are: see `kind` and `origin`."""
+        if (kind, origin) != (self.kind, self.origin):
+            self.kind, self.origin = kind, origin
             self.picture = None  # redraw the labels even if the range stays
             self.update()
 
@@ -45,9 +49,9 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
         """Return one level of ticks as a (spacing, offset) pair."""
         minimum = (maxVal - minVal) * LABEL_DISTANCE_PX / max(size, 1)
         match self.kind:
-            case "time" | "training":
+            case "time" | "training" | "wall":
                 spacing = time_spacing(minimum)
-            case "step":
+            case "step" | "samples":
                 spacing = math.ceil(round_spacing(max(minimum, 1.0)))
             case _:
                 spacing = round_spacing(minimum)
@@ -55,6 +59,8 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002, N802
         """Return the labels of positions."""
+        if self.kind == "wall":
+            return [_of_day(self.origin + value, spacing) for value in values]
         label = clock if self.kind in {"time", "training"} else number
         return [label(value, spacing) for value in values]
 
@@ -98,6 +104,14 @@ class LeftAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
         if spacing is None or self.logarithmic:
             return [f"{10**value:.3g}" for value in values]
         return [number(value, spacing) for value in values]
+
+
+def _of_day(when: float, spacing_s: float) -> str:
+    """Return the time of day of a unix time, or the day at its beginning."""
+    then = time.localtime(when)
+    if spacing_s >= DAY_S or not (then.tm_hour or then.tm_min or then.tm_sec):
+        return tr("{day} {month}", day=then.tm_mday, month=tr(MONTHS[then.tm_mon - 1]))
+    return time.strftime("%H:%M:%S" if spacing_s < 60 else "%H:%M", then)
 
 
 def round_spacing(minimum: float) -> float:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop
+from core.language import tr, tr_noop, tr_plural
 from core.runs.states import state_info
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from core.runs.summary import RunSummary
 
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
+MAX_REASONS = 5
+"""Runs of which it is said why something could not be done with them."""
 ACTIONS = (
     "folder", "path", "rename", "star", "tags", "note", "archive", "again", "edit", "copy", "keep", "csv",
     "tensorboard", "report", "model", "remove",
@@ -34,3 +38,12 @@ def obstacles(summary: RunSummary | None) -> dict[str, str]:
         else "",
         "remove": remove or ("" if is_root else others),
     }
+
+
+def not_done(reasons: Mapping[str, str]) -> str:
+    """Return a sentence on the runs with which something could not be done. `reasons`: by the name of the run."""
+    each = [tr("{name}: {reason}", name=name, reason=reason) for name, reason in reasons.items()]
+    return tr_plural(
+        "{count} run was left as it was. {reasons}", "{count} runs were left as they were. {reasons}", len(each),
+        reasons=" ".join(each[:MAX_REASONS]),
+    )  # fmt: skip

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_stored
-from core.runs.failures import short_cause
 from core.runs.states import RunState, state_info
-from gui.style.formatting import moment
+from core.schema.paths import SCALING_SUFFIX
+from gui.style.formatting import DAY_S, day, moment
 
 from .progress import epoch_of
 from .queue_rows import queued_tip, queued_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from pathlib import Path
 
     from core.queue.listing import QueuedRun
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from core.runs.summary import RunSummary
 
 
+QUEUE = "/queue"
+"""What stands for the day of queued runs, which have a heading of their own."""
 SHORT_REASON = 60
+DAY = re.compile(r"20\d{6}-")
+"""How the name of a folder begins that Trainyard made."""
 WORKER = re.compile(r"^Worker \d+ on [^ ]+: ")
 
 
@@ -42,6 +47,12 @@ class RunRow:
     mark: str
     """Name of the mark of its state in `gui.style.icons`; its shape identifies the state without its colour."""
     tip: str
+    brief: str = ""
+    """The title without the day, for a row below the heading of its day; empty: as the title."""
+    day: str = ""
+    """The day on which the folder was made, if this is the first run of that day: `Today`, `19 November 2026`."""
+    of_day: int = 0
+    """The number of runs of that day."""
     is_queued: bool = False
 
 
@@ -61,29 +72,96 @@ STATE_MARKS = {
 """The shape of each state, for those who cannot tell its colour."""
 
 
-def run_rows(summaries: Iterable[RunSummary], now: float, queue: Iterable[QueuedRun] = ()) -> list[RunRow]:
-    """Return the rows in the order of the summaries; `now` in unix seconds. `queue`: what is known of queued runs."""
+def run_rows(
+    summaries: Sequence[RunSummary], now: float, *, limit: int | None = None, by_day: bool = False,
+    queue: Sequence[QueuedRun] = (),
+) -> list[RunRow]:  # fmt: skip
+    """Return the rows of the first `limit` summaries, in their order; `now` in unix seconds.
+
+    `by_day`: the first run of each day has its heading, with the number of all summaries of that day; so has the first
+    queued run. `queue`: what is known of queued runs.
+    """
+    days = _headings([_listed_by(each) for each in summaries], limit, now) if by_day else {}
     queued = {each.run_dir: each for each in queue}
-    return [_row(each, now, queued.get(each.dir)) for each in summaries]
+    rows = [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]]
+    return [
+        replace(row, day=days[place][0], of_day=days[place][1]) if place in days else row
+        for place, row in enumerate(rows)
+    ]
 
 
-def _row(summary: RunSummary, now: float, queued: QueuedRun | None) -> RunRow:
+def _row(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day: bool) -> RunRow:
     is_queued = state_info(summary.state).waits
     known = queued if is_queued else None
-    title = run_title(summary, now)
-    if known is not None:
-        title = f"{known.place}  {title}"
+    title = run_title(summary, now) if known is None else f"{known.place}  {summary.name}"
     what = outcome(summary) if known is None else queued_words(known)
     tips = (*_tip_lines(summary), "" if known is None else queued_tip(known))
     return RunRow(
         dir=summary.dir,
-        title=f"★ {title}" if summary.marks.star else title,
+        title=_starred(summary, title),
+        brief=_starred(summary, _brief_title(summary)) if by_day and not is_queued and _is_of_day(summary) else "",
         outcome=" · ".join(part for part in (summary.owner, what, *summary.marks.tags) if part),
         tone=tone(summary),
         mark=mark(summary),
         tip="\n".join(text for text in tips if text),
         is_queued=is_queued,
     )
+
+
+def _starred(summary: RunSummary, title: str) -> str:
+    return f"★ {title}" if summary.marks.star else title
+
+
+def _brief_title(summary: RunSummary) -> str:
+    assert summary.started is not None
+    return f"{time.strftime('%H:%M', time.localtime(summary.started))} {summary.name}"
+
+
+def _is_of_day(summary: RunSummary) -> bool:
+    """Return whether a run was started on the day on which its folder was made, by which it is listed."""
+    return summary.started is not None and summary.dir.name[:8] == time.strftime(
+        "%Y%m%d", time.localtime(summary.started)
+    )
+
+
+def _listed_by(summary: RunSummary) -> str:
+    """Return the name of a run's folder, which begins with the day; for a scaling table, of that of its newest run.
+
+    For a queued run, return `QUEUE`.
+    """
+    if state_info(summary.state).waits:
+        return QUEUE
+    if summary.dir.name.endswith(SCALING_SUFFIX):
+        return time.strftime("%Y%m%d-", time.localtime(summary.started))  # without a run, now
+    return summary.dir.name
+
+
+def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, tuple[str, int]]:
+    """Return the heading and the number of runs of each day, by the place of its first run.
+
+    The list is sorted by the names of the folders, which begin with the day. Others are below a heading of their own.
+    """
+    places = [place for place, name in enumerate(names) if not place or name[:8] != names[place - 1][:8]]
+    days = [names[place][:8] if DAY.match(names[place]) or names[place] == QUEUE else "" for place in places]
+    first = [at for at, day_ in enumerate(days) if not at or day_ != days[at - 1]]
+    ends = [*(places[at] for at in first[1:]), len(names)][: len(first)]
+    return {
+        places[at]: (_day_title(days[at], now), end - places[at])
+        for at, end in zip(first, ends, strict=True)
+        if limit is None or places[at] < limit
+    }
+
+
+def _day_title(digits: str, now: float) -> str:
+    """Return `Today`, `Yesterday` or `19 November 2026` for a day in digits, or `Queue`."""
+    if digits == QUEUE:
+        return tr("Queue")
+    try:
+        begun = time.mktime(time.strptime(digits, "%Y%m%d"))
+    except (ValueError, OverflowError):
+        return tr("Others")
+    days = round((time.mktime(time.strptime(time.strftime("%Y%m%d", time.localtime(now)), "%Y%m%d")) - begun) / DAY_S)
+    return {0: tr("Today"), 1: tr("Yesterday")}.get(days) or day(begun, now)
 
 
 def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
@@ -95,6 +173,7 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
         tr_stored(summary.error or ""),
         _losses(summary),
         _loss_problem(summary),
+        tr("Tags: {tags}.", tags=", ".join(summary.marks.tags)) if summary.marks.tags else "",
         *(note.text for note in summary.marks.notes),
     )
 
@@ -142,6 +221,8 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST:
+            from core.runs.failures import short_cause  # not at the start of the window without such a run
+
             detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))
         case RunState.STOPPED | RunState.PAUSED:
             detail = _epoch(summary) or _step(summary) or tr("before its first step")

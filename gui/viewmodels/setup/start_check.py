@@ -10,7 +10,6 @@ from core.catalog import recipe_use, recipes
 from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.build_spec import compose
-from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in, on_devices
 from core.config.validation import ProblemKind
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
@@ -102,6 +101,8 @@ def check_start(choices: Choices, now: StartConditions) -> StartCheck:
     """Check choices. Blocks for seconds if another Python has to be started and asked."""
     try:
         if isinstance(choices, TypedScript):
+            from core.config.script_check import ScriptCheckRequest, check_script  # seldom at the start of the window
+
             script = choices.choices()
             return check_script_start(script, check_script(ScriptCheckRequest.of(script)), now)
         spec = compose(choices, now.survey.devices)
@@ -112,15 +113,17 @@ def check_start(choices: Choices, now: StartConditions) -> StartCheck:
 
 def check_script_start(choices: ScriptChoices, result: ScriptCheckResult, now: StartConditions) -> StartCheck:
     """Check the choices for a script, which itself has been checked with this result."""
+    from core.config import script_check
+
     try:
-        spec = None if result.spec is None else fill_in(result, choices, now.survey.devices)
+        spec = None if result.spec is None else script_check.fill_in(result, choices, now.survey.devices)
     except ValueError as error:
         return replace(refused(now.folder_problem, str(error)), usual_python=result.usual_python)
     if spec is None:
         return replace(refused(now.folder_problem, *result.problems), usual_python=result.usual_python)
-    result = on_devices(result, len(spec.devices))
+    result = script_check.on_devices(result, len(spec.devices))
     check = _checked(spec, result.problems, now)
-    if check.ready and (notes := cautions_of(result, spec)):
+    if check.ready and (notes := script_check.cautions_of(result, spec)):
         check = replace(check, ready=join_sentences([check.ready, *notes]), is_warning=True)
     return replace(
         check,
@@ -145,7 +148,11 @@ def verify(check: StartCheck, choices: Choices, now: StartConditions) -> StartCh
 
 def spec_problems(spec: RunSpec, survey: Survey, remedy: str) -> list[str]:
     """Return why a spec cannot be started on these devices. `remedy`: what to do about a device that is lost."""
-    problems = [] if spec.script is None else list(check_script(ScriptCheckRequest.of_spec(spec)).problems)
+    problems: list[str] = []
+    if spec.script is not None:
+        from core.config.script_check import ScriptCheckRequest, check_script
+
+        problems += check_script(ScriptCheckRequest.of_spec(spec)).problems
     if spec.recipe is not None:
         try:
             recipes.read(Path(spec.recipe.path))
@@ -190,6 +197,8 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
 def _changed(spec: RunSpec) -> tuple[int, int] | None:
     """Return the modification time and the size of the recipe or script; None for a module or an unreadable file."""
     if spec.script is not None:
+        from core.config.script_check import ScriptCheckRequest
+
         return ScriptCheckRequest.of_spec(spec).changed
     try:
         stat = Path(spec.own_recipe.path).stat()

@@ -1,0 +1,77 @@
+"""A scaling table as one file of HTML: the table, its plot, and the report on its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.arrays import np
+from core.language import tr, tr_plural
+from core.reports.chart import Line, chart
+from core.reports.markup import Markup, element, table
+from core.reports.page import page, section
+from core.reports.run_report import header, parts, read_reported
+from core.scaling import table_text
+from core.series.series import Series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from core.scaling.table import ScalingTable
+
+PIXELS = 100
+"""More columns than there are points: each of them is drawn."""
+
+
+def scaling_report(found: ScalingTable, *, made: float) -> bytes:
+    """Return a report on a scaling table as a file of HTML. `made`: unix seconds at which it is made.
+
+    Raises `RunError` or `ValueError` with a sentence when a run cannot be read.
+    """
+    record = found.record
+    folders = [record.root / run.id for row in found.rows for run in row.finished]
+    runs = read_reported(folders) if folders else []
+    return page(tr("Scaling table {name}", name=record.name), [
+        header(tr("Scaling table {name}", name=record.name), made),
+        section(tr("Result"), *_result(found)),
+        *(parts(runs) if runs else []),
+    ])  # fmt: skip
+
+
+def _result(found: ScalingTable) -> Iterator[Markup]:
+    headings, *rows = table_text.cells(found)
+    record, recipe = found.record, found.record.specs[0].own_recipe
+    yield element("p", tr_plural(
+        "The training of {recipe} on 1, 2, ... devices; {count} training on each number.",
+        "The training of {recipe} on 1, 2, ... devices; {count} trainings on each number.",
+        record.repeats, recipe=recipe.name,
+    ))  # fmt: skip
+    yield table(tr("What each further device gains"), headings, rows)
+    for notice in found.notices:
+        yield element("p", notice, class_="warn")
+    for name, title, values in curves(found):
+        lines = [Line(label=title, colour=0, series=_series(values))]
+        if name == SPEED_UP:
+            ideal = [(row.devices, float(row.devices)) for row in found.rows]
+            lines.append(Line(label=tr("Ideal"), colour=1, series=_series(ideal)))
+        yield chart(title, lines, PIXELS, name=f"scaling-{name}", along=tr("devices"))
+
+
+SPEED_UP, RATE = "speed-up", "rate"
+
+
+def curves(found: ScalingTable) -> list[tuple[str, str, list[tuple[int, float]]]]:
+    """Return name, title and points (devices, value) of the curves of a scaling table."""
+    return [
+        (SPEED_UP, tr("Speed-up over one device"),
+         [(row.devices, row.speed_up.mean) for row in found.rows if row.speed_up]),
+        (RATE, tr("Samples per second"),
+         [(row.devices, row.samples_per_s.mean) for row in found.rows if row.samples_per_s]),
+    ]  # fmt: skip
+
+
+def _series(points: Sequence[tuple[int, float]]) -> Series:
+    series = Series()
+    if points:
+        steps, values = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
+        series.append(steps, steps, values)
+    return series

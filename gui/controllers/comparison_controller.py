@@ -1,0 +1,327 @@
+"""Compare the ticked runs: open the view in the place of the plots, and keep it up to date."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtGui import QGuiApplication
+
+from core.language import tr, tr_plural
+from gui.services.background_task import BackgroundTask, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.comparison.table import Comparison
+    from gui.services.comparison_reader import ComparisonReader
+    from gui.services.services import Services
+    from gui.viewmodels.compared import ComparedRun, Entry
+
+    from .comparison_view import ComparisonView
+    from .dock_layout import MainPanels
+    from .export_controller import ExportController
+
+TICK_MS = 100
+"""Milliseconds between two looks at what was read, while the view is open."""
+
+
+class ComparisonController(QObject):
+    """The view and its reader are made when they are first needed: most windows never compare."""
+
+    toggled = Signal()
+    """The view was opened or closed."""
+
+    def __init__(self, panels: MainPanels, services: Services, export: ExportController) -> None:
+        super().__init__()
+        self._panels, self._services, self._export = panels, services, export
+        self._reader: ComparisonReader | None = None
+        self._colours: Any = None
+        self._baseline: str | None = None
+        self._target: float | None = None
+        self._entries: tuple[Entry, ...] = ()
+        self._why: BackgroundTask[list[str]] = BackgroundTask("why runs differ")
+        self._why_of: tuple[object, ...] = ()
+        """The runs whose differences are shown."""
+        self._timer = QTimer(self)
+        self._timer.setInterval(TICK_MS)
+        self._timer.timeout.connect(self.poll)
+        runs = panels.runs
+        runs.several_asked.connect(lambda name: self.open() if name == "compare" else None)
+        runs.choice_changed.connect(self._follow_choice)
+        panels.machine.clicked.connect(self.close)
+        panels.menu.action("compare").triggered.connect(lambda _: self._open_or_explain())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the view is shown."""
+        return self._panels.plots.replaced
+
+    @property
+    def reader(self) -> ComparisonReader:
+        """The reader of the runs, made when it is first asked for."""
+        if self._reader is None:
+            from gui.services.comparison_reader import ComparisonReader
+
+            self._reader = ComparisonReader()
+            self._reader.setParent(self)
+            self._reader.changed.connect(self._show_runs)
+            self._reader.table_changed.connect(self._show_table)
+        return self._reader
+
+    def open(self) -> None:
+        """Compare the ticked runs."""
+        ticked = self._panels.runs.ticked
+        if not self._panels.plots.plots or len(ticked) < 2:
+            return
+        view = self._view()
+        was_open = self.is_open
+        self._choose(ticked)
+        if not was_open:
+            self._panels.scroll.show_instead(view)
+            self._timer.start()
+            self.toggled.emit()
+        self.poll()
+
+    def close(self) -> bool:
+        """Show the plots again, and untick the runs; return whether the view was open."""
+        if not self.is_open:
+            return False
+        self._timer.stop()
+        self._panels.scroll.show_instead(None)
+        self.reader.close()
+        self._entries, self._why_of = (), ()
+        self._panels.runs.show_colours({})
+        if self._panels.runs.has_several:
+            self._panels.runs.clearSelection()
+        run = self._services.session.run
+        self._panels.runs.mark_chosen(run.dir if run is not None else None)
+        self.toggled.emit()
+        return True
+
+    def poll(self) -> None:
+        """Take in what was read, and draw: one plot in each turn of the event loop, so that none is held up."""
+        self.reader.poll()
+        lines = self._why.poll()
+        view = self._panels.comparison
+        if view is None or not self.is_open:
+            return
+        if lines is not None:
+            view.card.show_why(lines)
+        for place, plot in enumerate(view.plots):
+            if place:
+                QTimer.singleShot(0, plot, plot.redraw)
+            else:
+                plot.redraw()
+
+    # -- the view --------------------------------------------------------------------------------
+
+    def _view(self) -> ComparisonView:
+        panels = self._panels
+        if panels.comparison is None:
+            from .comparison_view import ComparisonView
+
+            view = panels.comparison = ComparisonView(panels.theme)
+            view.plot.controls.restore(panels.comparison_choices)
+            view.plot.controls.changed.connect(self._apply_controls)
+            view.left.connect(self.close)
+            view.picture_asked.connect(lambda plot: self._export.save_picture(plot, plot.objectName()))
+            view.card.baseline_chosen.connect(self._choose_baseline)
+            view.card.target_chosen.connect(self._choose_target)
+            view.card.why_asked.connect(lambda _: self._explain())
+            view.card.export_asked.connect(self._do_export)
+        return panels.comparison
+
+    def _open_or_explain(self) -> None:
+        if len(self._panels.runs.ticked) < 2:
+            self._panels.message.show_message(
+                tr("Tick two or more runs in the list: with their boxes, or with Ctrl or Shift and a click."), "warn"
+            )
+        self.open()
+
+    def _follow_choice(self) -> None:
+        if not self.is_open:
+            return
+        ticked = self._panels.runs.ticked
+        if len(ticked) < 2:
+            self.close()
+        else:
+            self._choose(ticked)
+
+    def _choose(self, run_dirs: Sequence[str]) -> None:
+        from gui.services.comparison_reader import MAX_RUNS
+
+        if len(run_dirs) > MAX_RUNS:
+            self._panels.message.show_message(
+                tr("A comparison shows {limit} runs at most. The first {limit} of the {count} ticked runs are shown.",
+                   limit=MAX_RUNS, count=len(run_dirs)), "warn",
+            )  # fmt: skip
+        self.reader.choose([Path(each) for each in run_dirs])
+
+    def _apply_controls(self) -> None:
+        assert self._panels.comparison is not None
+        self._panels.comparison_choices = self._panels.comparison.plot.controls.remember()
+        self._show_runs()
+        self._panels.comparison.plot.invalidate()
+        self._panels.comparison.plot.redraw()
+
+    def _show_runs(self) -> None:
+        """Show the runs that are read, and how many are not."""
+        from core.comparison.axes import AXES, axis_of
+        from gui.plots.comparison import origin_of
+        from gui.viewmodels.compared import entries_of, metrics_of
+
+        view, reader = self._panels.comparison, self._reader
+        if view is None or reader is None or not reader.chosen:
+            return
+        runs, controls = reader.runs, view.plot.controls
+        colours = self._colours_of(reader.chosen)
+        metrics = metrics_of(runs)
+        if metrics:
+            controls.offer_metrics(metrics, _usual(runs, metrics))
+        grouped = controls.group_box.isChecked()
+        self._entries = entries_of(runs, colours, time.time(), grouped=grouped)
+        is_group = len({run.measured.settings.group for run in runs}) < len(runs)
+        controls.show_groups(possible=is_group)
+        metric = controls.metric_name
+        controls.offer_axes([name for name in AXES if any(axis_of(run.measured, name, metric) for run in runs)])
+        origin = origin_of(runs) if controls.axis == "wall" else 0.0
+        view.show_entries(self._entries, axis_name=controls.axis, origin=origin, metric=metric, version=reader.version)
+        view.show_count(len(reader.chosen))
+        view.plot.set_note(_progress(len(reader.chosen), reader.waiting))
+        for plot in view.plots:
+            plot.show_empty_words(
+                _empty_words(waiting=bool(reader.waiting), metric=metric if plot is view.plot else "")
+            )
+        own = {str(run_dir): colour for run_dir, colour in colours.items()}
+        of_entries = {str(run.dir): entry.colour for entry in self._entries for run in entry.runs}
+        self._panels.runs.show_colours({**own, **of_entries})
+        self._choose_table()
+        self._show_notices()
+
+    def _colours_of(self, run_dirs: Sequence[Path]) -> dict[Path, str]:
+        from gui.viewmodels.compared import ColourNumbers
+
+        theme = self._panels.theme
+        if self._colours is None:
+            self._colours = ColourNumbers(len(theme.devices))
+        return {each: theme.device_colour(number) for each, number in self._colours.of(run_dirs).items()}
+
+    # -- the table -------------------------------------------------------------------------------
+
+    def _choose_table(self) -> None:
+        from gui.services.comparison_reader import TableChoice
+
+        view = self._panels.comparison
+        if view is not None and view.plot.controls.metric_name:
+            controls = view.plot.controls
+            self.reader.choose_table(
+                TableChoice(metric=controls.metric_name, baseline=self._baseline, target=self._target,
+                            grouped=controls.group_box.isChecked())
+            )  # fmt: skip
+
+    def _show_table(self) -> None:
+        from gui.viewmodels.comparison_rows import comparison_rows
+
+        view, comparison = self._panels.comparison, self.reader.comparison
+        if view is None:
+            return
+        if comparison is None:
+            view.card.show_problem(self.reader.table_problem)
+        elif (entries := self._entries_of(comparison)) is not None:
+            view.card.show_table(entries, comparison_rows(comparison))
+        self._show_notices()
+        self._explain()
+
+    def _entries_of(self, comparison: Comparison) -> list[Entry] | None:
+        """Return the entries of the rows of a table; None if other runs are shown meanwhile."""
+        found = {entry.runs[0].dir: entry for entry in self._entries}
+        entries = [found.get(row.runs[0].dir) for row in comparison.rows]
+        return None if None in entries else [entry for entry in entries if entry is not None]
+
+    def _show_notices(self) -> None:
+        view = self._panels.comparison
+        if view is not None:
+            comparison = self.reader.comparison
+            view.card.show_notices([*self.reader.problems.values(), *(comparison.notices if comparison else ())])
+
+    def _choose_baseline(self, row: int) -> None:
+        comparison = self.reader.comparison
+        if comparison is not None and row < len(comparison.rows):
+            self._baseline = comparison.rows[row].runs[0].id
+            self._choose_table()
+
+    def _choose_target(self, target: float | None) -> None:
+        self._target = target
+        self._choose_table()
+
+    def _explain(self) -> None:
+        """Have it found out why the selected row, or the first other one, differs from the baseline."""
+        view, comparison = self._panels.comparison, self.reader.comparison
+        if view is None or comparison is None or not view.card.why_button.isChecked() or len(comparison.rows) < 2:
+            return
+        chosen = view.card.table.currentRow()
+        rows = [comparison.rows[chosen]] if 0 <= chosen < len(comparison.rows) and chosen != comparison.baseline else [
+            row for at, row in enumerate(comparison.rows) if at != comparison.baseline
+        ]  # fmt: skip
+        first, others = comparison.rows[comparison.baseline].runs[0], [row.runs[0] for row in rows]
+        of = (first.id, *(run.id for run in others))
+        if of == self._why_of:
+            return
+
+        def work() -> list[str]:
+            from core.comparison.reasons import reasons
+            from gui.viewmodels.comparison_rows import why_text
+
+            return [line for run in others for line in [*why_text(first.id, run.id, reasons(first, run)), ""]]
+
+        if self._why.start(work, lambda error: [tr("The runs could not be compared: {reason}.", reason=reason(error))]):
+            self._why_of = of
+            view.card.show_why([tr("Comparing settings, packages and texts …")])
+
+    # -- export ----------------------------------------------------------------------------------
+
+    def _do_export(self, name: str) -> None:
+        from core.comparison import table_text
+
+        view, comparison, message = self._panels.comparison, self.reader.comparison, self._panels.message
+        if view is None:
+            return
+        if name == "picture":
+            self._export.save_picture(view, "comparison")
+        elif comparison is None:
+            message.show_message(tr("There is no table yet."), "warn")
+        elif name == "table":
+            self._export.save_table(table_text.csv_text(comparison), "comparison")
+        else:
+            form = table_text.csv_text if name == "csv" else table_text.markdown
+            QGuiApplication.clipboard().setText(form(comparison))
+            message.show_passing(
+                tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", len(comparison.rows))
+            )
+
+
+def _usual(runs: Sequence[ComparedRun], metrics: Sequence[str]) -> str:
+    """Return the metric to draw at first: the one that the command would compare."""
+    from core.comparison.metric import choose_metric
+    from core.errors import RunError
+
+    try:
+        return choose_metric([run.measured for run in runs])
+    except RunError:
+        return metrics[0]
+
+
+def _progress(count: int, waiting: int) -> str:
+    return tr("{done} of {total} runs read", done=count - waiting, total=count) if waiting else ""
+
+
+def _empty_words(*, waiting: bool, metric: str) -> str:
+    if waiting:
+        return tr("Reading the runs …")
+    if metric:
+        return tr("None of these runs has a value of {metric} on this axis. Choose another metric or axis above.",
+                  metric=metric.replace("_", " "))  # fmt: skip
+    return tr("These runs have no readings of devices.")

@@ -1,0 +1,247 @@
+"""The card below the curves of several runs: their table, and the text on why two of them differ."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QColor, QFontDatabase, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QStackedWidget,
+    QTextEdit,
+    QToolButton,
+    QVBoxLayout,
+)
+
+from core.language import join_sentences, tr, tr_noop
+from gui.style.theme import mark
+from gui.widgets.compact import compact_button
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
+
+from .comparison_table import ComparisonTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gui.style.theme import Theme
+    from gui.viewmodels.compared import Entry
+    from gui.viewmodels.comparison_rows import ComparisonRows
+
+MIN_HEIGHT_PX = 120
+PAUSE_MS = 400
+"""Milliseconds without a key until a target is applied."""
+TARGET_CHARACTERS = 8
+MAX_LINES = 5000
+"""Lines of the text on why runs differ that are shown."""
+EXPORTS = (
+    ("markdown", tr_noop("Copy table as Markdown")), ("csv", tr_noop("Copy table as CSV")),
+    ("table", tr_noop("Save table…")), ("picture", tr_noop("Save picture of the comparison…")),
+)  # fmt: skip
+
+
+class DifferencesCard(QFrame):
+    """Shows what it is given, and reports what the user asks for."""
+
+    baseline_chosen = Signal(int)
+    """The number of a row."""
+    target_chosen = Signal(object)
+    """A number, or None for no target."""
+    why_asked = Signal(bool)
+    """Whether the text on why runs differ is to be shown."""
+    export_asked = Signal(str)
+    """The name of one of `EXPORTS`."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("differencesCard")
+        self.setProperty("card", True)
+        self.setAccessibleName(tr("Differences"))
+        self.setMinimumHeight(MIN_HEIGHT_PX)
+        self.table = ComparisonTable(theme)
+        self.table.baseline_asked.connect(self.baseline_chosen)
+        self.why = _text_view()
+        self.notices = ElidedLabel()
+        self.notices.setObjectName("comparisonNotices")
+        self.notices.setProperty("role", "small")
+        self.notices.hide()
+        self.empty = PlainLabel()
+        self.empty.setProperty("role", "empty")
+        self.empty.setWordWrap(True)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._stack = QStackedWidget()
+        for page in (self.empty, self.table, self.why):
+            self._stack.addWidget(page)
+        self._theme = theme
+        self._lines: Sequence[str] = ()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 6, 12, 8)
+        column.setSpacing(4)
+        self._header = QHBoxLayout()
+        column.addLayout(self._header)
+        column.addWidget(self._stack, 1)
+        column.addWidget(self.notices)
+        self._fill_header()
+
+    def show_table(self, entries: Sequence[Entry], table: ComparisonRows) -> None:
+        """Show this table."""
+        self.table.show_rows(entries, table)
+        self.summary.setText(table.summary)
+        self._offer_baselines(entries, table.baseline)
+        self._show_page()
+
+    def show_problem(self, sentence: str) -> None:
+        """Say why there is no table."""
+        self.empty.setText(sentence)
+        self.table.setRowCount(0)
+        self.summary.setText("")
+        self._show_page()
+
+    def show_notices(self, sentences: Sequence[str]) -> None:
+        """Say what a reader of the numbers should know."""
+        text = join_sentences(sentences)
+        self.notices.setText(text)
+        self.notices.setVisible(bool(text))
+
+    def show_why(self, lines: Sequence[str]) -> None:
+        """Show why runs differ in place of the table, once it is asked for."""
+        self._lines = lines[:MAX_LINES]
+        self.why.setPlainText("\n".join(self._lines))
+        self._colour_lines()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
+        self.table.set_theme(theme)
+        self._colour_lines()
+
+    def _fill_header(self) -> None:
+        title = PlainLabel(tr("Differences"))
+        title.setProperty("role", "title")
+        self.summary = ElidedLabel()
+        self.summary.setProperty("role", "muted")
+        self.target = QLineEdit()
+        self.target.setObjectName("comparisonTarget")
+        self.target.setProperty("compact", True)
+        self.target.setPlaceholderText(tr("target"))
+        self.target.setAccessibleName(tr("Target"))
+        self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
+        self.target.setMaximumWidth(TARGET_CHARACTERS * self.fontMetrics().averageCharWidth() + 24)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(PAUSE_MS)
+        self._timer.timeout.connect(self._take_target)
+        self.target.textChanged.connect(lambda _: self._timer.start())
+        self.target.returnPressed.connect(self._take_target)
+        self.baseline = _menu_button("comparisonBaseline")
+        self.baseline.setToolTip(tr("The row from which the differences of the others are shown (Space in the table)"))
+        self.why_button = compact_button(
+            "comparisonWhyButton", tr("Why?"),
+            tr("Show what differs from the baseline: settings, packages, devices, recipe or script"), role="link",
+            spoken=tr("Why the runs differ"),
+        )  # fmt: skip
+        self.why_button.setCheckable(True)
+        self.why_button.toggled.connect(self._toggle_why)
+        self.export = _menu_button("comparisonExport")
+        self.export.setText(f"{tr('Export')} ")
+        for name, text in EXPORTS:
+            _add(self.export.menu(), tr(text)).triggered.connect(lambda _, name=name: self.export_asked.emit(name))
+        self._header.setSpacing(6)
+        self._header.addWidget(title)
+        self._header.addWidget(self.summary, 1)
+        for widget in (self.target, self.baseline, self.why_button, self.export):
+            self._header.addWidget(widget)
+
+    def _offer_baselines(self, entries: Sequence[Entry], chosen: int) -> None:
+        self.baseline.setText(f"{tr('Baseline {number}', number=entries[chosen].number)} ")
+        self.baseline.setAccessibleName(tr("Baseline: {title}", title=entries[chosen].name))
+        menu = self.baseline.menu()
+        texts = [menu_text(each.name) for each in entries]
+        if texts != [action.text() for action in menu.actions()]:
+            menu.clear()
+            for row, text in enumerate(texts):
+                action = _add(menu, text)
+                action.setCheckable(True)
+                action.triggered.connect(lambda _, row=row: self.baseline_chosen.emit(row))
+        for row, action in enumerate(menu.actions()):
+            action.setChecked(row == chosen)
+        self.baseline.setVisible(len(entries) > 1)
+        self.why_button.setVisible(len(entries) > 1)
+
+    def _take_target(self) -> None:
+        self._timer.stop()
+        text = self.target.text().strip().replace(",", ".")
+        try:
+            value = float(text) if text else None
+        except ValueError:
+            value = math.nan
+        is_bad = value is not None and not math.isfinite(value)
+        mark(self.target, tone="bad" if is_bad else "")
+        problem = tr("{text} is not a number. Type a value of the metric.", text=text) if is_bad else ""
+        self.target.setAccessibleDescription(problem)
+        if is_bad:
+            self.target.setToolTip(verbatim(problem))
+        else:
+            self.target.setToolTip(tr("Show how long each run trained until the metric reached this value"))
+            self.target_chosen.emit(value)
+
+    def _toggle_why(self, shown: bool) -> None:
+        self.why_button.setText(tr("Table") if shown else tr("Why?"))
+        self._show_page()
+        self.why_asked.emit(shown)
+
+    def _show_page(self) -> None:
+        table = self.table if self.table.rowCount() else self.empty
+        self._stack.setCurrentWidget(self.why if self.why_button.isChecked() else table)
+
+    def _colour_lines(self) -> None:
+        """Paint lines that a text got green and those it lost red; the sign tells them apart, too."""
+        selections = []
+        for number, line in enumerate(self._lines):
+            tone = {"+": self._theme.good, "-": self._theme.bad, "@": self._theme.muted}.get(line[:1])
+            if tone is None:
+                continue
+            selection = QTextEdit.ExtraSelection()
+            form = QTextCharFormat()
+            form.setForeground(QColor(tone))
+            cursor = QTextCursor(self.why.document().findBlockByNumber(number))
+            cursor.select(QTextCursor.SelectionType.LineUnderCursor)
+            selection.format, selection.cursor = form, cursor
+            selections.append(selection)
+        self.why.setExtraSelections(selections)
+
+
+def _menu_button(name: str) -> QToolButton:
+    """Return a button with a menu below it."""
+    button = QToolButton()
+    button.setObjectName(f"{name}Button")
+    button.setProperty("compact", True)
+    button.setProperty("unfolds", True)
+    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    menu = QMenu(button)
+    menu.setObjectName(f"{name}Menu")
+    button.setMenu(menu)
+    return button
+
+
+def _add(menu: QMenu, text: str) -> QAction:
+    action = QAction(text, menu)  # made here: PySide loses sight of those that Qt makes
+    menu.addAction(action)
+    return action
+
+
+def _text_view() -> QPlainTextEdit:
+    view = QPlainTextEdit()
+    view.setObjectName("comparisonWhy")
+    view.setAccessibleName(tr("Why the runs differ"))
+    view.setReadOnly(True)
+    view.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+    view.setFrameShape(QFrame.Shape.NoFrame)
+    view.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+    return view

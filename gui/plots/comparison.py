@@ -1,0 +1,381 @@
+"""The plots of several runs: one metric of all of them, and the readings of their devices on the same axis."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from core.comparison.axes import AXES, axis_of, times_of
+from core.comparison.curves import Member, curve, group_curve
+from core.language import tr, tr_noop, tr_plural
+from gui.plots.items.band import BandItem
+from gui.plots.items.canvas import TOP_MARGIN_PX
+from gui.plots.items.hover import HoverReading, HoverRow
+from gui.plots.items.line import LineItem
+from gui.plots.items.margin_labels import MarginLabel, MarginLabels
+from gui.plots.items.multi_line import LineData, MultiLineItem
+from gui.plots.items.value_marks import EdgeArrows
+from gui.style.device_colours import faint
+from gui.style.formatting import DASH, clock, moment, number
+
+from .card import PlotCard
+from .comparison_controls import ComparisonControls
+from .y_range import fitting_range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from core.comparison.readings import ReadingCurve
+    from core.series.min_max_tree import Floats
+    from core.series.series import Axis
+    from gui.style.theme import Theme
+    from gui.viewmodels.compared import ComparedRun, Entry
+
+    from .card import Span
+
+BOLD_UP_TO = 8
+"""Lines up to which they are bold, with every step faint below them, and a label at their end."""
+MAX_POINTS = 20_000
+"""Points of all lines of a plot together: with more lines, the columns of each are wider."""
+LEAST_COLUMNS = 120
+MAX_ROWS = 24
+"""Lines of which the read-out under the mouse has the values."""
+POSITION = {"step": tr_noop("step {place}"), "epoch": tr_noop("epoch {place}"), "samples": tr_noop("sample {place}"),
+            "training": tr_noop("{place} of training"), "wall": tr_noop("at {place}")}  # fmt: skip
+DAY_S = 86400.0
+
+
+class ComparedPlot(PlotCard):
+    """What the plots of several runs share: the runs, the axis, and a curve for each run or group."""
+
+    show_all_tip: ClassVar[str] = tr_noop("Show the whole runs again (double-click, or A)")
+
+    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+        self.entries: tuple[Entry, ...] = ()
+        self.axis_name, self.origin, self.metric_name = AXES[0], 0.0, ""
+        self._version = 0
+        self.drawn: dict[str, tuple[Floats, Floats]] = {}
+        """Positions and values of the line of each entry, by its label."""
+        chart = tr("{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole runs.", title=title)
+        super().__init__(name=name, title=title, chart=chart, theme=theme)
+        self.many = MultiLineItem(self.canvas.getPlotItem())
+
+    def show_entries(
+        self, entries: Sequence[Entry], *, axis_name: str, origin: float, metric: str, version: int
+    ) -> None:
+        """Draw these entries. `metric`: decides what the steps count; `origin`: see `axis_of`."""
+        if (axis_name, metric) != (self.axis_name, self.metric_name):
+            self.set_follow(True)
+        self.entries, self.axis_name, self.origin, self.metric_name = tuple(entries), axis_name, origin, metric
+        self.labels = {entry.label: entry.name for entry in entries}
+        self._version = version
+        self.canvas.bottom.show_kind(axis_name, origin)
+        self._followed = None
+        self.invalidate()
+
+    def version(self) -> int:
+        """Return the version of what was measured."""
+        return self._version
+
+    def curves(self) -> dict[str, tuple[Floats, Floats]]:
+        """Return the drawn positions and values of the line of each entry, by its label."""
+        return dict(self.drawn)
+
+    def lines(self) -> Mapping[str, LineData]:
+        """Return the thin lines."""
+        return self.many.lines
+
+    def axis(self, run: ComparedRun) -> Axis | None:
+        """Return the horizontal axis of a run; None if it has no such positions."""
+        return axis_of(run.measured, self.axis_name, self.metric_name, self.origin)
+
+    def columns(self, pixels: int, lines: int) -> int:
+        """Return how many columns a line has, so that all together stay below `MAX_POINTS`."""
+        return max(min(pixels, MAX_POINTS // max(lines, 1)), LEAST_COLUMNS)
+
+    def show_crosshair(self, x: float | None) -> None:
+        """Mark a position; None removes the mark."""
+        self.crosshair.setVisible(x is not None and self._stack.currentWidget() is self.canvas)
+        if x is not None:
+            self.crosshair.setValue(x)
+
+    def whole_span(self) -> Span:
+        """Return the range from the first step of training to the last; of dates, from the first to the last."""
+        ends = [self._ends(run) for entry in self.entries for run in entry.runs]
+        known = [each for each in ends if each is not None]
+        if not known:
+            return 0.0, 1.0
+        hi = max(last for _, last in known)
+        lo = min(first for first, _ in known) if self.axis_name == "wall" else 0.0
+        return lo, hi if hi > lo else lo + 1.0
+
+    def _ends(self, run: ComparedRun) -> Span | None:
+        """Return the positions of the first and the last measurement of a run."""
+        axis, measured = self.axis(run), run.measured.series.metrics.get(self.metric_name, run.guide)
+        if axis is None or measured is None or not len(measured):
+            return None
+        along = measured.steps if axis.column == "step" else measured.times
+        first, last = axis.place(along[[0, -1]]).tolist()
+        return first, last
+
+    def reading_at(self, x: float) -> HoverReading | None:
+        """Return the values of all lines at a position; a line that does not reach it is left out."""
+        rows, places = [], []
+        for entry in self.entries:
+            found = self._nearest(entry, x)
+            if found is not None:
+                places.append(found[0])
+                value = DASH if not np.isfinite(found[1]) else self.value_text(found[1])
+                rows.append(HoverRow(label=entry.name, value=value, colour=entry.colour))
+        if not rows:
+            return None
+        place = min(places, key=lambda at: abs(at - x))
+        more = [HoverRow(label=tr_plural("and {count} more line", "and {count} more lines", len(rows) - MAX_ROWS))]
+        return HoverReading(
+            x=place,
+            rows=(HoverRow(label=self._position_text(place)), *rows[:MAX_ROWS], *more[: len(rows) > MAX_ROWS]),
+        )
+
+    def value_text(self, value: float) -> str:
+        """Return a value as the read-out shows it."""
+        raise NotImplementedError
+
+    def _nearest(self, entry: Entry, x: float) -> tuple[float, float] | None:
+        """Return the point of a line that is nearest to a position; None beyond its ends."""
+        places, values = self.drawn.get(entry.label, (np.empty(0), np.empty(0)))
+        known = np.flatnonzero(np.isfinite(values))
+        reach = 3 * self.canvas.pixel_size[0]
+        if not len(known) or not places[known[0]] - reach <= x <= places[known[-1]] + reach:
+            return None
+        at = int(np.argmin(np.abs(places - x)))
+        return float(places[at]), float(values[at])
+
+    def _position_text(self, x: float) -> str:
+        match self.axis_name:
+            case "training":
+                place = clock(x)
+            case "wall":
+                place = moment(self.origin + x, time.time())
+            case "epoch":
+                place = number(x, 0.01)
+            case _:
+                place = number(round(x), 1)
+        return tr(POSITION[self.axis_name], place=place)
+
+    def readout(self) -> Sequence[HoverRow]:
+        """Return nothing: the table below has the values."""
+        return ()
+
+    def thin_line(self, name: str, colour: str, *, is_faint: bool = False) -> LineData:
+        """Return a thin line, made new if there is none of this name."""
+        line = self.many.lines.setdefault(name, LineData())
+        line.faint = is_faint
+        line.paint_in(faint(colour, self.theme.panel) if is_faint else colour)
+        return line
+
+    def clear_thin_lines(self) -> None:
+        """Delete all thin lines."""
+        self.many.lines.clear()
+        self.drawn.clear()
+
+    def _show_empty(self) -> None:
+        self.clear_thin_lines()
+        self.many.refresh()
+        super()._show_empty()
+
+
+class ComparisonPlot(ComparedPlot):
+    """One metric of several runs. Few runs have a bold line each; a group has its mean and a band."""
+
+    min_height_px = 170
+    y_by_hand = True
+
+    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+        super().__init__(name=name, title=title, theme=theme)
+        self.controls = ComparisonControls()
+        self.title.hide()
+        self.header.insertWidget(0, self.controls.metric_box)
+        self.header.insertWidget(3, self.controls)
+        plot = self.canvas.getPlotItem()
+        self._bold = [LineItem(plot, depth=2) for _ in range(BOLD_UP_TO)]
+        self._bands = [BandItem(plot, depth=-2) for _ in range(BOLD_UP_TO)]
+        self.bands: dict[str, tuple[Floats, Floats, Floats]] = {}
+        """Positions, lower and upper ends of the band of each group, by its label."""
+        self.arrows = EdgeArrows(self.canvas)
+        self.ends = MarginLabels(self.canvas)
+        self.set_theme(theme)
+
+    def is_filled(self) -> bool:
+        """Return whether a run has a finite value of the metric on this axis."""
+        return any(self._member(run) is not None for entry in self.entries for run in entry.runs)
+
+    def draw_lines(self, span: Span, pixels: int) -> None:
+        """Draw all runs and groups."""
+        controls = self.controls
+        log, weight = controls.log_box.isChecked(), controls.smoothing
+        self.canvas.left.show_logarithmic(log)
+        few = len(self.entries) <= BOLD_UP_TO
+        lines = sum(len(entry.runs) for entry in self.entries) * (2 if few or not weight else 1)
+        columns = self.columns(pixels, lines)
+        self.clear_thin_lines()
+        self.bands.clear()
+        for place, entry in enumerate(self.entries):
+            members = [member for run in entry.runs if (member := self._member(run)) is not None]
+            if len(members) > 1:
+                x, y = self._draw_group(place, entry, members, span, columns, few=few)
+            elif members:
+                series, axis = members[0].series, members[0].axis
+                x, y = curve(series, axis, span, columns, weight, positive=log)
+                if few and weight:
+                    every = curve(series, axis, span, columns, 0.0, positive=log)
+                    self._thin(f"{entry.label} every step", entry.colour, *every, is_faint=True)
+            else:
+                continue
+            self.drawn[entry.label] = x, y
+            if few:
+                self._bold[place].paint_in(entry.colour, width=2 if weight or len(members) > 1 else 1)
+                self._bold[place].show(x, y, logarithmic=log)
+            else:
+                self._thin(entry.label, entry.colour, x, y)
+        self._clear_unused()
+        self.many.refresh()
+
+    def _draw_group(
+        self, place: int, entry: Entry, members: Sequence[Member], span: Span, columns: int, *, few: bool
+    ) -> tuple[Floats, Floats]:
+        """Draw the band of a group, and each run where not all go on; return its mean."""
+        log = self.controls.log_box.isChecked()
+        found = group_curve(members, span, columns, self.controls.smoothing, self.controls.band, positive=log)
+        if few:
+            self.bands[entry.label] = found.x, found.low, found.high
+            self._bands[place].paint_in(entry.colour)
+            self._bands[place].show(found.x, found.low, found.high, logarithmic=log)
+        for at, (x, y) in enumerate(found.rest, 1):
+            self._thin(f"{entry.label} run {at}", entry.colour, x, y, is_faint=not few)
+        return found.x, found.mean
+
+    def _thin(self, name: str, colour: str, x: Floats, y: Floats, *, is_faint: bool = False) -> None:
+        self.thin_line(name, colour, is_faint=is_faint).show(x, np.log10(y) if self._is_log else y)
+
+    def _clear_unused(self) -> None:
+        few = len(self.entries) <= BOLD_UP_TO
+        for place in range(BOLD_UP_TO):
+            entry = self.entries[place] if few and place < len(self.entries) else None
+            if entry is None or entry.label not in self.drawn:
+                self._bold[place].clear()
+            if entry is None or entry.label not in self.bands:
+                self._bands[place].clear()
+
+    def place_marks(self) -> None:
+        """Label the ends of few lines, and mark what lies outside."""
+        heights = [(x, self._height(y)) for x, y in self.drawn.values()]
+        self.arrows.show([] if self.y_held else heights)
+        right = self.canvas.x_range[1]
+        labels = []
+        for entry in self.entries if len(self.entries) <= BOLD_UP_TO else ():
+            x, y = self.drawn.get(entry.label, (np.empty(0), np.empty(0)))
+            seen = np.flatnonzero(np.isfinite(y) & (x <= right))
+            if len(seen):
+                height = float(self._height(y[seen[-1:]])[0])
+                labels.append(MarginLabel(y=height, text=entry.label, colour=entry.colour))
+        self.ends.show_labels((), labels, spread=True)
+
+    def value_text(self, value: float) -> str:
+        """Return a value of the metric."""
+        return f"{value:.5g}"
+
+    def _member(self, run: ComparedRun) -> Member | None:
+        """Return the metric of a run with its axis; None if it has no finite value, or no such axis."""
+        series, axis = run.measured.series.metrics.get(self.metric_name), self.axis(run)
+        return None if series is None or axis is None or series.min is None else Member(series=series, axis=axis)
+
+    @property
+    def _is_log(self) -> bool:
+        return self.controls.log_box.isChecked()
+
+    def _height(self, values: Floats) -> Floats:
+        return np.log10(np.where(values > 0, values, np.nan)) if self._is_log else values
+
+    def _y_span(self) -> Span | None:
+        lo, hi = self.canvas.x_range
+        heights = [self._height(y[(x >= lo) & (x <= hi)]) for x, y in self.drawn.values()]
+        heights += [self._height(end[(x >= lo) & (x <= hi)]) for x, *ends in self.bands.values() for end in ends]
+        heights += [
+            line.y[(line.x >= lo) & (line.x <= hi)]
+            for line in self.many.lines.values()
+            if not line.faint and len(line.x)
+        ]
+        return fitting_range(heights, ignore_outliers=self.controls.outliers_box.isChecked())
+
+    def _apply_theme(self, theme: Theme) -> None:
+        self.arrows.paint_in(theme.muted)
+        self.ends.set_theme(theme)
+        self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.ends.width_px, 0)
+
+    def _show_empty(self) -> None:
+        self.bands.clear()
+        super()._show_empty()
+        self._clear_unused()
+
+
+class ComparedReadingsPlot(ComparedPlot):
+    """The readings of the devices of several runs, one line for each run."""
+
+    min_height_px = 110
+
+    def __init__(
+        self, *, name: str, title: str, unit: str, theme: Theme, readings: Callable[[ComparedRun], ReadingCurve],
+        top: float | None = None,
+    ) -> None:  # fmt: skip
+        """`readings`: returns the curve of a run; `top`: the upper end of the y axis, None for the highest reading."""
+        self._readings, self._unit, self._top = readings, unit, top
+        super().__init__(name=name, title=title, theme=theme)
+        self._unit_label.setText(unit)
+        self._unit_label.show()
+        self.set_theme(theme)
+
+    def is_filled(self) -> bool:
+        """Return whether a run has readings."""
+        return any(len(self._readings(run)) for entry in self.entries for run in entry.runs)
+
+    def draw_lines(self, span: Span, pixels: int) -> None:
+        """Draw a line for each run."""
+        count = sum(len(entry.runs) for entry in self.entries)
+        columns = self.columns(pixels, count)
+        borders = np.linspace(*span, columns + 1)
+        self.clear_thin_lines()
+        for entry in self.entries:
+            for place, run in enumerate(entry.runs):
+                axis = self.axis(run)
+                if axis is None or not len(self._readings(run)):
+                    continue
+                values = self._readings(run).means(times_of(axis, run.guide, borders))
+                name = entry.label if not place else f"{entry.label} run {place + 1}"
+                self.thin_line(name, entry.colour, is_faint=place > 0).show(borders[1:], values)
+                if not place:
+                    self.drawn[entry.label] = borders[1:], values
+        self.many.refresh()
+
+    def value_text(self, value: float) -> str:
+        """Return a reading with its unit."""
+        return f"{value:.0f}\u2009{self._unit}" if self._top else f"{value:.1f} {self._unit}"
+
+    def _y_span(self) -> Span:
+        top = self._top or max((line.highest or 0.0 for line in self.many.lines.values()), default=0.0) or 1.0
+        return -0.02 * top, 1.04 * top
+
+    def _apply_theme(self, theme: Theme) -> None:
+        """Do nothing: the lines get their colours when they are drawn."""
+
+
+def origin_of(runs: Sequence[ComparedRun]) -> float:
+    """Return the unix time at which the axis of dates begins: midnight before the first run."""
+    starts = [run.measured.series.started for run in runs if run.measured.series.started]
+    if not starts:
+        return 0.0
+    then = time.localtime(min(starts))
+    begun = time.mktime((then.tm_year, then.tm_mon, then.tm_mday, 0, 0, 0, 0, 0, -1))
+    return begun if math.isfinite(begun) else 0.0

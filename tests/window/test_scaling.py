@@ -1,0 +1,203 @@
+"""Scaling tables in the window: begun, stopped, continued, listed, exported."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QFileDialog, QPushButton
+
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.scaling.record import read_record
+from gui.panels.scaling.start_dialog import ScalingDialog
+from gui.panels.scaling.table_dialog import ScalingTableDialog
+from gui.plots.scaling import ScalingBar, ScalingPlot
+from gui.style.theme import DARK, LIGHT
+from tests.support.running import Followed, write_recipe
+from tests.support.scaling_runs import recorded, trained
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.window.driving import Driver
+
+RECIPE = """\
+import os, pathlib, time
+
+def model():
+    pass
+
+def train_data():
+    return list(range(64))
+
+def loss():
+    held = pathlib.Path({held!r})
+    def measure(weight, items):
+        while held.exists() and "2-devices" in os.environ["TRAINYARD_RUN"]:
+            time.sleep(0.01)
+        return weight
+    return measure
+"""
+"""A recipe whose training on two devices makes no step as long as a file exists."""
+
+
+def titles(panel: Driver) -> list[str]:
+    return [panel.runs.item(row).text().partition("\n")[0].partition(" ")[2] for row in range(panel.runs.count())]
+
+
+def outcome(panel: Driver) -> str:
+    return panel.runs.item(0).text().partition("\n")[2]
+
+
+def view(panel: Driver) -> ScalingTableDialog:
+    found = [each for each in panel.window.findChildren(ScalingTableDialog) if each.isVisible()]
+    assert len(found) == 1
+    return found[0]
+
+
+def click(panel: Driver, name: str, dialog: ScalingTableDialog | ScalingDialog) -> None:
+    panel.qtbot.mouseClick(dialog.findChild(QPushButton, name), Qt.MouseButton.LeftButton)
+
+
+def save(panel: Driver, path: Path) -> None:
+    dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
+    dialog.fileSelected.emit(str(path))
+    dialog.reject()
+    panel.until(lambda: str(path) in panel.message("messageStrip"), "the result")
+
+
+@pytest.mark.slow
+def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    held.touch()
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.open_recipe(write_recipe(tmp_path, RECIPE.format(held=str(held)), name="tiny"))
+    panel.set_number("epochsBox", 3)
+    panel.set_number("batchBox", 16)
+    panel.until_ready()
+    panel.window.panels.menu.action("scaling").trigger()
+    dialog = panel.window.findChild(ScalingDialog)
+    assert dialog.name.text() == "tiny"
+    assert "2 devices: strategy ddp, global batch 16" in dialog.preview.text()
+    click(panel, "yesButton", dialog)
+    panel.until(lambda: titles(panel)[1:] == ["↳ 2 devices", "↳ 1 device"], "both runs, unfolded")
+    assert titles(panel)[0] == "▾ tiny: 1 · 2"
+    panel.until(lambda: outcome(panel) == "1 of 2 trained", "the progress")
+    table = panel.window.services.scaling_tables.tables[0]
+    held_run = Followed(Run.attach(runs_root / table.record.runs[-1].run)).until(RunState.RUNNING)
+    assert view(panel).sentence.text() == "Training 2 of 2: 2 devices with the strategy ddp."
+    assert view(panel).progress.isVisible()
+    assert (view(panel).progress.value(), view(panel).progress.maximum()) == (1, 2)
+    click(panel, "haltButton", view(panel))
+    held.unlink()
+    assert held_run.until_over().state is RunState.STOPPED
+    panel.until(lambda: outcome(panel) == "stopped · 1 of 2 trained", "the end of the measuring")
+    assert "Nothing more was started." in view(panel).sentence.text()
+    click(panel, "continueButton", view(panel))
+    panel.until(lambda: outcome(panel).startswith("speed-up "), "the result")
+    assert outcome(panel).endswith(" on 2 devices")
+    assert view(panel).sentence.text() == "All 2 trainings have finished."
+    assert not view(panel).go_on.isVisible()
+    assert [bar.devices for bar in view(panel).plot.bars] == [1, 2]
+    record = read_record(runs_root, "tiny")
+    assert (record.measured_by, record.note, len(record.runs)) == (None, "", 3)
+
+
+def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_path: Path) -> None:
+    runs_root.mkdir(exist_ok=True)
+    runs = [trained(runs_root, f"20260101-00000{at}-run", at, 10.0 / at) for at in (1, 2)]
+    recorded(runs_root, runs).saved()
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1 and outcome(panel) == "speed-up 2.00 on 2 devices", "the row")
+    panel.runs.chosen.emit(str(runs_root / "table.scaling.json"))
+    assert panel.runs.count() == 3
+    shown = view(panel)
+    assert shown.table.item(1, 4).text() == "2.00"
+    assert shown.plot.accessibleDescription() == "1 device: 1.00. 2 devices: 2.00."
+    menu = panel.runs.run_menu
+    menu.show_run(runs_root / "table.scaling.json")
+    menu.opened.emit()
+    assert "This row is a scaling table." in menu.action("remove").toolTip()
+    shown.row_chosen.emit(1)
+    assert panel.window.services.session.run.dir == runs[1]
+    for name in ("table.csv", "table.md", "table.html", "plot.png", "plot.svg"):
+        click(panel, "exportButton", shown)
+        save(panel, tmp_path / name)
+    with (tmp_path / "table.csv").open() as file:
+        assert [row["speed_up"] for row in csv.DictReader(file)] == ["1.0", "2.0"]
+    assert "| 2 | ddp | 64 |" in (tmp_path / "table.md").read_text()
+    assert "Scaling table table" in (tmp_path / "table.html").read_text()
+    assert QImage(str(tmp_path / "plot.png")).width() > 1000
+    assert "2 devices" in (tmp_path / "plot.svg").read_text()
+    shown.reject()
+    panel.runs.chosen.emit(str(runs_root / "table.scaling.json"))
+    assert panel.runs.count() == 1
+    panel.window.panels.run_filter.setText("state:finished")
+    panel.window.panels.run_filter.returnPressed.emit()
+    assert panel.runs.count() == 2, "a search finds the runs themselves"
+    panel.window.panels.menu.action("exportScaling").trigger()
+    save(panel, tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "table.csv").read_bytes()
+    (runs_root / "table.scaling.json").unlink()
+    panel.window.panels.run_filter.clear()
+    panel.window.panels.run_filter.returnPressed.emit()
+    panel.until(lambda: panel.runs.count() == 2, "the runs alone")
+
+
+def test_what_cannot_be_measured_is_said_in_the_dialog(drive, tmp_path: Path) -> None:
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.window.panels.menu.action("scaling").trigger()
+    dialog = panel.window.findChild(ScalingDialog)
+    assert dialog.problem.text() == (
+        "A scaling table needs at least two devices, but 1 is chosen. Choose more of them."
+    )
+    assert not dialog.yes.isEnabled()
+    panel.tick("cpu:0", "cpu:1")
+    dialog.name.setText("a/b")
+    assert "cannot have the name 'a/b'" in dialog.problem.text()
+    dialog.name.setText("a")
+    assert dialog.yes.isEnabled()
+    dialog.batch.setCurrentIndex(1)
+    assert "2 devices: strategy ddp, global batch 128" in dialog.preview.text()
+    dialog.reject()
+    panel.window.panels.setup.open_script(tmp_path / "train.py")
+    panel.window.panels.menu.action("scaling").trigger()
+    assert "a script is chosen" in panel.message("messageStrip")
+
+
+def test_the_report_on_the_listed_runs_compares_them(drive, runs_root: Path, tmp_path: Path) -> None:
+    panel = drive()
+    panel.window.panels.menu.action("listReport").trigger()
+    assert "nothing to report on" in panel.message("messageStrip")
+    for name in ("20260101-000001-a", "20260101-000002-b"):
+        trained(runs_root, name, 1, 10.0)
+    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    panel.window.panels.menu.action("listReport").trigger()
+    save(panel, tmp_path / "runs.html")
+    assert "Report on 2 runs" in (tmp_path / "runs.html").read_text()
+
+
+def test_bars_are_as_high_as_the_speed_up(qtbot) -> None:
+    plot = ScalingPlot(DARK)
+    qtbot.addWidget(plot)
+    plot.resize(400, 300)
+    plot.show_bars([
+        ScalingBar(devices=1, speed_up=1.0, deviation=None), ScalingBar(devices=2, speed_up=1.5, deviation=0.1),
+        ScalingBar(devices=4, speed_up=None, deviation=None),
+    ])  # fmt: skip
+    plot.set_theme(LIGHT)
+    image = plot.grab().toImage()
+    width = image.width() / 3
+    heights = [
+        sum(image.pixelColor(round((at + 0.5) * width) - 12, y).name() == LIGHT.accent for y in range(image.height()))
+        for at in range(3)
+    ]
+    assert heights[1] / heights[0] == pytest.approx(1.5, rel=0.05)
+    assert heights[2] == 0, "a missing number is no bar"
+    assert "4 devices: not known." in plot.accessibleDescription()
