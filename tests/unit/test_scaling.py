@@ -296,6 +296,19 @@ def test_a_table_is_one_row_that_unfolds(tmp_path: Path) -> None:
     assert fold_runs([], [shown(measured)], ())[0].dir == measured.path, "nothing is trained yet"
 
 
+def test_the_runs_of_a_table_stay_below_it_whatever_their_day(tmp_path: Path) -> None:
+    day_s, states = 86_400.0, ((0.0, "starting"), (3.0, "finished"))
+    folders = [tmp_path / f"2025061{5 + at}-150000-run" for at in range(3)]
+    for at, folder in enumerate(folders):
+        write_run(tmp_path, folder.name, states=[(at * day_s + after, state) for after, state in states])
+    record = recorded(tmp_path, [folders[0], folders[2]]).left()
+    found = fold_runs(RunIndex(tmp_path).poll(), [shown(record)], {record.path})
+    rows = run_rows(found, BEGAN + 9 * day_s, by_day=True)
+    assert [(row.day, row.of_day) for row in rows if row.day] == [("17 June", 3), ("16 June", 1)]
+    assert "▾ table" in rows[0].brief
+    assert "Jun" not in rows[0].brief
+
+
 def test_a_row_says_what_became_of_the_table(tmp_path: Path) -> None:
     one, two = (trained(tmp_path, name, devices, 2.0 / devices) for name, devices in (("one", 1), ("two", 2)))
     record = recorded(tmp_path, [one]).taken()
