@@ -15,6 +15,7 @@ from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.runs.index import RunIndex
 from core.runs.states import RunState
+from core.scaling import measuring
 from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
 from core.scaling.record import free_name, names, read_record
 from core.scaling.same_curve import TOLERANCES
@@ -266,6 +267,16 @@ def test_an_old_record_has_no_note_and_a_new_one_keeps_it(tmp_path: Path) -> Non
     assert read_record(tmp_path, "table").taken().note == ""
     write_whole(record.path, record.path.read_text().replace('"note"', '"other"'))
     assert read_record(tmp_path, "table").note == ""
+
+
+def test_a_table_of_another_machine_or_another_command_is_not_begun(tmp_path: Path) -> None:
+    record = recorded(tmp_path).saved()
+    with pytest.raises(ValueError, match=r"is being measured by another command \(pid \d+\)"):
+        measuring.launch(record.taken())
+    other = replace(record, host=replace(record.host, host="elsewhere")).saved()
+    with pytest.raises(ValueError, match=r"was begun on the machine elsewhere, whose devices it measures"):
+        measuring.launch(other)
+    assert not measuring.stop(other), "nothing of here measures it"
 
 
 # -- the rows of the window ------------------------------------------------------------------------
