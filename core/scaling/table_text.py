@@ -7,14 +7,14 @@ import io
 import math
 from typing import TYPE_CHECKING
 
-from core.comparison.table_text import markdown_text
 from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
 from core.scaling.table import MISSING
+from core.text import markdown_table
 from core.units import BYTES_PER_GB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from core.comparison.table import Statistic
     from core.scaling.table import ScalingRow, ScalingTable
@@ -100,14 +100,7 @@ def _state(row: ScalingRow) -> str:
 
 def markdown(table: ScalingTable) -> str:
     """Return the table in Markdown, with the sentences on what a reader should know."""
-    headings, *rows = cells(table)
-    lines = [_markdown_row(headings), f"|{' --- |' * len(headings)}", *map(_markdown_row, rows)]
-    notes = ["", *(f"- {markdown_text(each)}" for each in table.notices)] if table.notices else []
-    return "\n".join([*lines, *notes, ""])
-
-
-def _markdown_row(line: Iterable[str]) -> str:
-    return "| " + " | ".join(map(markdown_text, line)) + " |"
+    return markdown_table(cells(table), table.notices)
 
 
 # -- CSV -----------------------------------------------------------------------------------------
