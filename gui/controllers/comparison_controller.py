@@ -198,7 +198,7 @@ class ComparisonController(QObject):
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
         from core.comparison.axes import AXES, axis_of
-        from gui.plots.comparison import origin_of
+        from gui.plots.compared import origin_of
         from gui.viewmodels.compared import entries_of, metrics_of
 
         view, reader = self._panels.comparison, self._reader
