@@ -123,7 +123,9 @@ class ComparedPlot(PlotCard):
             found = self._nearest(entry, x)
             if found is not None:
                 places.append(found[0])
-                value = DASH if not np.isfinite(found[1]) else self.value_text(found[1])
+                value = (
+                    DASH if not np.isfinite(found[1]) else self.value_text(found[1]) + self.range_text(entry, found[0])
+                )
                 rows.append(HoverRow(label=entry.name, value=value, colour=entry.colour))
         if not rows:
             return None
@@ -137,6 +139,10 @@ class ComparedPlot(PlotCard):
     def value_text(self, value: float) -> str:
         """Return a value as the read-out shows it."""
         raise NotImplementedError
+
+    def range_text(self, entry: Entry, x: float) -> str:  # noqa: ARG002 (as subclasses use it)
+        """Return what the read-out says about the band of a group at one of its points; the empty string: nothing."""
+        return ""
 
     def _nearest(self, entry: Entry, x: float) -> tuple[float, float] | None:
         """Return the point of a line that is nearest to a position; None beyond its ends."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.comparison.curves import Member, curve, group_curve
+from core.language import tr
 from gui.plots.items.band import BandItem
 from gui.plots.items.canvas import TOP_MARGIN_PX
 from gui.plots.items.line import LineItem
@@ -129,6 +130,14 @@ class ComparisonPlot(ComparedPlot):
     def value_text(self, value: float) -> str:
         """Return a value of the metric."""
         return f"{value:.5g}"
+
+    def range_text(self, entry: Entry, x: float) -> str:
+        """Return the ends of the band of a group at one of its points: ` (0.69 to 0.73)`."""
+        places, low, high = self.bands.get(entry.label, (np.empty(0), np.empty(0), np.empty(0)))
+        at = int(np.searchsorted(places, x))
+        if at >= len(places) or not np.isfinite(low[at]):
+            return ""
+        return f" {tr('({lowest:.4g} to {highest:.4g})', lowest=float(low[at]), highest=float(high[at]))}"
 
     def _member(self, run: ComparedRun) -> Member | None:
         """Return the metric of a run with its axis; None if it has no finite value, or no such axis."""
