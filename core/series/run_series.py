@@ -229,9 +229,12 @@ class RunSeries:
                 for at, of_reading in zip(times, words, strict=True):
                     note_slowdown(known, float(at), tuple(map(str, of_reading or ())))
             if device_id not in self._heat_readings:
-                has_heat = device_id in self._heat["temperature"]
-                if not has_heat and all(value is None for column in heat for value in column):
-                    continue  # a device without such readings, as CPU devices are
+                if device_id not in self._heat["temperature"]:
+                    known_at = (row for row, each in enumerate(zip(*heat, strict=True)) if each != NO_HEAT[:3])
+                    first = next(known_at, None)
+                    if first is None:
+                        continue  # a device without such readings, as CPU devices are
+                    times, heat = times[first:], [column[first:] for column in heat]
                 self._heat_readings[device_id] = HeatReadings()
             self._heat_readings[device_id].extend(times, heat)
         samples.clear()

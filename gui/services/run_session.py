@@ -95,7 +95,7 @@ class RunSession(QObject):
     @property
     def live(self) -> bool:
         """Whether there is a run and it is not over."""
-        return self.run is not None and not state_info(self.facts.state).over
+        return self.run is not None and state_info(self.facts.state).live
 
     @property
     def is_script(self) -> bool:
@@ -226,7 +226,12 @@ class RunSession(QObject):
     def stop(self) -> None:
         """Request a stop. Raises `RunError` with a sentence."""
         if self.run is not None:
-            self.run.request("stop")
+            if state_info(self.facts.state).waits:
+                from core.queue.control import cancel  # imported here, since the window starts without it
+
+                cancel(self.run.dir)
+            else:
+                self.run.request("stop")
             self.stop_asked = time.monotonic()
             self.changed.emit()
 
