@@ -24,7 +24,7 @@ from core.schema.spec import read_spec
 from core.text import join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from core.devices.device import Device
     from core.queue.decision import Decision
@@ -74,9 +74,12 @@ class QueueView:
     """Sentences: other users are not seen, or a ticket is passed over."""
 
 
-def queue_view(runs_root: Path) -> QueueView:
-    """Return the queue. Raises `RunError` if runs cannot be listed, or if there is no place for the line."""
-    return _view([*_queued_below(runs_root)])
+def queue_view(runs_root: Path, queued: Sequence[Path] | None = None) -> QueueView:
+    """Return the queue. Raises `RunError` if runs cannot be listed, or if there is no place for the line.
+
+    `queued`: the folders of the runs that may be queued, if they are known: others are not looked for.
+    """
+    return _view([*_queued_among(reversed(directories(runs_root)) if queued is None else queued)])
 
 
 def why_it_waits(run_dir: Path) -> str:
@@ -114,8 +117,8 @@ def _take_over(tickets: list[Ticket], found: list[tuple[Path, QueueRequest]]) ->
             ticket.priority, ticket.order, ticket.held = request.priority, request.order, request.held
 
 
-def _queued_below(runs_root: Path) -> Iterator[tuple[Path, QueueRequest]]:
-    for run_dir in reversed(directories(runs_root)):
+def _queued_among(run_dirs: Iterable[Path]) -> Iterator[tuple[Path, QueueRequest]]:
+    for run_dir in run_dirs:
         if not is_regular(run_dir / QUEUE_FILE) or not is_queued(run_dir) or owner_of_run(run_dir) is not None:
             continue
         try:
