@@ -29,7 +29,7 @@ class QueueController(QObject):
         super().__init__()
         self._panels, self._message = panels, panels.message
         self._service, self._run_list = services.queue, services.run_list
-        self._changing: BackgroundTask[str] = BackgroundTask("change the queue")
+        self._changing: BackgroundTask[str] = BackgroundTask("queueing")
         self._waiting: list[Callable[[], object]] = []
         self._service.failed.connect(lambda problem: self._message.show_message(problem, "warn"))
         panels.runs.moved.connect(self._drop)
