@@ -269,6 +269,7 @@ class MainWindow(QMainWindow):
         apply(self._app, theme)
         self.panels.set_theme(theme)
         self.controllers.layout.set_theme(theme)
+        self.controllers.scaling.set_theme(theme)
         self.controllers.memory.outdate()
         self.controllers.devices.show()
         self.controllers.run.show_curves()

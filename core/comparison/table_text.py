@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.comparison.table import LOWER_IS_BETTER, QUANTITIES
 from core.language import tr, tr_noop, tr_plural
 from core.series.report import spreadsheet_cell
-from core.text import one_line, replace_control_characters, short
+from core.text import markdown_table, one_line, short
 from core.units import BYTES_PER_GB, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from core.comparison.table import Comparison, Row
 
@@ -33,8 +32,6 @@ COMPARED = ("best", "time_to_target_s", "samples_per_s", "steps_per_s", "peak_me
 """The quantities whose difference from the baseline stands behind them in a cell for people."""
 NUMBERS = tuple(dict.fromkeys([*QUANTITIES, *LOWER_IS_BETTER]))
 """The quantities in the columns of a CSV table."""
-MARKUP = re.compile(r"[\\`*\[\]<>|~&]|(?<!\w)_|_(?!\w)")
-"""What Markdown would take for more than text."""
 
 
 # -- for people ----------------------------------------------------------------------------------
@@ -125,19 +122,7 @@ def number_text(name: str, value: float) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """Return the table in Markdown, with the sentences on what it shows."""
-    headings, *rows = cells(comparison)
-    table = [_markdown_row(headings), f"|{' --- |' * len(headings)}", *map(_markdown_row, rows)]
-    notes = [*sentences(comparison), *comparison.notices]
-    return "\n".join([*table, "", *(f"- {markdown_text(each)}" for each in notes), ""])
-
-
-def _markdown_row(line: Iterable[str]) -> str:
-    return "| " + " | ".join(map(markdown_text, line)) + " |"
-
-
-def markdown_text(text: str) -> str:
-    """Return a text in one line that Markdown shows as it is."""
-    return MARKUP.sub(lambda found: f"\\{found[0]}", replace_control_characters(" ".join(text.split())))
+    return markdown_table(cells(comparison), [*sentences(comparison), *comparison.notices])
 
 
 # -- CSV -----------------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ p{margin:.4rem 0}.muted{color:var(--muted)}.bad{color:var(--bad)}.warn{color:var
 .wide{overflow-x:auto;margin:.6rem 0}table{border-collapse:collapse}
 caption{text-align:left;color:var(--muted);padding:.2rem 0}
 th,td{text-align:left;vertical-align:top;padding:.25rem .8rem .25rem 0;border-bottom:1px solid var(--edge);
-overflow-wrap:anywhere;min-width:3.5rem;white-space:pre-line}
-thead th{white-space:nowrap}tbody th{font-weight:600}
+overflow-wrap:anywhere;min-width:6rem;white-space:pre-line}
+thead th{white-space:nowrap}tbody th{font-weight:600;min-width:11rem}
 details{margin:.5rem 0}summary{cursor:pointer}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,34rem),1fr));gap:1rem}
 figure{margin:0;background:var(--soft);border-radius:8px;padding:.8rem}figcaption{font-weight:600}

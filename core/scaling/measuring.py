@@ -40,9 +40,10 @@ def begin(record: ScalingRecord, devices: Sequence[Device]) -> None:
 def launch(record: ScalingRecord) -> None:
     """Start the command that makes the missing runs of a table, and wait until it does so, or has ended.
 
-    Raises `RunError` with a sentence if it cannot be started, and `ValueError` if the record cannot be read. What keeps
-    it from going on is in the record's `note`.
+    Raises `RunError` with a sentence if it cannot be started, and `ValueError` if the record cannot be read, or is not
+    this user's or this machine's. What keeps the command from going on is in the record's `note`.
     """
+    record.check_takeable()
     # With --json it speaks English, as everything does that is stored.
     words = own_command("core.cli", "scale", "--resume", record.name, "--runs", str(record.root.resolve()), "--json")
     try:

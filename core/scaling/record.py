@@ -102,9 +102,13 @@ class ScalingRecord:
     def taken(self) -> ScalingRecord:
         """Note that this process makes the runs, also in the file.
 
-        Raises `ValueError` with a sentence when another command makes them, on another machine, or when the record
-        belongs to another user; `RunError` when it cannot be written.
+        Raises `ValueError` as `check_takeable` does, and `RunError` when it cannot be written.
         """
+        self.check_takeable()
+        return _written(replace(self, host=processes.here(), measured_by=processes.identify(os.getpid()), note=""))
+
+    def check_takeable(self) -> None:
+        """Raise `ValueError` with a sentence unless a process of this user and machine can make the runs now."""
         if owner := owner_of_file(self.path):
             raise ValueError(
                 tr("The scaling table {name} belongs to {owner}. Measure one of your own.", name=self.name, owner=owner)
@@ -129,7 +133,6 @@ class ScalingRecord:
                     pid=self.measured_by.pid,
                 )
             )
-        return _written(replace(self, host=here, measured_by=processes.identify(os.getpid()), note=""))
 
     def left(self, note: str = "") -> ScalingRecord:
         """Note that no process makes the runs any longer, and why not all were made. Raises `RunError`."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from typing import TYPE_CHECKING
 
-from core.comparison.table_text import markdown_text
 from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
 from core.scaling.table import MISSING
+from core.text import markdown_table
 from core.units import BYTES_PER_GB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from core.comparison.table import Statistic
     from core.scaling.table import ScalingRow, ScalingTable
@@ -29,8 +30,8 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of the CSV file."""
 
-WHOLE_FROM = 100
-"""Samples per second from which they are shown as whole numbers."""
+DIGITS = 3
+"""Digits of samples per second that are shown, but all of a whole number."""
 
 
 # -- for people ----------------------------------------------------------------------------------
@@ -50,7 +51,10 @@ def _cells(row: ScalingRow) -> list[str]:
 
 
 def _rate(statistic: Statistic | None) -> str:
-    return _spread(statistic, ".0f" if statistic is not None and statistic.mean >= WHOLE_FROM else ".3g")
+    if statistic is None or not statistic.mean > 0:
+        return _spread(statistic, ".3g")
+    places = max(0, DIGITS - 1 - math.floor(math.log10(statistic.mean)))
+    return _spread(statistic, f".{places}f")  # the deviation has as many places as the mean
 
 
 def _spread(statistic: Statistic | None, form: str) -> str:
@@ -96,14 +100,7 @@ def _state(row: ScalingRow) -> str:
 
 def markdown(table: ScalingTable) -> str:
     """Return the table in Markdown, with the sentences on what a reader should know."""
-    headings, *rows = cells(table)
-    lines = [_markdown_row(headings), f"|{' --- |' * len(headings)}", *map(_markdown_row, rows)]
-    notes = ["", *(f"- {markdown_text(each)}" for each in table.notices)] if table.notices else []
-    return "\n".join([*lines, *notes, ""])
-
-
-def _markdown_row(line: Iterable[str]) -> str:
-    return "| " + " | ".join(map(markdown_text, line)) + " |"
+    return markdown_table(cells(table), table.notices)
 
 
 # -- CSV -----------------------------------------------------------------------------------------

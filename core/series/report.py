@@ -17,7 +17,7 @@ from core.runs.verdicts import release_fields, worst
 from core.schema.spec import read_spec
 from core.series.export_file import export_bytes, export_file
 from core.series.run_series import RunSeries
-from core.text import replace_control_characters
+from core.text import markdown_table, replace_control_characters, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,13 +175,24 @@ RUN_COLUMNS = (
 
 
 def export_runs(summaries: Sequence[RunSummary], path: Path) -> None:
-    """Write a line for each run, with its result and its main settings. Raises `RunError` as `export_file`."""
+    """Write a line for each run, with its result and its main settings; as Markdown if the name ends with `.md`.
+
+    Raises `RunError` as `export_file`.
+    """
+    if path.suffix.lower() == ".md":
+        rows = [[_cell(_run_row(each).get(name)) for name in RUN_COLUMNS] for each in summaries]
+        export_bytes(markdown_table([RUN_COLUMNS, *rows]).encode(), path)
+        return
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, RUN_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for each in summaries:
         writer.writerow({name: spreadsheet_cell(value) for name, value in _run_row(each).items()})
     export_bytes(file.getvalue().encode(), path)
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else short(value)
 
 
 def _run_row(summary: RunSummary) -> Json:

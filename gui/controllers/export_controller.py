@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .help_controller import HelpController
 
 PNG, SVG = tr_noop("PNG picture (*.png)"), tr_noop("SVG drawing (*.svg)")
+MARKDOWN = tr_noop("Markdown table (*.md)")
 MAX_REPORTED = 100
 """Runs of one report: more curves cannot be told apart, and reading them takes minutes."""
 BUSY = tr_noop("Another export is under way. Try again when it has ended.")
@@ -175,7 +176,7 @@ class ExportController(QObject):
     def _ask_for_table(self) -> None:
         summaries = list(self._run_list.summaries)
         self.ask_where(
-            tr("Export table of runs"), "runs.csv", tr("CSV table (*.csv)"), ".csv",
+            tr("Export table of runs"), "runs.csv", f"{tr('CSV table (*.csv)')};;{tr(MARKDOWN)}", ".csv",
             lambda path, _: self.write(lambda: _table(summaries, path)),
         )  # fmt: skip
 
@@ -345,4 +346,5 @@ def _with_suffix(path: str, suffix: str, dialog: QFileDialog) -> Path:
     """Return the path with the suffix of the chosen kind, unless the user typed one."""
     if not suffix or Path(path).suffix:
         return Path(path)
-    return Path(f"{path}.svg" if dialog.selectedNameFilter() == tr(SVG) else f"{path}{suffix}")
+    others = {tr(SVG): ".svg", tr(MARKDOWN): ".md"}
+    return Path(f"{path}{others.get(dialog.selectedNameFilter(), suffix)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
 PICTURE_SIZE = QSize(720, 320)
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """An open view: the dialog and the plot in it."""
+
+    dialog: ScalingTableDialog
+    plot: ScalingPlot
+
+
 class ScalingController(QObject):
     """Most windows measure nothing: what is needed for it is imported when it is first used."""
 
@@ -43,7 +52,7 @@ class ScalingController(QObject):
         self._tables = services.scaling_tables
         self._starting: BackgroundTask[tuple[Path, str]] = BackgroundTask("scaling")
         self._unfolded: set[Path] = set()
-        self._views: dict[Path, ScalingTableDialog] = {}
+        self._views: dict[Path, _View] = {}
         panels.menu.action("scaling").triggered.connect(lambda _: self.ask())
         panels.menu.action("exportScaling").triggered.connect(lambda _: self._export_newest())
         panels.menu.file.aboutToShow.connect(self._allow)
@@ -197,22 +206,27 @@ class ScalingController(QObject):
     def open_view(self, path: Path) -> None:
         """Open the view of a table, or raise it."""
         if path in self._views:
-            self._views[path].raise_()
-            self._views[path].activateWindow()
+            self._views[path].dialog.raise_()
+            self._views[path].dialog.activateWindow()
             return
         from gui.panels.scaling.table_dialog import ScalingTableDialog
         from gui.plots.scaling import ScalingPlot
 
-        name = path.name.removesuffix(SCALING_SUFFIX)
-        view = ScalingTableDialog(self._panels.window, name=name, plot=ScalingPlot(self._panels.theme))
-        view.export_asked.connect(lambda: self._ask_where(path))
-        view.continue_asked.connect(lambda: self._continue(path))
-        view.stop_asked.connect(lambda: self._stop(path))
-        view.row_chosen.connect(lambda row: self._show_run(path, row))
-        view.finished.connect(lambda _: self._views.pop(path, None))
-        self._views[path] = view
+        plot = ScalingPlot(self._panels.theme)
+        dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
+        dialog.export_asked.connect(lambda: self._ask_where(path))
+        dialog.continue_asked.connect(lambda: self._continue(path))
+        dialog.stop_asked.connect(lambda: self._stop(path))
+        dialog.row_chosen.connect(lambda row: self._show_run(path, row))
+        dialog.finished.connect(lambda _: self._views.pop(path, None))
+        self._views[path] = _View(dialog, plot)
         self._show_view(path)
-        view.show()
+        dialog.show()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme to the open views."""
+        for view in self._views.values():
+            view.plot.set_theme(theme)
 
     def _show(self) -> None:
         """Show what has become of the tables."""
@@ -222,20 +236,18 @@ class ScalingController(QObject):
 
     def _show_view(self, path: Path) -> None:
         from core.scaling.table_text import cells
-        from gui.plots.scaling import ScalingPlot
         from gui.viewmodels.run.scaling_rows import sentence
 
         view, table = self._views[path], self._tables.table(path)
         if table is None:
-            view.close()
+            view.dialog.close()
             return
-        view.show_progress(
+        view.dialog.show_progress(
             sentence(table), done=table.done, total=len(table.states), is_measured=table.is_measured,
             is_complete=table.is_complete,
         )  # fmt: skip
         numbers = table.table
-        view.show_table(cells(numbers) if numbers else [], numbers.notices if numbers else [])
-        assert isinstance(view.plot, ScalingPlot)
+        view.dialog.show_table(cells(numbers) if numbers else [], numbers.notices if numbers else [])
         view.plot.show_bars(_bars(numbers) if numbers else [])
 
     def _show_run(self, path: Path, row: int) -> None:

@@ -45,6 +45,8 @@ class ScalingTables(QObject):
         """By the path of the record, the states of the runs when the numbers were read, and the numbers."""
         self._reading: BackgroundTask[tuple[Path, States, ScalingTable | None]] = BackgroundTask("scaling")
         self._polled_at = float("-inf")
+        self._states: tuple[object, dict[str, RunState]] = None, {}
+        """A list of summaries, and the states of its runs by name."""
 
     def poll(self, *, now: bool = False) -> None:
         """Bring the tables up to date if a second has passed, or `now` in any case."""
@@ -91,8 +93,10 @@ class ScalingTables(QObject):
     def _shown(self) -> tuple[ShownTable, ...]:
         from gui.viewmodels.run.scaling_rows import ShownTable
 
-        states = {each.dir.name: each.state for each in self._run_list.summaries}
-        shown = []
+        summaries = self._run_list.summaries
+        if self._states[0] is not summaries:  # asked each second, and there may be thousands
+            self._states = summaries, {each.dir.name: each.state for each in summaries}
+        states, shown = self._states[1], []
         for _, record in self._records.values():
             if record is None:
                 continue

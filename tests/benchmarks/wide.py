@@ -18,9 +18,9 @@ def model(width=48):
     )
 
 
-def train_data(items=256):
+def train_data(items=256, size=32):
     generator = torch.Generator().manual_seed(0)
-    return torch.randn(items, 3, 32, 32, generator=generator), torch.randint(0, 10, (items,), generator=generator)
+    return torch.randn(items, 3, size, size, generator=generator), torch.randint(0, 10, (items,), generator=generator)
 
 
 def optimizer(params, learning_rate=0.05):

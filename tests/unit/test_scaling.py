@@ -15,6 +15,7 @@ from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.runs.index import RunIndex
 from core.runs.states import RunState
+from core.scaling import measuring
 from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
 from core.scaling.record import free_name, names, read_record
 from core.scaling.same_curve import TOLERANCES
@@ -119,7 +120,7 @@ def test_people_see_numbers_without_exponents(tmp_path: Path) -> None:
     runs = [trained(tmp_path, "one", 1, 0.0015), trained(tmp_path, "two", 2, 10.0)]
     _, one, two = cells(read_table(recorded(tmp_path, runs)))
     assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "same", "finished"]
-    assert two == ["2", "ddp", "64", "3.2", "0.00", "0 %", "0.00", "same", "finished"]
+    assert two == ["2", "ddp", "64", "3.20", "0.00", "0 %", "0.00", "same", "finished"]
 
 
 def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
@@ -268,6 +269,16 @@ def test_an_old_record_has_no_note_and_a_new_one_keeps_it(tmp_path: Path) -> Non
     assert read_record(tmp_path, "table").note == ""
 
 
+def test_a_table_of_another_machine_or_another_command_is_not_begun(tmp_path: Path) -> None:
+    record = recorded(tmp_path).saved()
+    with pytest.raises(ValueError, match=r"is being measured by another command \(pid \d+\)"):
+        measuring.launch(record.taken())
+    other = replace(record, host=replace(record.host, host="elsewhere")).saved()
+    with pytest.raises(ValueError, match=r"was begun on the machine elsewhere, whose devices it measures"):
+        measuring.launch(other)
+    assert not measuring.stop(other), "nothing of here measures it"
+
+
 # -- the rows of the window ------------------------------------------------------------------------
 
 
@@ -294,6 +305,19 @@ def test_a_table_is_one_row_that_unfolds(tmp_path: Path) -> None:
     assert fold_runs(found, [], ()) == found
     measured = recorded(tmp_path).taken()
     assert fold_runs([], [shown(measured)], ())[0].dir == measured.path, "nothing is trained yet"
+
+
+def test_the_runs_of_a_table_stay_below_it_whatever_their_day(tmp_path: Path) -> None:
+    day_s, states = 86_400.0, ((0.0, "starting"), (3.0, "finished"))
+    folders = [tmp_path / f"2025061{5 + at}-150000-run" for at in range(3)]
+    for at, folder in enumerate(folders):
+        write_run(tmp_path, folder.name, states=[(at * day_s + after, state) for after, state in states])
+    record = recorded(tmp_path, [folders[0], folders[2]]).left()
+    found = fold_runs(RunIndex(tmp_path).poll(), [shown(record)], {record.path})
+    rows = run_rows(found, BEGAN + 9 * day_s, by_day=True)
+    assert [(row.day, row.of_day) for row in rows if row.day] == [("17 June", 3), ("16 June", 1)]
+    assert "▾ table" in rows[0].brief
+    assert "Jun" not in rows[0].brief
 
 
 def test_a_row_says_what_became_of_the_table(tmp_path: Path) -> None:

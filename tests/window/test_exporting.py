@@ -90,6 +90,12 @@ def test_table_of_runs_has_results_and_settings(panel, tmp_path):
     assert float(rows["finished"]["loss"]) > 0
     assert rows["finished_script"]["epochs"] == ""
     assert rows["failed"]["state"] == "failed"
+    panel.window.findChild(QAction, "runTableAction").trigger()
+    save_to(panel, tmp_path / "runs.md")
+    headings, _, *lines = (tmp_path / "runs.md").read_text().splitlines()
+    assert headings.startswith("| run | name | state |")
+    assert len(lines) == 3
+    assert {line.count("|") for line in lines} == {headings.count("|")}
 
 
 def test_picture_is_sharp_or_a_drawing(panel, tmp_path):

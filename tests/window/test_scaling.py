@@ -123,6 +123,11 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     menu.show_run(runs_root / "table.scaling.json")
     menu.opened.emit()
     assert "This row is a scaling table." in menu.action("remove").toolTip()
+    panel.window.set_theme(LIGHT)
+    assert LIGHT.accent in {
+        shown.plot.grab().toImage().pixelColor(x, 200).name() for x in range(0, shown.plot.width(), 8)
+    }
+    panel.window.set_theme(DARK)
     shown.row_chosen.emit(1)
     assert panel.window.services.session.run.dir == runs[1]
     for name in ("table.csv", "table.md", "table.html", "plot.png", "plot.svg"):

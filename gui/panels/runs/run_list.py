@@ -66,6 +66,8 @@ class RunList(QListWidget):
 
     chosen = Signal(str)
     """The directory of the chosen run."""
+    rows_changed = Signal()
+    """Other runs are listed."""
     moved = Signal(str, str)
     """A queued run was dragged: its directory, and that of the run before which it was dropped, or the empty string."""
     step_asked = Signal(str, int)
@@ -91,6 +93,8 @@ class RunList(QListWidget):
         """Whether the last press was to choose more runs, or on no run, and not to show one."""
         self._making = False
         """Whether items are made, so that the selection is not the user's."""
+        self.keeps_ticks = False
+        """Whether the ticks stay as they are whatever run is shown."""
         self._reported: list[str] = []
         """The ticked runs when that was last reported."""
         self._rows: list[RunRow] = []
@@ -121,7 +125,10 @@ class RunList(QListWidget):
         for number, row in enumerate(rows):
             if number >= len(self._rows) or row != self._rows[number]:
                 _fill(self.item(number), row)
-        self._rows = list(rows)
+        known_before, self._rows = {row.dir for row in self._rows}, list(rows)
+        self._report_choice()
+        if known_before != {row.dir for row in rows}:
+            self.rows_changed.emit()
 
     def show_empty_words(self, sentence: str) -> None:
         """Say why no run is listed although there are some; the empty string if there are none."""
@@ -134,6 +141,11 @@ class RunList(QListWidget):
         """The directories of the ticked runs, from top to bottom."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
         return [str(self.item(row).data(Qt.ItemDataRole.UserRole)) for row in rows]
+
+    @property
+    def listed(self) -> set[str]:
+        """The directories of all runs in the list."""
+        return {str(row.dir) for row in self._rows}
 
     @property
     def has_several(self) -> bool:
@@ -153,8 +165,8 @@ class RunList(QListWidget):
         self.viewport().update()
 
     def mark_chosen(self, run_dir: Path | None) -> None:
-        """Select the shown run, unless several are ticked."""
-        if self.has_several:
+        """Select the shown run, unless several are ticked, or ticks are to stay as they are."""
+        if self.has_several or self.keeps_ticks:
             return
         for number, row in enumerate(self._rows):
             if row.dir == run_dir:
@@ -303,7 +315,8 @@ class RunList(QListWidget):
         current = self.currentItem()
         chosen = current.data(Qt.ItemDataRole.UserRole) if current else None
         scrolled, ticked = self.verticalScrollBar().value(), set(self.ticked)
-        with self._own_selection():
+        self._making = True  # what is ticked then is reported once the rows are known
+        try:
             self.clear()
             for row in rows:
                 item = QListWidgetItem()
@@ -312,6 +325,8 @@ class RunList(QListWidget):
                 if str(row.dir) == chosen:
                     self.setCurrentItem(item, QItemSelectionModel.SelectionFlag.NoUpdate)
                 item.setSelected(str(row.dir) in ticked)
+        finally:
+            self._making = False
         self.verticalScrollBar().setValue(scrolled)
 
 

@@ -17,7 +17,7 @@ from gui.widgets.table import HEADING_PX, ROW_PX, plain_table, text_item
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SIZE = QSize(820, 520)
+SIZE = QSize(900, 540)
 NUMBERS = (0, 2, 3, 4, 5, 6)
 """Columns of `core.scaling.table_text.cells` that are numbers."""
 

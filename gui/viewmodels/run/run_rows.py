@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 QUEUE = "/queue"
 """What stands for the day of queued runs, which have a heading of their own."""
 SHORT_REASON = 60
+MEMBER = "↳ "
+"""Begins the names of the runs below the row of a scaling table."""
 DAY = re.compile(r"20\d{6}-")
 """How the name of a folder begins that Trainyard made."""
 WORKER = re.compile(r"^Worker \d+ on [^ ]+: ")
@@ -81,7 +83,7 @@ def run_rows(
     `by_day`: the first run of each day has its heading, with the number of all summaries of that day; so has the first
     queued run. `queue`: what is known of queued runs.
     """
-    days = _headings([_listed_by(each) for each in summaries], limit, now) if by_day else {}
+    days = _headings(_listed_by(summaries), limit, now) if by_day else {}
     queued = {each.run_dir: each for each in queue}
     rows = [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]]
     return [
@@ -119,21 +121,26 @@ def _brief_title(summary: RunSummary) -> str:
 
 def _is_of_day(summary: RunSummary) -> bool:
     """Return whether a run was started on the day on which its folder was made, by which it is listed."""
-    return summary.started is not None and summary.dir.name[:8] == time.strftime(
-        "%Y%m%d", time.localtime(summary.started)
-    )
+    if summary.started is None:
+        return False
+    day_digits = time.strftime("%Y%m%d", time.localtime(summary.started))
+    return summary.dir.name.endswith(SCALING_SUFFIX) or summary.dir.name[:8] == day_digits
 
 
-def _listed_by(summary: RunSummary) -> str:
-    """Return the name of a run's folder, which begins with the day; for a scaling table, of that of its newest run.
+def _listed_by(summaries: Sequence[RunSummary]) -> list[str]:
+    """Return the names of the runs' folders, which begin with the day; for queued runs `QUEUE`.
 
-    For a queued run, return `QUEUE`.
+    A scaling table has that of its newest run, and so have the runs below it, which may have been made before.
     """
-    if state_info(summary.state).waits:
-        return QUEUE
-    if summary.dir.name.endswith(SCALING_SUFFIX):
-        return time.strftime("%Y%m%d-", time.localtime(summary.started))  # without a run, now
-    return summary.dir.name
+    names: list[str] = []
+    for each in summaries:
+        if state_info(each.state).waits:
+            names.append(QUEUE)
+        elif each.dir.name.endswith(SCALING_SUFFIX):
+            names.append(time.strftime("%Y%m%d-", time.localtime(each.started)))  # without a run, now
+        else:
+            names.append(names[-1] if names and each.name.startswith(MEMBER) else each.dir.name)
+    return names
 
 
 def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, tuple[str, int]]:

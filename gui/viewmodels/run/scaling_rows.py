@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from core.language import join_sentences, tr, tr_plural, tr_stored
 from core.runs.states import RunState, state_info
 from core.runs.summary import RunSummary
+from gui.viewmodels.run.run_rows import MEMBER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -102,7 +103,7 @@ def _members(table: ShownTable, by_name: Mapping[str, RunSummary]) -> list[RunSu
         if each.run in by_name:
             text = tr_plural("{count} device", "{count} devices", each.devices)
             name = tr("{devices}, {repeat} of {repeats}", devices=text, repeat=each.repeat, repeats=repeats)
-            found.append(replace(by_name[each.run], name=f"↳ {name if repeats > 1 else text}"))
+            found.append(replace(by_name[each.run], name=f"{MEMBER}{name if repeats > 1 else text}"))
     return found
 
 
