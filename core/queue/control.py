@@ -27,7 +27,7 @@ from core.runs.run import Run
 from core.runs.states import RunState, state_info
 from core.schema.events import Tail, Writer
 from core.schema.files import is_regular
-from core.schema.paths import CONTROL, EVENTS, LOCK, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
+from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes
 from core.system.own_processes import QUEUE, SUPERVISOR, own_command
@@ -112,6 +112,8 @@ def _paths(run_dir: Path) -> dict[str, Any]:
     """Return the files that the waiting process looks at, and the commands that follow it."""
     return {
         "start": own_command(SUPERVISOR, str(run_dir), "--claims"),
+        "enter": own_command(QUEUE, str(run_dir), "enter"),
+        "log": str(run_dir / LOG_FILE),
         "leave": own_command(QUEUE, str(run_dir), "leave"),
         "check": own_command(QUEUE, str(run_dir), "check"),
         "request": str(run_dir / QUEUE_FILE),

@@ -45,6 +45,7 @@ MAX_REQUEST_BYTES = 64 * 1024
 MAX_ANSWER = 4000
 NO_DRIVER = "cpu:"
 """How ids of devices begin of which no driver says who uses them."""
+IN_BACKGROUND = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 &'
 OVER = ("finished", "stopped", "failed")
 CHANGEABLE = ("priority", "order", "held", "not_before")
 """Fields of the request that the ticket has, too."""
@@ -89,6 +90,11 @@ class Waiter:
             self._poll_check()
         elif self._is_due():
             self._look()
+
+    def keep_locks(self) -> None:
+        """Let no process inherit the locks, except those that this one becomes."""
+        for handle in (*self._given["lock"], self._ticket):
+            os.set_inheritable(handle, False)
 
     # -- what was asked ------------------------------------------------------------------------------
 
@@ -164,7 +170,9 @@ class Waiter:
                 self._ticket = self.line.put(self._run, self._fields, self._ticket)
             except OSError:
                 return
-        decision = decide(self.line.tickets(), now, use=self.line.use(now), held=self.line.held_users())
+        tickets = self.line.tickets()
+        self._revive_others()
+        decision = decide(tickets, now, use=self.line.use(now), held=self.line.held_users())
         key = (self.line.uid, self._run)
         self._place = next((place for place, each in enumerate(decision.order) if each.key == key), 0)
         outcome = decision.outcomes.get(key)
@@ -173,6 +181,18 @@ class Waiter:
         if all(device.startswith(NO_DRIVER) for device in self._devices):
             self._start()
         self._begin_check()
+
+    def _revive_others(self) -> None:
+        """Start the processes of queued runs beside this one that have ended, such as one that was killed."""
+        while self.line.removed:
+            run_dir = f"{os.path.dirname(self._run_dir)}/{self.line.removed.pop()}"
+            if last_state(self._given["events"].replace(self._run_dir, run_dir, 1)) != "queued":
+                continue
+            log = self._given["log"].replace(self._run_dir, run_dir, 1)
+            command = [run_dir if word == self._run_dir else word for word in self._given["enter"]]
+            # By a shell that ends at once, so that it is no child of this process, whose guard would end it.
+            words = ["/bin/sh", "-c", IN_BACKGROUND, "sh", log, *command]
+            os.waitpid(os.posix_spawn(words[0], words, os.environ, setsid=True), 0)
 
     def _claim(self, devices: tuple[str, ...]) -> bool:
         """Claim all of these devices or none."""
@@ -307,6 +327,7 @@ def main() -> None:
     """Wait until this process becomes another."""
     waiter = Waiter(sys.argv[1], json.loads(sys.argv[2]))
     waiter.line.keep()
+    waiter.keep_locks()
     while True:
         waiter.tick()
         time.sleep(TICK_S)

@@ -183,6 +183,20 @@ def test_a_killed_waiting_process_is_told_and_revived(queue: Queue, capsys) -> N
     assert waiting.until_over().state is FINISHED
 
 
+def test_a_killed_waiting_process_is_revived_by_another_that_waits(queue: Queue) -> None:
+    running = queue.start()
+    killed, other = queue.add("killed"), queue.add("other")
+    before = killed.run.facts.waiter
+    kill(before.pid)
+    wait_until(lambda: killed.poll().run.facts.waiter != before and tickets().count(killed.run.id), 20, "its revival")
+    assert processes.is_alive(other.run.facts.waiter)
+    parent = procfs.stat(killed.run.facts.waiter.pid).parent
+    assert parent != other.run.facts.waiter.pid
+    stop(running)
+    for each in (killed, other):
+        assert each.until_over().state is FINISHED
+
+
 def test_a_killed_supervisor_frees_its_devices_only_when_its_workers_are_gone(queue: Queue) -> None:
     running = queue.start()
     waiting = queue.add("waiting")
