@@ -159,6 +159,13 @@ def let_go(run_dir: Path, if_changed: str | None = None) -> None:
     _change(run_dir, held=False, why_held="", **more)
 
 
+def start_now(run_dir: Path) -> None:
+    """Start a queued run now, also beside other runs on its devices. Raises `ValueError` or `RunError`."""
+    _change(run_dir, at_once=True, held=False, why_held="")
+    if not own_line().line.is_waiting(run_dir.name):
+        _launch(run_dir)
+
+
 def _change(run_dir: Path, **changes: Any) -> None:  # noqa: ANN401 (fields of different types)
     if facts_of(run_dir).state is not RunState.QUEUED:
         raise ValueError(tr("Run {run} is not in the queue.", run=run_dir.name))

@@ -85,6 +85,8 @@ class Waiter:
         if os.path.lexists(self._given["stop"]):
             self._leave("stop", "")
         self._read_request()
+        if self._request.get("at_once"):
+            self._start_at_once()
         self._look_at_other()
         if self._check is not None:
             self._poll_check()
@@ -269,9 +271,23 @@ class Waiter:
 
     # -- become another process ----------------------------------------------------------------------
 
-    def _start(self) -> NoReturn:
-        """Become the supervisor."""
-        holding = {"state": "holding", "devices": list(self._devices), "any": 0, "among": [], "blocked": {}}
+    def _start_at_once(self) -> NoReturn:
+        """Become the supervisor, also beside runs that use its devices; claim those that are free."""
+        self._end_check()
+        self._give_back()
+        wanted = list(self._fields.get("among") or self._fields["devices"])
+        count = self._fields.get("any") or len(wanted)
+        for device in wanted:
+            handle = self.line.claim(device) if len(self._devices) < count else None
+            if handle is not None:
+                self._devices[device] = handle
+        others = [device for device in wanted if device not in self._devices][: count - len(self._devices)]
+        self._start([device for device in wanted if device in self._devices or device in others])
+
+    def _start(self, devices: list[str] | None = None) -> NoReturn:
+        """Become the supervisor. `devices`: those of the run, if others than those that are claimed."""
+        chosen = devices or list(self._devices)
+        holding = {"state": "holding", "devices": chosen, "any": 0, "among": [], "blocked": {}}
         self._tell(**holding, since=time.time())
         self._fields = {**self._fields, **holding}  # although the disk may be full
         self._become(self._given["start"], ticket_fields=self._fields, devices=self._devices)

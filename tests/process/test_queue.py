@@ -223,6 +223,24 @@ def as_of_another_boot(followed: Followed) -> None:
     path.write_text(path.read_text().replace(processes.here().boot, "0" * 36))
 
 
+def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: Queue, capsys) -> None:
+    running = queue.start()
+    waiting = queue.add("waiting", "cpu:0,cpu:1", held=True)
+    code, out, _ = call(capsys, "queue", "start", waiting.run.id, "--runs", queue.runs_root)
+    assert (code, "starts now" in out) == (0, True)
+    waiting.until_over()
+    assert waiting.state is FINISHED
+    assert set(waiting.run.spec().devices) == {"cpu:0", "cpu:1"}
+    assert any(text.startswith("CPU 0 is claimed by run ") for text in waiting.run.facts.notices)
+    assert not read_request(waiting.run.dir).at_once
+    assert running.poll().state is RunState.RUNNING
+    assert not is_free("cpu:0")
+    wait_until(lambda: is_free("cpu:1"), what="the other device to be free")
+    stop(running)
+    code, _, err = call(capsys, "queue", "start", waiting.run.id, "--runs", queue.runs_root)
+    assert (code, "is not in the queue" in err) == (2, True)
+
+
 def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue: Queue, tmp_path: Path) -> None:
     uninterrupted = queue.add("uninterrupted", epochs=4000, requeue=True)
     trained = queue.add("trained", "cpu:1", epochs=4000, requeue=True).until_trained(300)
