@@ -23,6 +23,7 @@ from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
 from gui.controllers.output_controller import OutputController
 from gui.controllers.preferences_controller import PreferencesController
+from gui.controllers.queue_controller import QueueController
 from gui.controllers.recipe_copy_controller import RecipeCopyController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
@@ -71,6 +72,7 @@ class Controllers:
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
         self.history = HistoryController(panels, services)
+        self.queue = QueueController(panels, services)
         self.removal = RemovalController(panels, services)
         self.teach = TeachController(panels, services)
         self.memory = MemoryController(panels, services)
@@ -84,7 +86,7 @@ class Controllers:
         self.objects = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy, self.scaling, self.comparison,
+            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -93,7 +95,8 @@ class Controllers:
     @property
     def busy(self) -> bool:
         """Whether one of them is about something that must not be interrupted."""
-        return any(each.busy for each in (self.start, self.removal, self.export, self.scaling, self._terminator))
+        busy = (self.start, self.removal, self.export, self.queue, self.scaling, self._terminator)
+        return any(each.busy for each in busy)
 
 
 class MainWindow(QMainWindow):
@@ -154,6 +157,7 @@ class MainWindow(QMainWindow):
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
         controllers.start.started.connect(controllers.state.save)
+        panels.menu.action("addToQueue").triggered.connect(lambda _: controllers.start.add_to_queue())
         controllers.comparison.toggled.connect(controllers.run.show_facts)
         controllers.comparison.toggled.connect(controllers.navigation.order_tabs)
         for name, change in (
@@ -176,6 +180,7 @@ class MainWindow(QMainWindow):
         controllers.memory.poll(fresh=fresh)
         if not self.opened:
             self._open()
+        controllers.queue.poll()
         controllers.removal.poll()
         controllers.export.poll()
         controllers.scaling.poll()

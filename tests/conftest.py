@@ -55,9 +55,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    """Send the tests of a framework to one process of tests, which has its pool, and those with recorded runs to one.
+    """Send the tests of a framework, those with recorded runs, and those of the structure to one process of tests each.
 
-    Each other test goes to whichever process is free.
+    That process has the pool of the framework. Each other test goes to whichever process is free.
 
     pytest-xdist's own groups (`loadgroup`) have no effect with pytest 9.2, which keeps a test's id elsewhere.
     """
@@ -67,6 +67,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith("tests/process/test_recorded_runs.py"):
                 return "recorded runs"  # a run's processes are known by its name: two of one name at once are one run
+            if nodeid.startswith("tests/architecture/test_structure.py"):
+                return "structure"  # they look at the same syntax trees
             if not nodeid.startswith("tests/framework/"):
                 return nodeid
             return "tensorflow" if "tensorflow" in nodeid or "keras" in nodeid else "torch"

@@ -157,7 +157,8 @@ class _Progress:
 
     def _say_why_it_waits(self) -> None:
         """Say why a queued run waits, when that changes."""
-        if self._run.facts.state is not RunState.QUEUED or time.monotonic() - self._asked_at < QUEUE_EVERY_S:
+        is_own_queued = self._run.facts.state is RunState.QUEUED and self._run.owner is None
+        if not is_own_queued or time.monotonic() - self._asked_at < QUEUE_EVERY_S:
             return
         self._asked_at = time.monotonic()
         with contextlib.suppress(RunError, ValueError):

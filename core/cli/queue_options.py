@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from core.devices.device import Device
 
 ONLY_QUEUED = ("any", "kind", "free_memory", "priority", "after", "not_before", "requeue", "if_changed")
-FOR_ANY = ("kind", "free_memory")
+MAX_PRIORITY = 1000
 UNITS_S = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 SIZES = {"M": BYTES_PER_MB, "MB": BYTES_PER_MB, "G": BYTES_PER_GB, "GB": BYTES_PER_GB, "T": 1024 * BYTES_PER_GB,
          "TB": 1024 * BYTES_PER_GB}  # fmt: skip
@@ -68,9 +68,8 @@ def check_queue_options(options: argparse.Namespace) -> None:
                 option = f"--{name.replace('_', '-')}"
                 raise ValueError(tr("{option} is for queued runs. Add --queue, or leave it out.", option=option))
     elif options.any is None:
-        for name in FOR_ANY[:1]:
-            if getattr(options, name) is not None:
-                raise ValueError(tr("--kind needs --any N. Give it, or leave --kind out."))
+        if options.kind is not None:
+            raise ValueError(tr("--kind needs --any N. Give it, or leave --kind out."))
     elif options.devices:
         raise ValueError(
             tr("Both --devices and --any are given. --devices names exactly those to use: leave one of them out.")
@@ -114,6 +113,11 @@ def queue_request(
     options: argparse.Namespace, among: Sequence[Device], devices: Sequence[Device], runs_root: Path
 ) -> QueueRequest:
     """Return what was asked of the queue. `among`: see `choose_any`. Raises `ValueError` or `RunError`."""
+    if abs(options.priority or 0) > MAX_PRIORITY:
+        raise ValueError(
+            tr("--priority is {given}. Give a whole number from -{most} to {most}.", given=options.priority,
+               most=MAX_PRIORITY)
+        )  # fmt: skip
     other, mode = _after(options.after, runs_root) if options.after is not None else ("", "end")
     if options.if_changed is not None and options.if_changed not in IF_CHANGED:
         raise ValueError(

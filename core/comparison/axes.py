@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.arrays import np
@@ -10,8 +11,9 @@ from core.series.series import STEP, Axis
 if TYPE_CHECKING:
     from core.comparison.measured_run import MeasuredRun
     from core.series.min_max_tree import Floats
-    from core.series.series import Series
 
+KNOTS = 4096
+"""Steps of which a guide knows the times."""
 AXES = ("step", "epoch", "samples", "training", "wall")
 """`training`: seconds of training without interruptions; `wall`: seconds since a moment that all runs share."""
 
@@ -38,21 +40,38 @@ def axis_of(run: MeasuredRun, name: str, metric: str = "", origin: float = 0.0) 
             return STEP
 
 
-def guide_of(run: MeasuredRun) -> Series | None:
-    """Return the metric with the most steps and times, which tells when each step was; None if nothing was measured."""
-    found = [series for name, series in run.series.metrics.items() if name not in run.series.by_epoch and len(series)]
-    return max(found or [each for each in run.series.metrics.values() if len(each)], key=len, default=None)
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """Tells when each step was, shape (n,) each; n is at most `KNOTS`. Between two steps the time runs evenly."""
+
+    steps: Floats
+    times: Floats
+    """Unix seconds."""
+
+    def times_of(self, axis: Axis, positions: Floats) -> Floats:
+        """Return the unix times of positions on an axis, shape (n,) -> (n,); NaN beyond the first and the last step."""
+        located = axis.locate_all(positions)
+        if axis.column == "time":
+            return located
+        if not len(self.steps):
+            return np.full(len(positions), np.nan)
+        timed: Floats = np.interp(located, self.steps, self.times, left=np.nan, right=np.nan)
+        return timed
+
+    def ends(self, axis: Axis) -> tuple[float, float] | None:
+        """Return the positions of the first and the last step; None without steps."""
+        if not len(self.steps):
+            return None
+        first, last = axis.place((self.steps if axis.column == "step" else self.times)[[0, -1]]).tolist()
+        return first, last
 
 
-def times_of(axis: Axis, guide: Series | None, positions: Floats) -> Floats:
-    """Return the unix times of positions on an axis, shape (n,) -> (n,); NaN before the first step and after the last.
-
-    `guide`: the series by whose steps positions on an axis of steps are timed.
-    """
-    located = axis.locate_all(positions)
-    if axis.column == "time":
-        return located
-    if guide is None:
-        return np.full(len(positions), np.nan)
-    timed: Floats = np.interp(located, guide.steps, guide.times, left=np.nan, right=np.nan)
-    return timed
+def guide_of(run: MeasuredRun) -> Guide:
+    """Return the guide of a run: the steps and times of the metric that has most of them."""
+    metrics, by_epoch = run.series.metrics, run.series.by_epoch
+    found = [each for name, each in metrics.items() if name not in by_epoch and len(each)] or list(metrics.values())
+    longest = max(found, key=len, default=None)
+    if longest is None or not len(longest):
+        return Guide(np.empty(0), np.empty(0))
+    at = np.unique(np.linspace(0, len(longest) - 1, min(len(longest), KNOTS)).astype(np.intp))
+    return Guide(longest.steps[at], longest.times[at])

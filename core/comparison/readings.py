@@ -54,7 +54,7 @@ class ReadingCurve:
         counts = self._counts[stops] - self._counts[starts]
         sums = self._sums[stops] - self._sums[starts]
         means: Floats = np.divide(sums, counts, out=np.full(len(starts), np.nan), where=counts > 0)
-        if len(self.times):
+        if len(self.times) and not counts.all():
             last = np.maximum(starts - 1, 0)
             with np.errstate(invalid="ignore"):
                 held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= self._held_s)

@@ -51,7 +51,7 @@ def _own_script_words(spec: RunSpec) -> list[str]:
         words += ["--env", variable]
     words += ["--expression", script.expression] if script.expression else []
     words += ["--rules", script.rules_file] if script.rules_file else []
-    words += [*_stop_words(spec), *_release_words(spec.release), *_cuda_words(spec)]
+    words += [*_stop_words(spec), *_release_words(spec.release), *_cuda_words(spec), *_limit_words(spec)]
     return [*words, "--", *script.arguments] if script.arguments else words
 
 
@@ -84,7 +84,11 @@ def _recipe_words(spec: RunSpec) -> list[str]:
             words += [f"--{'' if value else 'no-'}{option}"] if isinstance(value, bool) else [f"--{option}", str(value)]
     words += [ALLOW] if spec.allow_open_ports else []
     words += [*_checkpoint_words(spec.checkpoints), *_stop_words(spec)]
-    return [*words, *_release_words(spec.release), *_cuda_words(spec)]
+    return [*words, *_release_words(spec.release), *_cuda_words(spec), *_limit_words(spec)]
+
+
+def _limit_words(spec: RunSpec) -> list[str]:
+    return [] if spec.time_limit_s is None else ["--time-limit", f"{spec.time_limit_s:g}s"]
 
 
 def _python_words(spec: RunSpec) -> list[str]:

@@ -248,12 +248,9 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 title=framework(strategy.framework).title,
             )
         )
-    if spec.training.precision == "float16" and strategy.framework != "pytorch":
+    if spec.training.precision == "float16" and strategy.name in {"central_storage", "parameter_server", "tpu"}:
         found.append(
-            tr(
-                "float16 works with PyTorch only, and {title} is chosen. Choose bfloat16 or float32.",
-                title=framework(strategy.framework).title,
-            )
+            tr("Strategy {name} cannot scale the loss for float16. Choose bfloat16 or float32.", name=strategy.name)
         )
     if strategy.name == "pipeline" and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(

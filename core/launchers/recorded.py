@@ -8,6 +8,10 @@ This file is run by its path, under the user's Python: standard library and Pyth
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 def main(copy: str, path: str) -> None:
@@ -24,8 +28,18 @@ def main(copy: str, path: str) -> None:
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=path, __builtins__=__builtins__)
     sys.modules["__main__"] = module
+    sys.excepthook = _print_exception
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 (the user's program)
+
+
+def _print_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an exception with the lines of the copy, and without the frames of this file."""
+    import traceback
+
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    traceback.print_exception(kind, error, trace)
 
 
 if __name__ == "__main__":

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.language import tr, tr_plural
-from core.queue import failures
-from core.queue.decision import HOLDING
+from core.queue.decision import HOLDING, shown_name
 from core.queue.folder import own_line
 from core.queue.line import Line, release
-from core.queue.request import MAX_NAME
-from core.queue.words import run_words
 from core.runs.states import RunState
 from core.text import join_labels, join_names
 from core.units import duration
@@ -59,6 +57,7 @@ class Claims:
         claims = cls(run_dir.name, _fields(spec))
         with contextlib.suppress(OSError, RunError):
             line = own_line().line
+            line.keep()
             found = line.tickets()
             claims._ticket = line.put(claims._run, claims._fields)
             claims._line = line
@@ -75,9 +74,13 @@ class Claims:
     def adopt(cls, run_dir: Path, text: str) -> Claims:
         """Return the claims that the process which waited for them has handed over; see `core.queue.waiter`."""
         given = json.loads(text)
-        claims = cls(run_dir.name, given["ticket_fields"], Line(*given["line"]))
+        line = Line(*given["line"])
+        claims = cls(run_dir.name, given["ticket_fields"], line)
+        line.keep()
         claims._ticket, claims._devices = given["ticket"], dict(given["devices"])
         claims.lock_descriptors = list(given["lock"])
+        for handle in (*claims.lock_descriptors, *claims.descriptors):
+            os.set_inheritable(handle, False)
         claims.was_queued = True
         return claims
 
@@ -95,6 +98,8 @@ class Claims:
         """Return that other runs have claimed devices of this one; the empty string if none has."""
         if not self._others:
             return ""
+        from core.queue.words import run_words  # imported here, so that the start of a run does not wait for it
+
         names = [labels.get(device, device) for device in self._others]
         users = dict.fromkeys(run_words(each) for each in chain.from_iterable(self._others.values()))
         return tr_plural(
@@ -145,6 +150,8 @@ class Claims:
         line, self._line = self._line, None
         if line is None or self._ticket is None:
             return
+        from core.queue import failures  # likewise
+
         with contextlib.suppress(OSError):
             ended = failures.outcome(self._run, facts) if self.was_queued and facts is not None else None
             failures.record(line, len(self._fields["devices"]) * (time.time() - self._fields["since"]), ended)
@@ -157,7 +164,7 @@ class Claims:
 
 def _fields(spec: RunSpec) -> dict[str, Any]:
     return {
-        "state": HOLDING, "name": spec.name[:MAX_NAME], "devices": list(spec.devices), "since": time.time(),
+        "state": HOLDING, "name": shown_name(spec.name), "devices": list(spec.devices), "since": time.time(),
         "limit_s": spec.time_limit_s,
     }  # fmt: skip
 

@@ -41,6 +41,7 @@ WAITER = Path(__file__).with_name("waiter.py")
 WAITING_S = 5.0
 """Seconds to wait for the processes that wait for devices to be there."""
 NAP_S = 0.02
+CLAIMED = tr_noop("{device} is claimed by a process that has no ticket in the queue, as while a run is cleaned up.")
 NO_ANSWER = tr_noop("The driver could not be asked whether the device is free. `trainyard devices` shows its answer.")
 
 
@@ -101,6 +102,7 @@ def wait_in_line(run_dir: Path) -> None:
     state = {
         "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
         "ticket_fields": fields, **_paths(run_dir), "no_answer": NO_ANSWER,
+        "claimed": CLAIMED,
         "retry_s": max(1.0, 1.5 * device_check.quiet_s()),
     }  # fmt: skip
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606
@@ -119,9 +121,11 @@ def _paths(run_dir: Path) -> dict[str, Any]:
     }
 
 
-def end_unstarted(run_dir: Path, why: str | None) -> None:
+def end_unstarted(run_dir: Path, why: str | None = None, state: RunState = RunState.STOPPED) -> None:
     """End a queued run that this process has locked. `why`: a sentence; None if its user has stopped it."""
-    _write_state(run_dir, RunState.STOPPED, error=why)
+    if facts_of(run_dir).state is not RunState.QUEUED:
+        return
+    _write_state(run_dir, state, error=why)
     with contextlib.suppress(OSError):
         (run_dir / EVENTS / RESERVE).unlink(missing_ok=True)
 
@@ -134,8 +138,7 @@ def cancel(run_dir: Path) -> None:
     Run(run_dir).request("stop")
     if (lock := take(run_dir)) is not None:
         try:
-            if facts_of(run_dir).state is RunState.QUEUED:
-                end_unstarted(run_dir, None)
+            end_unstarted(run_dir)
         finally:
             lock.release()
 
@@ -253,11 +256,15 @@ def _request_or_none(run_dir: Path) -> QueueRequest | None:
     return None
 
 
-def until_waiting(run: Run) -> None:
-    """Wait until a run that was queued just now is in the line, so that the next command sees it there."""
+def until_waiting(run: Run) -> bool:
+    """Wait until a run that was queued just now is in the line, so that the next command sees it there.
+
+    Returns whether it is, or has started.
+    """
     deadline = time.monotonic() + WAITING_S
     while time.monotonic() < deadline and run.facts.state in {RunState.CREATED, RunState.QUEUED}:
         run.poll()
         if run.facts.waiter is not None:
-            return
+            return True
         time.sleep(NAP_S)
+    return run.facts.waiter is not None

@@ -19,6 +19,8 @@ STARTING_S = 3600.0
 """Seconds of use of a device that a run counts as soon as it has it, so that users take turns."""
 BLOCKED_LONG_S = 300.0
 """Seconds for which a device is used by another program, or is gone, after which nothing is set aside for its run."""
+MAX_NAME = 60
+"""Characters of the name of a run that its ticket shows to other users."""
 MAX_TEXT = 400
 MAX_DEVICES = 64
 
@@ -38,9 +40,9 @@ class Ticket:
 
     def __init__(self, uid: int, run: str, fields: Any) -> None:  # noqa: ANN401 (JSON of any user)
         """Raise `ValueError`, `TypeError` or `KeyError` for fields that make no ticket."""
-        self.uid, self.run = uid, run[:MAX_TEXT]
+        self.uid, self.run = uid, run
         self.state = _one_of(fields["state"], (WAITING, HOLDING))
-        self.name = _text(fields.get("name", run)) or self.run
+        self.name = _text(fields.get("name", "")) or shown_name(run)
         self.devices = _texts(fields.get("devices", ()))
         """Those that it needs exactly, or holds."""
         self.any = int(_number(fields.get("any", 0)))
@@ -247,6 +249,11 @@ class _Plan:
 
 def _is_blocked_long(ticket: Ticket, now: float) -> bool:
     return any(now - since > BLOCKED_LONG_S for since, until, _ in ticket.blocked.values() if until > now)
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a run as its ticket shows it: short, and without characters that control a terminal."""
+    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_NAME]
 
 
 def _text(value: object) -> str:

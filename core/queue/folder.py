@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import RunError
-from core.language import tr
+from core.language import join_sentences, tr
 from core.queue.line import DEVICES, FOLDER_MODE, PREFIX, TICKETS, Line
 from core.schema.files import make_folder, not_written
 from core.system import processes
@@ -62,7 +62,7 @@ def own_line() -> OwnLine:
     with contextlib.suppress(OSError):
         make_folder(folder.parent, 0o700)
     if (second := _prepare(folder)) is not None:
-        raise RunError(tr("{first} {second}", first=problem, second=second))
+        raise RunError(join_sentences([problem, second]))
     alone = tr("Runs of other users are not seen by this queue, nor are yours by theirs. {problem}", problem=problem)
     return OwnLine(line=Line(str(folder), str(folder.parent), ""), alone=alone)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PREFIX = "trainyard-"
 TICKETS, DEVICES, HELD, USE = "tickets", "devices", "held", "use"
-MAX_TICKET_BYTES = 4096
+MAX_TICKET_BYTES = 16 * 1024
 MAX_HELD_BYTES = 4096
 MAX_EVENTS_BYTES = 256 * 1024
 MAX_TICKETS = 1000
@@ -89,6 +89,17 @@ class Line:
     def mark(self) -> tuple[object, ...]:
         """Return what changes when a ticket is added, changed or removed; not when a process was killed."""
         return tuple(_modified(f"{path}/{TICKETS}") for _, path in self.folders()), _modified(self.own)
+
+    def keep(self) -> None:
+        """Keep systemd-tmpfiles from removing old files of this user's folder while this process is there.
+
+        It passes a folder over while a process has it locked (tmpfiles.d(5)); a claim on a removed file is no claim.
+        """
+        try:
+            handle = os.open(self.own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return  # it is being cleaned up right now, or gone
 
     # -- tickets -------------------------------------------------------------------------------------
 

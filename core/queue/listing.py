@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.errors import RunError
 from core.language import tr, tr_noop
 from core.queue import words
-from core.queue.decision import GRANTED, HELD, HOLDING, Outcome, Ticket, decide
+from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, decide
 from core.queue.folder import own_line
 from core.queue.line import last_state
 from core.queue.request import read_request
@@ -17,18 +19,20 @@ from core.runs.index import directories
 from core.runs.ownership import owner_of_run
 from core.runs.states import RunState
 from core.schema.files import is_regular
-from core.schema.paths import EVENTS, QUEUE_FILE, SUPERVISOR_EVENTS
+from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
+from core.text import join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from core.devices.device import Device
     from core.queue.decision import Decision
     from core.queue.line import Line
     from core.queue.request import QueueRequest
 
 QUEUED, IS_HELD = "queued", "held"
+STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}
 REFUSED = {
     "owner": tr_noop("{path} belongs to another user than its folder, and is passed over."),
     "kind": tr_noop("{path} is not a regular file, and is passed over."),
@@ -70,9 +74,12 @@ class QueueView:
     """Sentences: other users are not seen, or a ticket is passed over."""
 
 
-def queue_view(runs_root: Path) -> QueueView:
-    """Return the queue. Raises `RunError` if runs cannot be listed, or if there is no place for the line."""
-    return _view([*_queued_below(runs_root)])
+def queue_view(runs_root: Path, queued: Sequence[Path] | None = None) -> QueueView:
+    """Return the queue. Raises `RunError` if runs cannot be listed, or if there is no place for the line.
+
+    `queued`: the folders of the runs that may be queued, if they are known: others are not looked for.
+    """
+    return _view([*_queued_among(reversed(directories(runs_root)) if queued is None else queued)])
 
 
 def why_it_waits(run_dir: Path) -> str:
@@ -110,8 +117,8 @@ def _take_over(tickets: list[Ticket], found: list[tuple[Path, QueueRequest]]) ->
             ticket.priority, ticket.order, ticket.held = request.priority, request.order, request.held
 
 
-def _queued_below(runs_root: Path) -> Iterator[tuple[Path, QueueRequest]]:
-    for run_dir in reversed(directories(runs_root)):
+def _queued_among(run_dirs: Iterable[Path]) -> Iterator[tuple[Path, QueueRequest]]:
+    for run_dir in run_dirs:
         if not is_regular(run_dir / QUEUE_FILE) or not is_queued(run_dir) or owner_of_run(run_dir) is not None:
             continue
         try:
@@ -120,6 +127,34 @@ def _queued_below(runs_root: Path) -> Iterator[tuple[Path, QueueRequest]]:
             continue
         if request is not None:
             yield run_dir, request
+
+
+def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
+    """Return which devices other runs have claimed, or are set aside for, that are not below a root.
+
+    For a run that is about to start beside them. Empty where there is no line.
+    """
+    try:
+        own = own_line()
+    except RunError:
+        return []
+    tickets, now = own.line.tickets(), time.time()
+    decision = decide(tickets, now, use=own.line.use(now), held=own.line.held_users())
+    found = []
+    for device in devices:
+        users = [each for each in tickets if each.state == HOLDING and device.id in each.devices]
+        names = [words.run_words(each) for each in users if not _is_below(each, runs_root)]
+        kept = decision.kept.get(device.id)
+        if names:
+            found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
+        elif kept is not None and not users:
+            found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,
+                            run=words.run_words(kept)))  # fmt: skip
+    return found
+
+
+def _is_below(ticket: Ticket, runs_root: Path) -> bool:
+    return ticket.uid == os.getuid() and is_regular(runs_root / ticket.run / SPEC_FILE)
 
 
 def is_queued(run_dir: Path) -> bool:
@@ -142,6 +177,8 @@ def _described(
     if ticket is None:
         ticket = Ticket(os.getuid(), run_dir.name, {**_ticket_fields(run_dir, request), "after": ""})
     reason = words.reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
+    if outcome.reason == AFTER and _follows_itself(run_dir, request):
+        reason = tr(words.IN_A_CIRCLE, run=run_dir.name)
     return QueuedRun(
         run_dir=run_dir,
         request=request,
@@ -152,6 +189,21 @@ def _described(
         expected_start=outcome.expected if waits else None,
         waits=waits,
     )
+
+
+def _follows_itself(run_dir: Path, request: QueueRequest | None) -> bool:
+    """Return whether a run waits for one that waits for it, as after a change of their files by hand."""
+    seen = {run_dir}
+    while request is not None and request.after:
+        other = Path(request.after)
+        if other in seen:
+            return True
+        seen.add(other)
+        try:
+            request = read_request(other) if is_queued(other) else None
+        except ValueError:
+            return False
+    return False
 
 
 def _ticket_fields(run_dir: Path, request: QueueRequest) -> dict[str, object]:

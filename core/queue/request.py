@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr
+from core.queue.decision import shown_name
 from core.schema.files import read_json, write_whole
 from core.schema.paths import QUEUE_FILE
 
@@ -21,8 +22,6 @@ MAX_BYTES = 64 * 1024
 IF_CHANGED = ("hold", "recorded", "current")
 """What to do at the start if the recipe or script has changed: hold the run, or train one or the other."""
 AFTER = ("end", "ok")
-MAX_NAME = 60
-"""Characters of a run's name that other users can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +61,10 @@ class QueueRequest:
         """Return the fields of the ticket of the waiting run; see `core.queue.decision.Ticket`."""
         wanted = {"any": self.count, "among": list(self.any_of)} if self.count else {"devices": list(spec.devices)}
         return {
-            "state": "waiting", "name": spec.name[:MAX_NAME], **wanted, "labels": dict(self.labels),
+            "state": "waiting", "name": shown_name(spec.name), **wanted, "labels": dict(self.labels),
             "priority": self.priority, "order": self.order, "since": time.time(), "held": self.held,
-            "not_before": self.not_before, "after": self.after.rpartition("/")[2], "limit_s": spec.time_limit_s,
+            "not_before": self.not_before, "after": shown_name(self.after.rpartition("/")[2]),
+            "limit_s": spec.time_limit_s,
         }  # fmt: skip
 
 

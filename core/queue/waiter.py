@@ -30,9 +30,15 @@ LOOK_S = 10.0
 """Seconds between two readings of all tickets although none has changed: a process may have been killed."""
 SPREAD_S = 0.1
 """Seconds by which a run's place in the line makes these readings rarer."""
-RARELY_S = 3.0
+RARELY_S = 5.0
 """Seconds between two readings by runs that are not among the first."""
 FIRST = 4
+MARGIN_S = 0.1
+"""Seconds by which the next look is later than the end of a block, so that it finds that over."""
+REFUSED_S = 2.0
+"""Seconds after which a device that could not be claimed is tried again."""
+REFUSALS = 3
+"""Claims that fail in a row, after which the reason is told: a ticket may come or go a moment later than its lock."""
 LOST_S = 30.0
 """Seconds for which the supervisor of a run must be gone before its end counts."""
 MAX_REQUEST_BYTES = 64 * 1024
@@ -50,7 +56,7 @@ class Waiter:
     def __init__(self, run_dir: str, given: dict[str, Any]) -> None:
         self._run_dir, self._run = run_dir, os.path.basename(run_dir)
         self._given = given
-        self._line = Line(*given["line"])
+        self.line = Line(*given["line"])
         self._fields: dict[str, Any] = given["ticket_fields"]
         self._ticket: int = given["ticket"]
         self._request: dict[str, Any] = {}
@@ -62,6 +68,8 @@ class Waiter:
         """The devices that are claimed while their driver is asked."""
         self._again_at = float("inf")
         """When a device that was not free by its driver is looked at again, in seconds of `time.monotonic`."""
+        self._refused = 0
+        """How often in a row a device could not be claimed although no ticket has it."""
         self._check: Popen[bytes] | None = None
         self._lost_since: float | None = None
 
@@ -69,7 +77,7 @@ class Waiter:
         """Look what has changed, and act. Returns unless this process becomes another."""
         if not os.path.isdir(self._run_dir):
             self._end_check()
-            self._line.remove(self._run, self._ticket)
+            self.line.remove(self._run, self._ticket)
             sys.exit(0)
         if os.path.lexists(self._given["stop"]):
             self._leave("stop", "")
@@ -101,7 +109,7 @@ class Waiter:
             return
         fields = {**self._fields, **changes}
         try:
-            self._ticket = self._line.put(self._run, fields, self._ticket)
+            self._ticket = self.line.put(self._run, fields, self._ticket)
         except OSError:
             return  # the disk may be full; what the others know is a little old
         self._fields = fields
@@ -142,19 +150,20 @@ class Waiter:
             return True
         soonest = 0.0 if self._place < FIRST else RARELY_S
         waits_for_time = (self._fields.get("not_before") or 0.0) > time.time() - 2 * TICK_S
-        return passed >= soonest and (waits_for_time or self._line.mark() != self._mark)
+        return passed >= soonest and (waits_for_time or self.line.mark() != self._mark)
 
     def _look(self) -> None:
         """Read the line, and take the devices if it is this run's turn."""
-        self._looked_at, self._mark, now = time.monotonic(), self._line.mark(), time.time()
-        self._again_at = float("inf")
-        if not self._line.has(self._run, self._ticket):  # somebody has cleaned the folder up
+        self._looked_at, self._mark, now = time.monotonic(), self.line.mark(), time.time()
+        if self._looked_at >= self._again_at:
+            self._again_at = float("inf")
+        if not self.line.has(self._run, self._ticket):  # somebody has cleaned the folder up
             try:
-                self._ticket = self._line.put(self._run, self._fields, self._ticket)
+                self._ticket = self.line.put(self._run, self._fields, self._ticket)
             except OSError:
                 return
-        decision = decide(self._line.tickets(), now, use=self._line.use(now), held=self._line.held_users())
-        key = (self._line.uid, self._run)
+        decision = decide(self.line.tickets(), now, use=self.line.use(now), held=self.line.held_users())
+        key = (self.line.uid, self._run)
         self._place = next((place for place, each in enumerate(decision.order) if each.key == key), 0)
         outcome = decision.outcomes.get(key)
         if outcome is None or outcome.reason != GRANTED or not self._claim(outcome.devices):
@@ -168,14 +177,21 @@ class Waiter:
         self._mark = None  # if that fails, the next tick tries again
         for device in devices:
             try:
-                handle = self._line.claim(device)
+                handle = self.line.claim(device)
             except OSError:
                 handle = None
             if handle is None:
                 self._give_back()
+                self._refused += 1
+                if self._refused >= REFUSALS:
+                    self._block({device: self._given["claimed"].format(device=self._label(device))}, REFUSED_S)
                 return False
             self._devices[device] = handle
+        self._refused = 0
         return True
+
+    def _label(self, device: str) -> str:
+        return str(self._fields["labels"].get(device, device))
 
     def _give_back(self) -> None:
         for handle in self._devices.values():
@@ -206,8 +222,12 @@ class Waiter:
         if not busy:
             self._start()
         self._give_back()
-        now, known, retry_s = time.time(), self._fields.get("blocked", {}), self._given["retry_s"]
-        self._again_at = time.monotonic() + retry_s
+        self._block(busy, self._given["retry_s"])
+
+    def _block(self, busy: dict[str, str], retry_s: float) -> None:
+        """Tell the line that devices are not free although no ticket has them, and try again later."""
+        now, known = time.time(), self._fields.get("blocked", {})
+        self._again_at = time.monotonic() + retry_s + MARGIN_S
         blocked = {name: block for name, block in known.items() if block[1] > now - 2 * retry_s and name not in busy}
         for device, why in busy.items():
             since = known[device][0] if device in known else now
@@ -270,6 +290,7 @@ def _stamp(path: str) -> object:
 def main() -> None:
     """Wait until this process becomes another."""
     waiter = Waiter(sys.argv[1], json.loads(sys.argv[2]))
+    waiter.line.keep()
     while True:
         waiter.tick()
         time.sleep(TICK_S)

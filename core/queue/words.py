@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
 from core.queue import decision
 from core.system.process_info import user_name
-from core.text import join_labels
+from core.text import as_sentence, join_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 HELD_BY_USER = tr_noop("It is held. Let it go on with: trainyard queue release {run}")
 NOBODY_WAITS = tr_noop(
     "The process that waited for its devices has ended, as at a reboot. Let it wait again with: trainyard queue revive"
+)
+IN_A_CIRCLE = tr_noop(
+    "It waits for the end of a run that waits for its own end. Stop one of them, such as: trainyard stop {run}"
 )
 ABOUT_TO_START = tr_noop("Its devices are free: it is about to start.")
 
@@ -88,7 +91,7 @@ def _of_other(ticket: Ticket, outcome: Outcome, other: Ticket, now: float) -> st
             run=run_words(other),
             needed=other.count,
         )
-    return tr("{text}; {about}.", text=text, about=about) if about else tr("{text}.", text=text)
+    return as_sentence(tr("{text}; {about}", text=text, about=about) if about else text)
 
 
 def duration_words(seconds: float) -> str:

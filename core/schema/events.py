@@ -233,9 +233,12 @@ def _parse_each(lines: Iterable[bytes]) -> list[Event | None]:
 
 
 def _is_event(event: object) -> bool:
-    if not isinstance(event, dict) or not isinstance(event.get("kind"), str) or not _is_time(event.get("t")):
+    if type(event) is not dict:
         return False
-    has_shape = _SHAPES.get(event["kind"])
+    kind = event.get("kind")
+    if type(kind) is not str or not _is_time(event.get("t")):
+        return False
+    has_shape = _SHAPES.get(kind)
     return has_shape is None or has_shape(event)
 
 
@@ -348,7 +351,10 @@ class Tail:
         except OSError as error:
             self.trouble = error.strerror or str(error)
             return []
-        return [event for block in blocks for event in self._events(block)]
+        events: list[Event] = []
+        for block in blocks:
+            events += self._events(block)
+        return events
 
     def _blocks(self, file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
         """Yield the whole lines that the file has now, in blocks, and move the offset beyond them."""
@@ -368,13 +374,16 @@ class Tail:
             left -= size
             yield data[:size]
 
-    def _events(self, block: bytes) -> Iterator[Event]:
+    def _events(self, block: bytes) -> list[Event]:
+        parsed = parse_lines(block)
+        events = [event for event in parsed if event is not None]
+        self.garbage_lines += len(parsed) - len(events)
         latest = self.latest
-        for event in parse_lines(block):
-            if event is None:
-                self.garbage_lines += 1
-                continue
+        for event in events:
+            at = event["t"]
             # Events of a file keep their order even when the clock is set back.
-            latest = event["t"] = max(latest, float(event["t"]))
-            yield event
+            if type(at) is not float or at < latest:
+                at = event["t"] = max(latest, float(at))
+            latest = at
         self.latest = latest
+        return events

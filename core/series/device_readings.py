@@ -32,6 +32,14 @@ class Readings:
     utilisation: list[float | None] = field(default_factory=list)
     memory: list[float | None] = field(default_factory=list)
 
+    def extend(
+        self, times: Sequence[float], utilisation: Sequence[float | None], memory: Sequence[float | None]
+    ) -> None:
+        """Add readings, taken at these unix times."""
+        self.times += times
+        self.utilisation += utilisation
+        self.memory += memory
+
     def move_to(self, utilisation: Series, memory: Series) -> None:
         """Append all to the two series. The step of a reading is its number, from 0."""
         steps, times = np.arange(len(self.times), dtype=np.float64), _floats(self.times)
@@ -44,13 +52,14 @@ class HeatReadings:
     """Readings of one device in the order of `HEAT` that are not appended yet."""
 
     def __init__(self) -> None:
-        self._pending: list[tuple[float, Heat]] = []
+        self._pending: tuple[list[float | None], ...] = tuple([] for _ in ("time", *HEAT))
         self._blocks: list[Floats] = []
 
-    def add(self, at: float, heat: Heat) -> None:
-        """Add a reading, taken at `at` in unix seconds."""
-        self._pending.append((at, heat))
-        if len(self._pending) >= MAX_PENDING:
+    def extend(self, times: Sequence[float], columns: Sequence[Sequence[float | None]]) -> None:
+        """Add readings, taken at these unix times, in columns in the order of `HEAT`."""
+        for kept, new in zip(self._pending, (times, *columns), strict=True):
+            kept.extend(new)
+        if len(self._pending[0]) >= MAX_PENDING:
             self._pack()
 
     def move_to(self, every: Sequence[Series]) -> None:
@@ -62,11 +71,10 @@ class HeatReadings:
 
     def _pack(self) -> None:
         """Keep what is pending as one block of numbers: a row of times, and one for each of `HEAT`."""
-        if self._pending:
-            times, readings = zip(*self._pending, strict=True)
-            temperatures, powers, clocks, _ = zip(*readings, strict=True)
-            self._blocks.append(np.array([times, temperatures, powers, clocks], dtype=np.float64))
-            self._pending.clear()
+        if self._pending[0]:
+            self._blocks.append(np.array(self._pending, dtype=np.float64))
+            for kept in self._pending:
+                kept.clear()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from core.runs.run import Run
 
 FORMAT = b"trainyard run 1\n"
-MAX_BYTES = 1024 * 1024 * 1024
-"""Bytes of all files together; the ones that were used longest ago are deleted first."""
+MAX_BYTES = 4 * 1024 * 1024 * 1024
+"""Bytes of all files together, a comparison of a hundred runs of a million steps; those that were used longest ago are
+deleted first."""
+ROOM_SHARE = 10
+"""All files together take at most this part of the room that the disk would have without them: one tenth."""
 FREE_SHARE = 20
 """A file is written only if the free space of the disk is that many times its size."""
 WRITTEN_S = 3600.0
@@ -196,11 +199,12 @@ def _delete_old() -> None:
     for path in cache_folder().glob("runs/*/*"):
         with contextlib.suppress(OSError):
             found.append((path, path.lstat()))
-    total = 0
+    room = shutil.disk_usage(cache_folder()).free + sum(status.st_size for _, status in found)
+    total, limit = 0, min(MAX_BYTES, room // ROOM_SHARE)
     for path, status in sorted(found, key=lambda each: each[1].st_mtime, reverse=True):
         total += status.st_size
         is_left = path.suffix == TEMPORARY and time.time() - status.st_mtime > WRITTEN_S
-        if total > MAX_BYTES or is_left:
+        if total > limit or is_left:
             with contextlib.suppress(OSError):
                 path.unlink()
                 path.parent.rmdir()  # fails if there is another file

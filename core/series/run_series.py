@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from core.series.interruptions import Interruption
     from core.series.min_max_tree import Floats
 
+SAMPLE_FIELDS = (
+    "utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts", "sm_clock_mhz", "slowdowns",
+)  # fmt: skip
 MAX_SERIES = 2000
 """Metrics, and devices, of a run that are kept: a planted file may name a million."""
 TOO_MANY = tr_noop("The run has more than {count} metrics or devices; the others are missing.")
@@ -139,17 +142,14 @@ class RunSeries:
         """Add events, ordered by time. Unknown kinds and fields are ignored."""
         # Collect first and append once: many small appends would take longer than reading the file.
         metrics: dict[str, _Batches] = {}
+        samples: dict[str, list[Mapping[str, Any]]] = {}
         for event in events:
             self.version += 1
             if self.started is None:
                 self.started = float(event["t"])
             match event["kind"]:
                 case "sample":
-                    get = event.get
-                    self.add_reading(
-                        event["device"], event["t"], get("utilisation_percent"), get("memory_used_bytes"),
-                        (get("temperature_celsius"), get("power_watts"), get("sm_clock_mhz"), get("slowdowns", ())),
-                    )  # fmt: skip
+                    samples.setdefault(event["device"], []).append(event)
                 case "metrics":
                     self._resumes.note_measurement(float(event["t"]))
                     self._collect(metrics, event)
@@ -159,9 +159,11 @@ class RunSeries:
                 case "anew":
                     self._drop(event["metrics"], metrics)
                 case "release":
+                    self._add_samples(samples)  # the last reading of the memory watch comes after them
                     self._add_released_memory(event)
                 case "plan" | "state":
                     self._note_stage(event)
+        self._add_samples(samples)
         for name, batches in metrics.items():
             batches.move_to(self.metrics.setdefault(name, Series()))
 
@@ -206,24 +208,36 @@ class RunSeries:
         self.version += 1
         if self.started is None:
             self.started = float(at)
-        readings = self._readings.get(device_id)
-        if readings is None:
-            if self._is_full(device_id, self._utilisation):
-                return
-            for series in (self._utilisation, self._memory):
-                series.setdefault(device_id, Series())
-            readings = self._readings[device_id] = Readings()
-        readings.times.append(at)
-        readings.utilisation.append(utilisation_percent)
-        readings.memory.append(memory_used_bytes)
-        if heat[3] or device_id in self.slowdowns:
-            note_slowdown(self.slowdowns.setdefault(device_id, []), float(at), tuple(map(str, heat[3])))
-        kept = self._heat_readings.get(device_id)
-        if kept is None:
-            if heat == NO_HEAT and device_id not in self._heat["temperature"]:
-                return  # a device without such readings, as CPU devices are
-            kept = self._heat_readings[device_id] = HeatReadings()
-        kept.add(at, heat)
+        values = dict(zip(SAMPLE_FIELDS, (utilisation_percent, memory_used_bytes, *heat), strict=True))
+        self._add_samples({device_id: [{"t": at, **values}]})
+
+    def _add_samples(self, samples: dict[str, list[Mapping[str, Any]]]) -> None:
+        """Add readings by device id, each device's ordered by time, and forget them there."""
+        for device_id, of_device in samples.items():
+            if device_id not in self._readings:
+                if self._is_full(device_id, self._utilisation):
+                    continue
+                for series in (self._utilisation, self._memory):
+                    series.setdefault(device_id, Series())
+                self._readings[device_id] = Readings()
+            times = [each["t"] for each in of_device]
+            # By columns: a long run has a million readings.
+            utilisation, memory, *heat, words = ([each.get(name) for each in of_device] for name in SAMPLE_FIELDS)
+            self._readings[device_id].extend(times, utilisation, memory)
+            if any(words) or device_id in self.slowdowns:
+                known = self.slowdowns.setdefault(device_id, [])
+                for at, of_reading in zip(times, words, strict=True):
+                    note_slowdown(known, float(at), tuple(map(str, of_reading or ())))
+            if device_id not in self._heat_readings:
+                if device_id not in self._heat["temperature"]:
+                    known_at = (row for row, each in enumerate(zip(*heat, strict=True)) if each != NO_HEAT[:3])
+                    first = next(known_at, None)
+                    if first is None:
+                        continue  # a device without such readings, as CPU devices are
+                    times, heat = times[first:], [column[first:] for column in heat]
+                self._heat_readings[device_id] = HeatReadings()
+            self._heat_readings[device_id].extend(times, heat)
+        samples.clear()
 
     def _is_full(self, name: str, kept: Collection[str]) -> bool:
         """Return whether there are too many series for another one, and note then that it is missing."""
@@ -250,7 +264,8 @@ class RunSeries:
         for device_id, readings in self._heat_readings.items():
             readings.move_to([series.setdefault(device_id, Series()) for series in self._heat.values()])
         self._heat_readings.clear()
-        return self._heat[name]
+        found = self._heat[name]
+        return {device_id: found[device_id] for device_id in self._utilisation if device_id in found}
 
     def _collect(self, metrics: dict[str, _Batches], event: Mapping[str, Any]) -> None:
         for name, values in event["values"].items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.queue.claims import Claims
-from core.queue.workload import spec_to_start
 from core.runs.facts import RunFacts
+from core.runs.states import RunState
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
 from core.supervisor.claim import claim, claim_again, claim_queued, clear
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.runs.lock import Lock
+    from core.schema.spec import RunSpec
 
 
 class ShutdownSignals:
@@ -59,6 +61,22 @@ def _claim_run(run_dir: Path, claims: Claims | None, *, resumes: bool) -> tuple[
     return claimed
 
 
+def _spec_of_queued(run_dir: Path, claims: Claims) -> RunSpec:
+    from core.queue.workload import spec_to_start  # imported here, since other runs do not need it
+
+    return spec_to_start(run_dir, claims)
+
+
+def _give_up(run_dir: Path, claims: Claims, why: str) -> None:
+    """Release the claims of a run that could not be started. One that was queued has failed, or it would wait again."""
+    if claims.was_queued:
+        from core.queue.control import end_unstarted  # likewise
+
+        with contextlib.suppress(OSError):
+            end_unstarted(run_dir, why, RunState.FAILED)
+    claims.release()
+
+
 def main() -> int:
     """Supervise the run whose directory is the first argument; resume it with `--resume`.
 
@@ -78,7 +96,7 @@ def main() -> int:
     try:
         claims = Claims.adopt(run_dir, options[1]) if options[:1] == ["--claims"] else None
         lock, facts = _claim_run(run_dir, claims, resumes="--resume" in options)
-        spec = read_spec(run_dir) if claims is None else spec_to_start(run_dir, claims)
+        spec = read_spec(run_dir) if claims is None else _spec_of_queued(run_dir, claims)
         claims = claims or Claims.take(run_dir, spec)
         guard = start_guard(run_dir, close_fds=lock.descriptors, at_end=claims.release)  # this becomes its child
         own = job(spec, run_dir, close_fds=(*lock.descriptors, *claims.descriptors, guard.pipe), umask=users_umask)
@@ -86,7 +104,7 @@ def main() -> int:
     except (RunError, RecordError, ValueError, OSError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         if claims is not None:
-            claims.release()
+            _give_up(run_dir, claims, str(error))
         if guard is not None:
             guard.dismiss()  # nothing was started, and the process that started this one waits for its end
         return 2

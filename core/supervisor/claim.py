@@ -64,8 +64,6 @@ def claim_queued(run_dir: Path, descriptors: list[int]) -> tuple[Lock, RunFacts]
     """
     lock = Lock()
     lock.descriptors += descriptors
-    for handle in descriptors:
-        os.set_inheritable(handle, False)
     _take_events(run_dir, time.monotonic() + PATIENCE_S)
     return lock, _facts(run_dir)
 

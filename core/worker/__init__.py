@@ -6,9 +6,9 @@ a private name, so that an interpreter without Trainyard can train (hence relati
 strategy's module, such as `pytorch.ddp`. That module holds the training loop: one file per framework and strategy. A
 loop uses `recipe` (the user's file), `controller` (epochs, requests, checkpoints), `epoch_results` (what the epochs
 have given; early stopping), `metrics_reporter` (losses), `metric_schedule` (which steps are measured on their training
-batches), `checkpoint_store`, `schedule` (the learning rate), `steps` (a recipe's own training step), `streams` (data
-that can only be read in order) and `epoch_end` (the recipe's `on_epoch_end`). `fetch` calls a recipe's functions, so
-that they download their data, before workers without a network load the recipe. Every event goes through `context` into
-the rank's event file. `export` runs in a process of its own, started by `boot --export`, and writes a trained model in
-a portable format.
+batches), `checkpoint_store`, `schedule` (the learning rate), `skipped_steps` (of float16), `steps` (a recipe's own
+training step), `streams` (data that can only be read in order) and `epoch_end` (the recipe's `on_epoch_end`). `fetch`
+calls a recipe's functions, so that they download their data, before workers without a network load the recipe. Every
+event goes through `context` into the rank's event file. `export` runs in a process of its own, started by `boot
+--export`, and writes a trained model in a portable format.
 """

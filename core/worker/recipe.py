@@ -59,6 +59,14 @@ class LoadedRecipe:
         """Return whether the recipe's function has a parameter of this name."""
         return self.has(function) and keyword in _parameters(getattr(self._module, function))
 
+    def name_and_line(self, function: str) -> str:
+        """Return the recipe's name and the line at which this function of it begins, for messages."""
+        target: Callable[..., Any] = getattr(self._module, function)
+        code = getattr(inspect.unwrap(target), "__code__", None)
+        if code is None or code.co_filename != self.path:
+            return self.name
+        return tr("{recipe} (line {line})", recipe=self.name, line=code.co_firstlineno)
+
     def first_parameter(self, function: str) -> str:
         """Return the name of the first parameter of the recipe's function; the empty string if it has none."""
         return next(iter(_parameters(getattr(self._module, function))), "")

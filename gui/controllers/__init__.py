@@ -1,6 +1,7 @@
 """Controllers connect panels, services and the core. Each serves one use case.
 
-- `start_controller`: check choices; start, start again and resume runs
+- `start_controller`, `start_request`: check choices; start, queue, start again and resume runs
+- `queue_controller`: move, hold, release and remove queued runs
 - `run_controller`: show the attached run and pass on what its buttons ask for
 - `first_steps_controller`: do what the guidance for a first run offers
 - `reuse_controller`: start from an earlier run or a preset

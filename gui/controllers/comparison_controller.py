@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .dock_layout import MainPanels
     from .export_controller import ExportController
 
+READING_S, REST_SHARE = 0.3, 10.0
+"""Seconds between two drawings while runs are read, and how many times as long as a drawing they are at least: drawing
+holds up the reading."""
 TICK_MS = 100
 """Milliseconds between two looks at what was read, while the view is open."""
 
@@ -42,7 +45,11 @@ class ComparisonController(QObject):
         self._baseline: str | None = None
         self._target: float | None = None
         self._entries: tuple[Entry, ...] = ()
-        self._why: BackgroundTask[list[str]] = BackgroundTask("why runs differ")
+        self._unlisted: set[str] = set()
+        """Compared runs that are not in the list now."""
+        self._is_closing = False
+        self._draw_again_at = 0.0
+        self._why: BackgroundTask[list[str]] = BackgroundTask("why-differ")
         self._why_of: tuple[object, ...] = ()
         """The runs whose differences are shown."""
         self._timer = QTimer(self)
@@ -51,7 +58,9 @@ class ComparisonController(QObject):
         runs = panels.runs
         runs.several_asked.connect(lambda name: self.open() if name == "compare" else None)
         runs.choice_changed.connect(self._follow_choice)
-        panels.machine.clicked.connect(self.close)
+        runs.rows_changed.connect(self._tick_again)
+        for left in (panels.machine.clicked, runs.chosen):
+            left.connect(lambda _: self.close())
         panels.menu.action("compare").triggered.connect(lambda _: self._open_or_explain())
 
     @property
@@ -81,6 +90,7 @@ class ComparisonController(QObject):
         self._choose(ticked)
         if not was_open:
             self._panels.scroll.show_instead(view)
+            self._panels.runs.keeps_ticks = True
             self._timer.start()
             self.toggled.emit()
         self.poll()
@@ -89,15 +99,18 @@ class ComparisonController(QObject):
         """Show the plots again, and untick the runs; return whether the view was open."""
         if not self.is_open:
             return False
+        self._is_closing = True
         self._timer.stop()
         self._panels.scroll.show_instead(None)
         self.reader.close()
         self._entries, self._why_of = (), ()
+        self._panels.runs.keeps_ticks = False
         self._panels.runs.show_colours({})
         if self._panels.runs.has_several:
             self._panels.runs.clearSelection()
         run = self._services.session.run
         self._panels.runs.mark_chosen(run.dir if run is not None else None)
+        self._is_closing = False
         self.toggled.emit()
         return True
 
@@ -110,11 +123,16 @@ class ComparisonController(QObject):
             return
         if lines is not None:
             view.card.show_why(lines)
+        if self.reader.waiting and time.monotonic() < self._draw_again_at:
+            return
+        began = time.monotonic()
         for place, plot in enumerate(view.plots):
             if place:
                 QTimer.singleShot(0, plot, plot.redraw)
             else:
                 plot.redraw()
+        now = time.monotonic()
+        self._draw_again_at = now + READING_S + REST_SHARE * (now - began)
 
     # -- the view --------------------------------------------------------------------------------
 
@@ -142,13 +160,23 @@ class ComparisonController(QObject):
         self.open()
 
     def _follow_choice(self) -> None:
-        if not self.is_open:
+        """Compare the runs that are ticked now, and those that left the list: a search hides them, or they vanished."""
+        if not self.is_open or self._is_closing:
             return
-        ticked = self._panels.runs.ticked
-        if len(ticked) < 2:
+        runs = self._panels.runs
+        ticked, listed = runs.ticked, runs.listed
+        self._unlisted = {str(each) for each in self.reader.chosen} - listed
+        wanted = [str(each) for each in self.reader.chosen if str(each) in {*ticked, *self._unlisted}]
+        wanted += [each for each in ticked if each not in wanted]
+        if len(wanted) < 2:
             self.close()
         else:
-            self._choose(ticked)
+            self._choose(wanted)
+
+    def _tick_again(self) -> None:
+        """Tick compared runs that are in the list again."""
+        if self.is_open and self._unlisted & self._panels.runs.listed:
+            self._panels.runs.tick([str(each) for each in self.reader.chosen])
 
     def _choose(self, run_dirs: Sequence[str]) -> None:
         from gui.services.comparison_reader import MAX_RUNS
@@ -179,7 +207,7 @@ class ComparisonController(QObject):
         runs, controls = reader.runs, view.plot.controls
         colours = self._colours_of(reader.chosen)
         metrics = metrics_of(runs)
-        if metrics:
+        if controls.has_other_metrics(metrics):
             controls.offer_metrics(metrics, _usual(runs, metrics))
         grouped = controls.group_box.isChecked()
         self._entries = entries_of(runs, colours, time.time(), grouped=grouped)

@@ -40,6 +40,7 @@ class DeviceController(QObject):
         self._panel.resized.connect(self.resized)
         services.process_scanner.changed.connect(self.show)
         services.run_list.changed.connect(self.show)
+        services.queue.changed.connect(self.show)
 
     def show_cpus(self, *, shown: bool) -> None:
         """List CPU devices where there are GPUs, or only those that are ticked."""

@@ -45,6 +45,7 @@ class MemoryController(QObject):
         super().__init__()
         self._monitor, self._run_list = services.device_monitor, services.run_list
         self._session, self._scanner = services.session, services.process_scanner
+        self._queue = services.queue
         self._terminator, self._orphans = services.process_terminator, services.orphan_scanner
         self._panels, self._message = panels, panels.message
         self._details, self._strip = details, strip = panels.details, panels.leftovers
@@ -82,6 +83,7 @@ class MemoryController(QObject):
                 device: join_names(run.name for run in on_it) for device, on_it in self._run_list.on_devices.items()
             },
             held_by=largest_others(survey, self._scanner.device_processes, living),
+            kept_for=self._queue.set_aside,
             memory_of_run=self._session.memory_now(),
             stale_age_s=self._monitor.stale_age_s,
         )

@@ -51,6 +51,7 @@ class MenuController(QObject):
         presets.setText(tr("&Presets"))
         menu.add_to_file(presets)
         menu.add_button("start", buttons.start)
+        menu.add_to_run("addToQueue")
         menu.add_button("pause", buttons.pause)
         menu.add_button("stop", buttons.stop)
         menu.add_button("save", buttons.save, tr("Save checkpoint"))

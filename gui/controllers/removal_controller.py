@@ -49,7 +49,7 @@ class RemovalController(QObject):
         super().__init__()
         self._panels, self._message = panels, panels.message
         self._run_list, self._session = services.run_list, services.session
-        self._checking: BackgroundTask[list[RemovalCheck]] = BackgroundTask("sizes of runs")
+        self._checking: BackgroundTask[list[RemovalCheck]] = BackgroundTask("size of a run")
         self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
         self._asked: list[RunSummary] = []
         self._waiting: deque[RunSummary] = deque()

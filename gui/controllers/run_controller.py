@@ -13,6 +13,7 @@ from core.runs.states import state_info
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.memory_verdicts import note
+from gui.viewmodels.run.queue_rows import queued_first
 from gui.viewmodels.run.run_header import run_header
 from gui.viewmodels.run.run_messages import run_message
 from gui.viewmodels.run.run_rows import run_rows
@@ -38,6 +39,7 @@ class RunController(QObject):
         super().__init__()
         self._panels, self._start, self._scaling = panels, start, scaling
         self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
+        self._queue = services.queue
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self.show_run)
@@ -45,6 +47,7 @@ class RunController(QObject):
         session.changed.connect(self.show_facts)
         session.read_on.connect(self._show_reading)
         self._run_list.changed.connect(self._show_list)
+        self._queue.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
         panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
@@ -194,9 +197,12 @@ class RunController(QObject):
     def _show_list(self) -> None:
         self._show_empty_words()  # the first run may have been started, or the last one deleted
         service, runs = self._run_list, self._panels.runs
+        queue, sorted_by_user = self._queue.runs, bool(service.search.order)
+        found = self._scaling.fold(service.found)
         rows = run_rows(
-            self._scaling.fold(service.found), time.time(), limit=runs.wanted, by_day=not service.search.order
-        )
+            found if sorted_by_user else queued_first(found, queue), time.time(), limit=runs.wanted,
+            by_day=not sorted_by_user, queue=queue,
+        )  # fmt: skip
         runs.show_rows(self._scaling.with_results(rows))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
 

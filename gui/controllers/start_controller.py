@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -11,9 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.catalog.frameworks import FRAMEWORKS
 from core.config.validation import is_installed, recipe_problems
 from core.errors import RunError
-from core.language import join_sentences, tr, tr_stored
+from core.language import tr, tr_stored
 from core.runs.device_use import largest_others
-from core.runs.directory import folder_problem
 from core.runs.run import Run
 from gui.services.background_task import BackgroundTask
 from gui.services.start_checker import StartChecker
@@ -26,9 +25,10 @@ from gui.viewmodels.setup.start_check import (
     readings_state,
     resume_problems,
     spec_problems,
-    verify,
 )
 from gui.widgets.confirm_dialog import ask
+
+from .start_request import StartRequest, attempt, verified, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from core.runs.facts import RunFacts
     from core.schema.spec import RunSpec
     from gui.services.services import Services
-    from gui.viewmodels.setup.device_sharing import Neighbour
+    from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion
     from gui.viewmodels.setup.start_check import Choices
 
     from .dock_layout import MainPanels
@@ -52,24 +52,6 @@ PENDING_S = 0.2
 """Seconds for which the last check stays shown while other choices are checked: most checks are faster."""
 DOUBLE_CLICK_S = 1.0
 """Seconds after a start in which another start is the second half of a double click."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """A run to be started or resumed."""
-
-    verb: str
-    """`Start` or `Resume`."""
-    prepare: Callable[[], RunSpec | StartCheck]
-    """Return the spec; raise `ValueError`, or return a check with problems, if it cannot be started. May block."""
-    begin: Callable[[RunSpec], None]
-    """Raises `RunError` or `ValueError`."""
-    choices: Choices | None = None
-    """The choices that must still be chosen; None for a run that does not depend on them."""
-    run_dir: Path | None = None
-    """The run to be resumed."""
-    agreed: frozenset[Neighbour] = frozenset()
-    """The runs that the user agreed to share devices with."""
 
 
 class StartController(QObject):
@@ -91,11 +73,11 @@ class StartController(QObject):
         self._choices: Choices | None = None
         self._check: StartCheck | None = None
         """The newest check of these choices."""
-        self._start_when_checked = False
+        self._start_when_checked = self._queues_then = False
         self._readings: object = None
         """The part of the readings that the newest check depends on."""
         self._folder_problem = ""
-        self._request: _Request | None = None
+        self._request: StartRequest | None = None
         """The request that is prepared."""
         self._preparing: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("prepare a run")
         self._resuming: BackgroundTask[str] = BackgroundTask("resume")
@@ -174,7 +156,7 @@ class StartController(QObject):
         self._show(check)
         if self._start_when_checked:
             self._start_when_checked = False
-            self.start()
+            self._start_or_queue(queues=self._queues_then)
 
     def _show(self, check: StartCheck) -> None:
         self._panels.setup.show_check(check)
@@ -198,22 +180,30 @@ class StartController(QObject):
 
     def start(self) -> None:
         """Start what is chosen. Choices that are being checked are started after the check."""
+        self._start_or_queue(queues=False)
+
+    def add_to_queue(self) -> None:
+        """Put what is chosen into the queue; see `start`."""
+        self._start_or_queue(queues=True)
+
+    def _start_or_queue(self, *, queues: bool) -> None:
         if self._just_started or self._preparing.busy or self._choices is None:
             return
         check, choices = self._check, self._choices
         if check is None:
-            self._start_when_checked = True
+            self._start_when_checked, self._queues_then = True, queues
             self._check_now()
         elif check.problems or check.spec is None:
             self._check_now()
         else:
             now, root = self._conditions(), self._run_list.root
             self._prepare(
-                _Request(
+                StartRequest(
                     verb="Start",
-                    prepare=lambda: _verified(check, choices, now, root),
-                    begin=self._start,
+                    prepare=lambda: verified(check, choices, now, root),
+                    begin=self._enqueue if queues else self._start,
                     choices=choices,
+                    queues=queues,
                 )
             )
 
@@ -226,9 +216,9 @@ class StartController(QObject):
 
         def prepare() -> RunSpec:
             problems = spec_problems(spec, survey, tr("Duplicate the run, and tick another device."))
-            return _without(problems or recipe_problems(spec), spec)
+            return without(problems or recipe_problems(spec), spec)
 
-        self._prepare(_Request(verb="Start", prepare=prepare, begin=self._start))
+        self._prepare(StartRequest(verb="Start", prepare=prepare, begin=self._start))
 
     def _start(self, spec: RunSpec) -> None:
         run = Run.start(spec, self._run_list.root)
@@ -238,6 +228,19 @@ class StartController(QObject):
         self._session.attach(run)
         self.check_again()
         self.started.emit()
+
+    def _enqueue(self, spec: RunSpec) -> None:
+        """Let a run wait for its devices. The window goes on showing what it shows."""
+        from core.queue.control import enqueue  # imported here, since the window starts without it
+        from core.queue.request import QueueRequest
+
+        labels = {each.id: each.label for each in self._monitor.survey.devices if each.id in spec.devices}
+        enqueue(spec, self._run_list.root, QueueRequest(labels=labels))
+        self._started_at = time.monotonic()
+        self._run_list.poll(now=True)
+        self._message.show_passing(
+            tr("Added {name} to the queue. It starts when its devices are free.", name=spec.name)
+        )
 
     @property
     def _just_started(self) -> bool:
@@ -265,9 +268,9 @@ class StartController(QObject):
             return
         survey = self._monitor.survey
         self._prepare(
-            _Request(
+            StartRequest(
                 verb="Resume",
-                prepare=lambda: _without(resume_problems(run.id, spec, facts, survey), spec),
+                prepare=lambda: without(resume_problems(run.id, spec, facts, survey), spec),
                 begin=lambda _: self._resume(run.dir),
                 run_dir=run.dir,
             )
@@ -288,9 +291,9 @@ class StartController(QObject):
 
     # -- every way to begin a run ----------------------------------------------------------------
 
-    def _prepare(self, request: _Request) -> None:
+    def _prepare(self, request: StartRequest) -> None:
         prepare = request.prepare
-        if self._preparing.start(lambda: _attempt(prepare), lambda error: error):
+        if self._preparing.start(lambda: attempt(prepare), lambda error: error):
             self._request = request
             self._poll_timer.start()
             self.resuming_changed.emit()
@@ -309,19 +312,13 @@ class StartController(QObject):
         else:
             self._begin(request, outcome)
 
-    def _begin(self, request: _Request, spec: RunSpec) -> None:
+    def _begin(self, request: StartRequest, spec: RunSpec) -> None:
         """Begin the run, or ask first if it would share a device with runs that the user has not agreed to."""
         self._run_list.poll(now=True)
-        question = shared_device_question(
-            request.verb,
-            spec,
-            self._monitor.survey,
-            self._run_list.on_devices,
-            agreed=request.agreed,
-            own=request.run_dir,
-        )
+        question = None if request.queues else self._question(request, spec)
         if question is not None:
             agreed = replace(request, agreed=question.neighbours)
+            queued = replace(request, begin=self._enqueue, queues=True)
             ask(
                 self._panels.window,
                 lambda: self._prepare(agreed),
@@ -329,12 +326,23 @@ class StartController(QObject):
                 words=question.words,
                 yes=question.yes,
                 is_destructive=False,
+                other=(tr("Add to queue"), lambda: self._prepare(queued)) if request.run_dir is None else None,
             )
             return
         try:
             request.begin(spec)
         except (RunError, ValueError) as error:
             self._fail(error)
+
+    def _question(self, request: StartRequest, spec: RunSpec) -> SharedDeviceQuestion | None:
+        return shared_device_question(
+            request.verb,
+            spec,
+            self._monitor.survey,
+            self._run_list.on_devices,
+            agreed=request.agreed,
+            own=request.run_dir,
+        )
 
     def _fail(self, error: Exception) -> None:
         self._message.show_message(tr_stored(str(error)), "bad")
@@ -361,27 +369,6 @@ def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[
         action()
     else:
         ask(window, action, question=question.question, words=question.words, yes=question.yes)
-
-
-def _verified(check: StartCheck, choices: Choices, now: StartConditions, root: Path) -> RunSpec | StartCheck:
-    verified = verify(check, choices, replace(now, folder_problem=folder_problem(root) or ""))
-    if verified.problems or verified.spec is None:
-        return verified
-    return _without(recipe_problems(verified.spec), verified.spec)
-
-
-def _without(problems: list[str], spec: RunSpec) -> RunSpec:
-    """Return the spec. Raises `ValueError` if there are problems."""
-    if problems:
-        raise ValueError(join_sentences(problems))
-    return spec
-
-
-def _attempt(prepare: Callable[[], RunSpec | StartCheck]) -> RunSpec | StartCheck | Exception:
-    try:
-        return prepare()
-    except ValueError as error:
-        return error
 
 
 def _resume_problem(run_dir: Path) -> str:

@@ -48,6 +48,7 @@ LEAVE = (
     Entry(name="close", text=tr_noop("&Close window"), keys="Ctrl+W"),
     Entry(name="quit", text=tr_noop("&Quit"), keys="Ctrl+Q"),
 )
+RUN = (Entry(name="addToQueue", text=tr_noop("Add to &queue"), keys="Ctrl+Shift+Return"),)
 VIEW = (
     Entry(name="larger", text=tr_noop("&Larger text"), keys="Ctrl++"),
     Entry(name="smaller", text=tr_noop("&Smaller text"), keys="Ctrl+-"),
@@ -96,6 +97,8 @@ class MenuBar(QMenuBar):
         self.tabs = [self._action(Entry(name=f"tab{n}", text="", keys=f"Ctrl+{n}")) for n in range(1, TAB_KEYS + 1)]
         self.view.addActions(self.tabs)
         self._after_tabs = self.view.addSeparator()
+        for entry in RUN:
+            self._action(entry)
         self._add(self.view, VIEW)
         self._add(self.tools, TOOLS)
         self._add(self.help, HELP)
@@ -131,6 +134,10 @@ class MenuBar(QMenuBar):
         describe()
         self.run.aboutToShow.connect(describe)
         self.run.addAction(action)
+
+    def add_to_run(self, name: str) -> None:
+        """Add an action of `RUN` to the menu Run, below those that are there."""
+        self.run.addAction(self.action(name))
 
     def show_tabs(self, titles: Sequence[str]) -> None:
         """Name the tabs that can be seen now."""

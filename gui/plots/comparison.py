@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from core.comparison.axes import AXES, axis_of, times_of
+from core.comparison.axes import AXES, axis_of
 from core.comparison.curves import Member, curve, group_curve
 from core.language import tr, tr_noop, tr_plural
 from gui.plots.items.band import BandItem
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 BOLD_UP_TO = 8
 """Lines up to which they are bold, with every step faint below them, and a label at their end."""
-MAX_POINTS = 20_000
+MAX_POINTS = 16_000
 """Points of all lines of a plot together: with more lines, the columns of each are wider."""
 LEAST_COLUMNS = 120
 MAX_ROWS = 24
@@ -56,7 +56,9 @@ class ComparedPlot(PlotCard):
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         self.entries: tuple[Entry, ...] = ()
         self.axis_name, self.origin, self.metric_name = AXES[0], 0.0, ""
-        self._version = 0
+        self._version, self._whole = 0, (0.0, 1.0)
+        self._used: set[str] = set()
+        """The thin lines that were drawn since they were last cleared."""
         self.drawn: dict[str, tuple[Floats, Floats]] = {}
         """Positions and values of the line of each entry, by its label."""
         chart = tr("{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole runs.", title=title)
@@ -71,7 +73,7 @@ class ComparedPlot(PlotCard):
             self.set_follow(True)
         self.entries, self.axis_name, self.origin, self.metric_name = tuple(entries), axis_name, origin, metric
         self.labels = {entry.label: entry.name for entry in entries}
-        self._version = version
+        self._version, self._whole = version, self._find_whole()
         self.canvas.bottom.show_kind(axis_name, origin)
         self._followed = None
         self.invalidate()
@@ -104,6 +106,9 @@ class ComparedPlot(PlotCard):
 
     def whole_span(self) -> Span:
         """Return the range from the first step of training to the last; of dates, from the first to the last."""
+        return self._whole
+
+    def _find_whole(self) -> Span:
         ends = [self._ends(run) for entry in self.entries for run in entry.runs]
         known = [each for each in ends if each is not None]
         if not known:
@@ -114,9 +119,9 @@ class ComparedPlot(PlotCard):
 
     def _ends(self, run: ComparedRun) -> Span | None:
         """Return the positions of the first and the last measurement of a run."""
-        axis, measured = self.axis(run), run.measured.series.metrics.get(self.metric_name, run.guide)
+        axis, measured = self.axis(run), run.measured.series.metrics.get(self.metric_name)
         if axis is None or measured is None or not len(measured):
-            return None
+            return None if axis is None else run.guide.ends(axis)
         along = measured.steps if axis.column == "step" else measured.times
         first, last = axis.place(along[[0, -1]]).tolist()
         return first, last
@@ -171,19 +176,30 @@ class ComparedPlot(PlotCard):
 
     def thin_line(self, name: str, colour: str, *, is_faint: bool = False) -> LineData:
         """Return a thin line, made new if there is none of this name."""
-        line = self.many.lines.setdefault(name, LineData())
+        line = self.many.lines.get(name)
+        if line is None:
+            line = self.many.lines[name] = LineData()
         line.faint = is_faint
-        line.paint_in(faint(colour, self.theme.panel) if is_faint else colour)
+        self._used.add(name)
+        wanted = faint(colour, self.theme.panel) if is_faint else colour
+        if line.pen.color().name() != wanted:
+            line.paint_in(wanted)
         return line
 
     def clear_thin_lines(self) -> None:
-        """Delete all thin lines."""
-        self.many.lines.clear()
+        """Begin to draw the thin lines anew."""
+        self._used.clear()
         self.drawn.clear()
+
+    def show_thin_lines(self) -> None:
+        """Show the thin lines that were drawn since `clear_thin_lines`, and delete the others."""
+        for gone in self.many.lines.keys() - self._used:
+            del self.many.lines[gone]
+        self.many.refresh()
 
     def _show_empty(self) -> None:
         self.clear_thin_lines()
-        self.many.refresh()
+        self.show_thin_lines()
         super()._show_empty()
 
 
@@ -231,7 +247,7 @@ class ComparisonPlot(ComparedPlot):
                 x, y = curve(series, axis, span, columns, weight, positive=log)
                 if few and weight:
                     every = curve(series, axis, span, columns, 0.0, positive=log)
-                    self._thin(f"{entry.label} every step", entry.colour, *every, is_faint=True)
+                    self._thin(f"{entry.label}-every", entry.colour, *every, is_faint=True)
             else:
                 continue
             self.drawn[entry.label] = x, y
@@ -241,7 +257,7 @@ class ComparisonPlot(ComparedPlot):
             else:
                 self._thin(entry.label, entry.colour, x, y)
         self._clear_unused()
-        self.many.refresh()
+        self.show_thin_lines()
 
     def _draw_group(
         self, place: int, entry: Entry, members: Sequence[Member], span: Span, columns: int, *, few: bool
@@ -289,8 +305,8 @@ class ComparisonPlot(ComparedPlot):
 
     def _member(self, run: ComparedRun) -> Member | None:
         """Return the metric of a run with its axis; None if it has no finite value, or no such axis."""
-        series, axis = run.measured.series.metrics.get(self.metric_name), self.axis(run)
-        return None if series is None or axis is None or series.min is None else Member(series=series, axis=axis)
+        axis = self.axis(run) if self.metric_name in run.finite else None
+        return None if axis is None else Member(series=run.measured.series.metrics[self.metric_name], axis=axis)
 
     @property
     def _is_log(self) -> bool:
@@ -352,12 +368,12 @@ class ComparedReadingsPlot(ComparedPlot):
                 axis = self.axis(run)
                 if axis is None or not len(self._readings(run)):
                     continue
-                values = self._readings(run).means(times_of(axis, run.guide, borders))
+                values = self._readings(run).means(run.guide.times_of(axis, borders))
                 name = entry.label if not place else f"{entry.label} run {place + 1}"
                 self.thin_line(name, entry.colour, is_faint=place > 0).show(borders[1:], values)
                 if not place:
                     self.drawn[entry.label] = borders[1:], values
-        self.many.refresh()
+        self.show_thin_lines()
 
     def value_text(self, value: float) -> str:
         """Return a reading with its unit."""

@@ -91,10 +91,12 @@ class ComparisonControls(FoldingControls):
         """Weight of the exponential mean, from 0 (no mean) to 0.99."""
         return self.smoothing_button.weight
 
+    def has_other_metrics(self, metrics: Sequence[str]) -> bool:
+        """Return whether these metrics are not those that are offered."""
+        return bool(metrics) and metrics != [self.metric_box.itemData(row) for row in range(self.metric_box.count())]
+
     def offer_metrics(self, metrics: Sequence[str], usual: str) -> None:
         """Offer these metrics. The one chosen last is selected again if it is among them, else `usual`."""
-        if metrics == [self.metric_box.itemData(row) for row in range(self.metric_box.count())]:
-            return
         before = self.metric_name
         self.metric_box.blockSignals(True)
         self.metric_box.clear()

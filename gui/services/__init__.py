@@ -4,6 +4,7 @@
 - `poll_timer`: the one timer
 - `background_task`: run work on a thread of its own
 - `run_session`, `run_memory`, `run_list`: the shown run; the runs shown before; all runs
+- `queue_service`: the queued runs, and the devices that are set aside
 - `scaling_tables`: the scaling tables among them
 - `comparison_reader`: the runs of a comparison, and their table
 - `output_reader`: the files that functions of the shown run's recipe have written

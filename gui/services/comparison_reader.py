@@ -78,9 +78,9 @@ class ComparisonReader(QObject):
         self._read: dict[Path, ComparedRun] = {}
         self._live: dict[Path, ReadRun] = {}
         self._reader = _Reader()
-        self._reading: BackgroundTask[None] = BackgroundTask("runs to compare")
-        self._following: BackgroundTask[News] = BackgroundTask("compared runs that live")
-        self._making: BackgroundTask[Comparison | str] = BackgroundTask("table of a comparison")
+        self._reading: BackgroundTask[None] = BackgroundTask("compared-runs")
+        self._following: BackgroundTask[News] = BackgroundTask("live-runs")
+        self._making: BackgroundTask[Comparison | str] = BackgroundTask("comparison-table")
         self._choice: TableChoice | None = None
         self._is_stale = False
         """Whether the table is older than the runs or the choice."""
@@ -119,8 +119,9 @@ class ComparisonReader(QObject):
     def poll(self) -> None:
         """Take what was read, and begin what is due."""
         self._reading.poll()
-        for run_dir, result in self._reader.take():
-            self._add(run_dir, result)
+        taken = [self._add(run_dir, result) for run_dir, result in self._reader.take()]
+        if any(taken):
+            self._outdate()
         reader = self._reader
         if self._reader.wanted and not self._reading.busy:
             self._reading.start(reader.read_all, lambda _: None)
@@ -131,16 +132,17 @@ class ComparisonReader(QObject):
 
     # -- runs ------------------------------------------------------------------------------------
 
-    def _add(self, run_dir: Path, result: tuple[ComparedRun, ReadRun] | str) -> None:
+    def _add(self, run_dir: Path, result: tuple[ComparedRun, ReadRun] | str) -> bool:
+        """Add what was read; return whether it is still wanted."""
         if run_dir not in self.chosen:
-            return
+            return False
         if isinstance(result, str):
             self.problems[run_dir] = result
         else:
             self._read[run_dir], read = result
             if not state_info(read.run.facts.state).over:
                 self._live[run_dir] = read
-        self._outdate()
+        return True
 
     def _outdate(self) -> None:
         self._is_stale = True

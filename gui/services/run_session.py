@@ -41,8 +41,8 @@ ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
 AT_ONCE_BYTES = 512 * 1024
 """A run with more bytes of events is read in slices while a sketch of it is shown."""
-TURN_S = 0.006
-"""Seconds to read in one turn of the event loop."""
+TURN_S = 0.005
+"""Seconds to read in one turn of the event loop; to take in what was read takes half as long."""
 GONE = tr_noop(
     "The folder of this run was removed or renamed: {folder}. The values that were read before are still shown."
 )
@@ -95,7 +95,7 @@ class RunSession(QObject):
     @property
     def live(self) -> bool:
         """Whether there is a run and it is not over."""
-        return self.run is not None and not state_info(self.facts.state).over
+        return self.run is not None and state_info(self.facts.state).live
 
     @property
     def is_script(self) -> bool:
@@ -226,7 +226,12 @@ class RunSession(QObject):
     def stop(self) -> None:
         """Request a stop. Raises `RunError` with a sentence."""
         if self.run is not None:
-            self.run.request("stop")
+            if state_info(self.facts.state).waits:
+                from core.queue.control import cancel  # imported here, since the window starts without it
+
+                cancel(self.run.dir)
+            else:
+                self.run.request("stop")
             self.stop_asked = time.monotonic()
             self.changed.emit()
 
@@ -308,12 +313,15 @@ class RunSession(QObject):
         assert opening is not None
         assert run is not None
         until = time.monotonic() + TURN_S
-        while time.monotonic() < until:
-            events = next(opening.slices, None)
-            if events is None:
-                self._end_opening(opening, run)
-                return
-            self._take_in(events)
+        events: list[Event] = []  # taken in at once: each time has its costs, however few they are
+        slice_: list[Event] | None = []
+        while slice_ is not None and time.monotonic() < until:
+            slice_ = next(opening.slices, None)
+            events += slice_ or ()
+        self._take_in(events)
+        if slice_ is None:
+            self._end_opening(opening, run)
+            return
         if time.monotonic() - opening.told > TOLD_S:
             opening.told = time.monotonic()
             opening.run_series.prepare(self.run_series)

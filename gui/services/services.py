@@ -11,6 +11,7 @@ from .poll_timer import PollTimer
 from .process_scanner import ProcessScanner
 from .process_terminator import ProcessTerminator
 from .python_finder import PythonFinder
+from .queue_service import QueueService
 from .rule_teacher import RuleTeacher
 from .run_list import RunListService
 from .run_session import RunSession
@@ -31,6 +32,7 @@ class Services:
         self.poll_timer = PollTimer(window)
         self.device_monitor = monitor
         self.run_list = RunListService(runs_root)
+        self.queue = QueueService(self.run_list)
         self.session = RunSession()
         self.scaling_tables = ScalingTables(self.run_list)
         self.output_reader = OutputReader(self.session)
@@ -44,6 +46,7 @@ class Services:
         # the deletion needs, the two would wait for each other for ever.
         self._owned = (
             self.run_list,
+            self.queue,
             self.session,
             self.scaling_tables,
             self.output_reader,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.comparison.axes import guide_of
+from core.comparison.axes import Guide, guide_of
 from core.comparison.measured_run import measured_run
 from core.comparison.readings import ReadingCurve
 from core.language import tr
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from core.comparison.measured_run import MeasuredRun
     from core.runs.run import Run
     from core.series.run_series import RunSeries
-    from core.series.series import Series
 
 HIDDEN_METRICS = "@"
 """In the names of metrics of other ranks than 0, which are not offered."""
@@ -33,8 +32,9 @@ class ComparedRun:
     """A run that was read, with what is drawn of it. `refresh` brings it up to date."""
 
     measured: MeasuredRun
-    guide: Series | None = None
-    """See `guide_of`."""
+    guide: Guide = field(default_factory=lambda: Guide(np.empty(0), np.empty(0)))
+    finite: frozenset[str] = frozenset()
+    """The metrics that have a finite value."""
     utilisation: ReadingCurve = field(default_factory=lambda: ReadingCurve(np.empty(0), np.empty(0)))
     """Percent: the mean of its devices."""
     memory: ReadingCurve = field(default_factory=lambda: ReadingCurve(np.empty(0), np.empty(0)))
@@ -57,6 +57,7 @@ class ComparedRun:
         series = self.measured.series
         series.prepare()
         self.guide = guide_of(self.measured)
+        self.finite = frozenset(name for name, each in series.metrics.items() if each.min is not None)
         self.utilisation = ReadingCurve.of(series.utilisation, np.nanmean)
         self.memory = ReadingCurve.of(series.memory, np.nanmax, scale=float(BYTES_PER_GB))
 
@@ -77,11 +78,8 @@ class Entry:
     """`#rrggbb`."""
     runs: tuple[ComparedRun, ...]
 
-    @property
-    def label(self) -> str:
-        """What stands at the end of its line: `2`, or `2, n = 3` for a group."""
-        return str(self.number) if len(self.runs) == 1 else tr("{number}, n = {count}", number=self.number,
-                                                               count=len(self.runs))  # fmt: skip
+    label: str
+    """What stands at the end of its line: `2`, or `2, n = 3` for a group."""
 
     @property
     def name(self) -> str:
@@ -109,9 +107,14 @@ def entries_of(
     return tuple(
         Entry(
             number=number, title=group[0].title(now), colour=colours[group[0].dir], runs=tuple(group),
+            label=_label(number, len(group)),
         )
         for number, group in enumerate(groups.values(), 1)
     )  # fmt: skip
+
+
+def _label(number: int, count: int) -> str:
+    return str(number) if count == 1 else tr("{number}, n = {count}", number=number, count=count)
 
 
 def metrics_of(runs: Sequence[ComparedRun]) -> list[str]:

@@ -111,7 +111,7 @@ def _quantity(row: Row, name: str, *, is_best: bool) -> Cell:
         tip = "\n".join(f"{device}: {number_text(name, peak)} GB" for device, peak in row.peaks.items())
         if len(row.peaks) <= MAX_PEAKS:
             text = " · ".join(f"{peak / BYTES_PER_GB:.1f}" for peak in row.peaks.values())
-    elif statistic.deviation is not None and math.isfinite(statistic.deviation):
+    elif name != "best_step" and statistic.deviation is not None and math.isfinite(statistic.deviation):
         text = f"{text} ± {number_text(name, statistic.deviation)}"
     if statistic.count < len(row.runs):
         text = tr("{value} ({count} of {all})", value=text, count=statistic.count, all=len(row.runs))

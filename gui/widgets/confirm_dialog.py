@@ -22,8 +22,14 @@ class ConfirmDialog(QDialog):
 
     agreed = Signal()
 
-    def __init__(self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True) -> None:
-        """`yes`: text of the agreeing button; `is_destructive`: mark that button as dangerous."""
+    def __init__(
+        self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True,
+        other: tuple[str, Callable[[], object]] | None = None,
+    ) -> None:  # fmt: skip
+        """`yes`: text of the agreeing button; `is_destructive`: mark that button as dangerous.
+
+        `other`: text and action of another answer, which is then the proposed one.
+        """
         super().__init__(parent)
         self.setObjectName("question")
         self.setWindowTitle("Trainyard")
@@ -32,13 +38,15 @@ class ConfirmDialog(QDialog):
         self.yes = QPushButton(yes)
         self.yes.setObjectName("yesButton")
         self.yes.setAutoDefault(False)
-        mark(self.yes, role="danger" if is_destructive else "primary")
+        mark(self.yes, role="danger" if is_destructive else "primary" if other is None else "")
         self.no = QPushButton(tr("Cancel"))
         self.no.setObjectName("noButton")
         self.no.setDefault(True)
         buttons = QDialogButtonBox()
         buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.addButton(self.no, QDialogButtonBox.ButtonRole.RejectRole)
+        if other is not None:
+            self._add_other(buttons, *other)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         self.accepted.connect(self.agreed)
@@ -50,6 +58,15 @@ class ConfirmDialog(QDialog):
             layout.addWidget(part)
         self.no.setFocus()
 
+    def _add_other(self, buttons: QDialogButtonBox, text: str, action: Callable[[], object]) -> None:
+        button = QPushButton(text)
+        button.setObjectName("otherButton")
+        button.setAutoDefault(False)
+        mark(button, role="primary")
+        buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
+        button.clicked.connect(self.reject)
+        button.clicked.connect(lambda _: action())
+
     @property
     def text(self) -> str:
         """The whole text of the dialog."""
@@ -57,11 +74,14 @@ class ConfirmDialog(QDialog):
 
 
 def ask(
-    parent: QWidget, agreed: Callable[[], object], *, question: str, words: str, yes: str, is_destructive: bool = True
-) -> None:
+    parent: QWidget, agreed: Callable[[], object], *, question: str, words: str, yes: str, is_destructive: bool = True,
+    other: tuple[str, Callable[[], object]] | None = None,
+) -> None:  # fmt: skip
     """Ask, unless another question is open; call `agreed` if the answer is yes."""
     if not any(each.isVisible() for each in parent.findChildren(ConfirmDialog)):
-        dialog = ConfirmDialog(parent, question=question, words=words, yes=yes, is_destructive=is_destructive)
+        dialog = ConfirmDialog(
+            parent, question=question, words=words, yes=yes, is_destructive=is_destructive, other=other
+        )
         dialog.agreed.connect(agreed)
         dialog.open()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -21,11 +22,17 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return all nodes of a module, for the tests that follow each other in one process (see `tests/conftest.py`)."""
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
 def imported(path: Path) -> list[tuple[str, str, ast.ImportFrom]]:
     """Return (module, name, statement) of each `from ... import ...` of our own code in a module."""
     package = path.parent.relative_to(ROOT).parts
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             base = ".".join([*package[: len(package) - node.level + 1], node.module or ""]).rstrip(".")
             module = base if node.level else node.module or ""
@@ -49,15 +56,12 @@ def test_there_is_no_import_circle() -> None:
     modules = {module_name(path) for path in CODE}
     edges: dict[str, set[str]] = {}
     for path in CODE:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for_types = {
-            id(child)
-            for node in ast.walk(tree)
+        skipped = {
+            child.lineno
+            for node in nodes(path)
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
             for child in ast.walk(node)
-        }
-        skipped = {
-            child.lineno for child in ast.walk(tree) if id(child) in for_types and isinstance(child, ast.ImportFrom)
+            if isinstance(child, ast.ImportFrom)
         }
         edges[module_name(path)] = {
             f"{module}.{name}" if f"{module}.{name}" in modules else module
@@ -72,7 +76,7 @@ def test_file_names_of_the_run_directory_stand_in_one_module() -> None:
         f"{module_name(path)}:{node.lineno} {node.value!r}"
         for path in CODE
         if module_name(path) != "core.schema.paths"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and RUN_FILES.match(node.value)
     ]
     assert literal == []
@@ -167,7 +171,7 @@ def test_only_one_module_opens_files_of_a_run() -> None:
         module = module_name(path)
         if any(module == known or module.startswith(f"{known}.") for known in OPEN_OTHER_FILES):
             continue
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for function in nodes(path):
             if not isinstance(function, ast.FunctionDef) or function.name in WITHIN_CHECKPOINTS.get(module, ()):
                 continue
             found += [
@@ -179,8 +183,8 @@ def test_only_one_module_opens_files_of_a_run() -> None:
 def _opens_a_file(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    if ast.unparse(node.func).endswith(".touch"):
-        return True
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name == "touch" and isinstance(node.func, ast.Attribute):
+        return True
     # A call without arguments opens a dialog.
     return name in OPENERS and bool(node.args or name in {"read_text", "read_bytes"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
@@ -184,7 +185,7 @@ def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_roo
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ("return None", "training_step() of wrong returned NoneType as the loss. Return a tensor of one"),
+        ("return None", "training_step() of wrong (line LINE) returned NoneType as the loss. Return a tensor of one"),
         ("return {'mean': model(batch['inputs']).sum()}", "returned a dict without 'loss' (mean). Add the loss."),
         ("return model(batch['inputs'])", "returned a tensor of shape (16, 3) and type torch.float32 as the loss."),
         ("return model(batch['inputs']).sum().detach()", "depends on no parameter of the model"),
@@ -198,9 +199,10 @@ def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_roo
 )
 def test_wrong_step_is_named(step: str, words: str, runs_root: Path, tmp_path: Path) -> None:
     source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {step}\n"
+    line = textwrap.dedent(source).splitlines().index("def training_step(model, batch):") + 1
     followed = train(spec(write_recipe(tmp_path, source, "wrong")), runs_root)
     assert followed.state is RunState.FAILED
-    assert words in (followed.run.facts.error or "")
+    assert words.replace("LINE", str(line)) in (followed.run.facts.error or "")
 
 
 def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path) -> None:

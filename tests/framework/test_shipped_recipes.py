@@ -18,9 +18,10 @@ from core.catalog import recipe_use, recipes, strategies
 from core.catalog.recipe_copy import standalone
 from core.config import validation
 from core.devices.cpu import cpu_devices
+from core.runs.run import Run
 from core.runs.states import RunState
-from tests.support.resuming import EVERY_STEP, broken_off, resumed
-from tests.support.running import Followed, Trained, make_spec, train
+from tests.support.resuming import EVERY_STEP, broken_off, kill_after_checkpoint, resumed
+from tests.support.running import Followed, Trained, make_spec, start, train
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,6 +114,14 @@ COPIED = [
     if recipe.name not in ELSEWHERE
 ]
 """One recipe with all kinds of shared code, one with included data; `test_recipe_copy.py` reads the others."""
+INTERRUPTED = [
+    (framework, recipe.name)
+    for framework in ("pytorch", "tensorflow", "keras")
+    for recipe in recipes.built_in(framework)
+    if recipe.name not in ELSEWHERE
+]
+LONG_EPOCHS = 12
+"""Epochs of 3 steps: enough that a run is killed before it is over."""
 
 
 def small_spec(key: Key, data: Path) -> RunSpec:
@@ -193,6 +202,34 @@ def test_copy_of_a_recipe_trains_alone(
     copy.write_text(standalone(recipes.find(recipe, framework)), encoding="utf-8")
     followed = train(replace(original, recipe=replace(original.own_recipe, name="mine", path=str(copy))), runs_root)
     assert curves(followed) == curves(alone[framework, recipe, "single"])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("framework", "recipe"), INTERRUPTED)
+def test_paused_and_killed_run_of_a_recipe_resumes_bit_for_bit(
+    framework: str, recipe: str, runs_root: Path, data: Path
+) -> None:
+    """Pause in an epoch, kill every process after a later checkpoint, pause again, and go on to the end."""
+    noisy = {each.name for each in recipes.find(recipe, framework).settings} & SMALL.get(recipe, MADE).noisy.keys()
+    spec = small_spec((framework, recipe, "noisy" if noisy else "single"), data)
+    spec = replace(spec, training=replace(spec.training, epochs=LONG_EPOCHS))
+    wanted = curves(train(spec, runs_root / "whole"))
+    followed = start(spec, runs_root / "interrupted")
+    followed.run.request("pause")
+    assert followed.until_over().state is RunState.PAUSED
+    assert 0 < followed.run.facts.step < 3, "in the first epoch"
+
+    again = Followed(Run.resume(followed.run.dir))
+    kill_after_checkpoint(again, followed.run.facts.step + 4)
+    assert again.state is RunState.LOST, "it was killed before its end"
+    assert followed.run.facts.step < again.run.facts.step < 3 * LONG_EPOCHS
+
+    last = Followed(Run.resume(followed.run.dir))
+    last.run.request("pause")
+    assert last.until_over().state is RunState.PAUSED
+    found = curves(resumed(followed.run.dir))
+    assert found.keys() == wanted.keys()
+    assert [name for name, values in wanted.items() if found[name] != values and name != "learning_rate"] == []
 
 
 @pytest.mark.parametrize("recipe", PYTORCH)

@@ -14,7 +14,7 @@ import pytest
 
 from core.queue import control
 from core.queue.folder import own_line
-from core.queue.request import read_request
+from core.queue.request import change_request, read_request
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
@@ -263,6 +263,42 @@ def test_three_runs_that_fail_alike_hold_the_queue(queue: Queue, tmp_path: Path,
     assert row.state == "held"
     assert call(capsys, "queue", "release", "--runs", queue.runs_root)[1] == "Your queue is no longer held.\n"
     assert last.until_over().state is FINISHED
+
+
+def test_a_claim_without_a_ticket_keeps_a_run_waiting_and_is_told(queue: Queue) -> None:
+    line = own_line().line
+    claimed = line.claim("cpu:0")
+    assert claimed is not None
+    waiting = queue.add("waiting")
+    row = queue.until_reason("waiting", "CPU 0 is claimed by a process that has no ticket in the queue")
+    assert waiting.poll().state is QUEUED
+    os.close(claimed)
+    assert waiting.until_over().state is FINISHED
+    assert row.waits
+
+
+def test_a_run_that_cannot_be_started_has_failed_and_does_not_wait_again(queue: Queue) -> None:
+    running = queue.start()
+    waiting = queue.add("waiting")
+    (waiting.run.dir / "spec.json").write_text("{}")
+    stop(running)
+    wait_until(lambda: waiting.poll().state is RunState.FAILED, 20, "its failure")
+    assert "is not a valid spec" in waiting.run.facts.error
+    wait_until(lambda: tickets() == [] and is_free("cpu:0"), 10, "the line to be empty")
+
+
+def test_odd_names_and_runs_that_wait_for_each_other(queue: Queue, capsys) -> None:
+    running = queue.start()
+    one = queue.add("odd\x1b[31mname\u2028", priority=3)
+    two = queue.add("two", after=str(one.run.dir))
+    assert {each.run for each in own_line().line.tickets()} >= {one.run.id, two.run.id}
+    change_request(one.run.dir, after=str(two.run.dir))
+    queue.until_reason("two", f"waits for its own end. Stop one of them, such as: trainyard stop {two.run.id}")
+    code, _, err = call(capsys, "run", queue.recipe, "--devices", "cpu:0", "--epochs", 1, "--detach",
+                        "--runs", queue.runs_root.parent / "elsewhere")  # fmt: skip
+    assert code == 0
+    assert f"CPU 0 is claimed by run {running.run.spec().name}." in err
+    stop(one, two, running)
 
 
 # -- at random ---------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ REFUSED = {
     "--devices cpu:0 --after nothing:soon": "--after 'nothing:soon' is not understood. Give RUN, RUN:ok or RUN:end.",
     "--devices cpu:0 --not-before soon": "--not-before 'soon' is not understood.",
     "--devices cpu:0 --time-limit long": "--time-limit 'long' is not understood.",
+    "--devices cpu:0 --priority 1000000": "--priority is 1000000. Give a whole number from -1000 to 1000.",
     "--devices cpu:0 --if-changed cry": "--if-changed is 'cry'. Choose one of: hold, recorded or current.",
 }
 

@@ -28,7 +28,7 @@ class Queue:
     """A folder of runs in which runs of a third of a second, or endless ones, are queued."""
 
     def __init__(self, folder: Path) -> None:
-        self.runs_root, self._recipe = folder / "runs", write_recipe(folder, LONG)
+        self.runs_root, self.recipe = folder / "runs", write_recipe(folder, LONG)
 
     def start(self, devices: str = "cpu:0", **training: Any) -> Followed:
         """Start an endless run at once."""
@@ -43,7 +43,7 @@ class Queue:
         return Followed(run)
 
     def spec(self, devices: str, *, recipe: str = "", **training: Any) -> Any:
-        return make_spec(recipe or self._recipe, devices=devices, **training)
+        return make_spec(recipe or self.recipe, devices=devices, **training)
 
     def rows(self) -> dict[str, QueuedRun]:
         """The queued runs by name, in their order."""

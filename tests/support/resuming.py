@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import signal
 from typing import TYPE_CHECKING
 
 from core.runs.run import Run
-from core.runs.states import RunState
+from core.runs.states import RunState, state_info
 from core.schema import checkpoint
 from core.schema.paths import EVENTS
 from core.system import processes
@@ -40,6 +41,25 @@ def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
             shutil.rmtree(path)
     Followed(Run.attach(run_dir)).until(RunState.LOST)
     return run_dir
+
+
+def kill_after_checkpoint(followed: Followed, after_step: int) -> None:
+    """Kill supervisor and workers with SIGKILL when there is a checkpoint of a later step, and wait until it is seen.
+
+    The run may be over before.
+    """
+
+    def is_due() -> bool:
+        newest = next(iter(checkpoint.folders(followed.run.dir)), None)
+        has_later = newest is not None and checkpoint.read(newest).step > after_step
+        return (has_later and bool(followed.poll().run.facts.workers)) or state_info(followed.poll().state).over
+
+    wait_until(is_due, 60, "a checkpoint")
+    facts = followed.run.facts
+    assert facts.supervisor is not None
+    for process in (facts.supervisor, *(worker.process for worker in facts.workers.values())):
+        processes.send(process, signal.SIGKILL)
+    followed.until_over()
 
 
 def resumed(run_dir: Path) -> Followed:

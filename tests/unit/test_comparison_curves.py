@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from core.comparison.axes import AXES, axis_of, guide_of, times_of
+from core.comparison.axes import AXES, axis_of, guide_of
 from core.comparison.curves import DEVIATION, INTERVAL, MIN_MAX, Member, column_smoothing, curve, group_curve
 from core.comparison.measured_run import read_run
 from core.comparison.readings import ReadingCurve
@@ -148,7 +148,7 @@ def test_axes_of_a_run_with_a_pause(tmp_path: Path) -> None:
     assert {name: last(name) for name in AXES} == {
         "step": 16, "epoch": 4, "samples": 400, "training": pytest.approx(14.0), "wall": pytest.approx(69.0),
     }  # fmt: skip
-    times = times_of(axis_of(run, "epoch"), guide_of(run), np.array([0.25, 2.0, 9.0]))
+    times = guide_of(run).times_of(axis_of(run, "epoch"), np.array([0.25, 2.0, 9.0]))
     assert times[:2].tolist() == pytest.approx([BEGAN + 2, BEGAN + 9])
     assert np.isnan(times[2]), "nothing was trained there"
 

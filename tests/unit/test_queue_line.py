@@ -6,11 +6,14 @@ import fcntl
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from core.launchers import recorded
 from core.queue import failures, folder
 from core.queue.folder import own_line
 from core.queue.line import HALF_LIFE_S, Line, release
@@ -186,3 +189,20 @@ def test_past_use_fades_and_three_equal_failures_hold_the_queue(line: Line, monk
     assert failures.let_go(line)
     assert not ends("i", "Worker of RUN: no file 4"), "the count starts anew"
     assert not failures.let_go(line)
+
+
+def test_a_script_is_run_from_its_copy_as_if_it_were_the_file(tmp_path: Path) -> None:
+    script, copy = tmp_path / "program.py", tmp_path / "run" / "workload.py"
+    copy.parent.mkdir()
+    (tmp_path / "neighbour.py").write_text("VALUE = 41\n")
+    copy.write_text(
+        "import neighbour, sys\nprint(sys.argv, __file__, __name__, neighbour.VALUE)\nraise ValueError(1)\n"
+    )
+    script.write_text("print('changed')\n")
+    done = subprocess.run(
+        [sys.executable, recorded.__file__, copy, script, "--seed", "1"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{[str(script), '--seed', '1']} {script} __main__ 41\n"
+    assert f'File "{script}", line 3' in done.stderr
+    assert "raise ValueError(1)" in done.stderr
+    assert "recorded.py" not in done.stderr

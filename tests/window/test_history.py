@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,7 @@ from gui.services.run_list import FEW
 from gui.widgets.name_dialog import NameDialog
 from gui.widgets.painting import elided_parts
 from tests.support.running import make_spec
-from tests.support.written_runs import values, write_run
+from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action
 
 if TYPE_CHECKING:
@@ -164,8 +165,6 @@ def test_the_marks_of_another_users_run_cannot_be_changed(drive, runs_root: Path
     (run_dir,) = write_runs(runs_root, 1)
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
-    from dataclasses import replace
-
     service = panel.window.services.run_list
     service.summaries[:] = [replace(service.summaries[0], owner="anna")]
     menu = panel.runs.run_menu
@@ -241,6 +240,65 @@ def test_another_window_lists_many_runs_from_the_index(drive, runs_root: Path) -
     change_marks(runs_root / "20260101-000001-run-0001", archived=True)
     service.reread(runs_root / "20260101-000001-run-0001")  # waits for the thread, and reads it now
     assert len(service.found) == many - 1
+
+
+def test_several_runs_are_archived_tagged_and_listed_again_at_once(drive, runs_root: Path) -> None:
+    folders = write_runs(runs_root, 4)
+    change_marks(folders[1], add_tags=["old"])
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 4, "the runs")
+    panel.runs.tick([str(each) for each in folders[:3]])
+    panel.runs.several_asked.emit("tags")
+    answer(panel, "paper -old")
+    assert [read_marks(each).tags for each in folders] == [("paper",), ("paper",), ("paper",), ()]
+    assert len(panel.runs.ticked) == 3, "they are still ticked"
+    panel.runs.several_asked.emit("archive")
+    assert listed(panel) == ["0003"]
+    assert "Archived 3 runs." in panel.message("messageStrip")
+    search(panel, "archived:yes")
+    panel.runs.selectAll()
+    panel.runs.several_asked.emit("list")
+    assert [read_marks(each).archived for each in folders] == [False] * 4
+
+
+def test_marks_of_several_runs_of_which_one_is_another_users(drive, runs_root: Path) -> None:
+    folders = write_runs(runs_root, 2)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    service = panel.window.services.run_list
+    service.summaries[:] = [
+        replace(each, owner="anna") if each.dir == folders[0] else each for each in service.summaries
+    ]
+    panel.runs.tick([str(each) for each in folders])
+    panel.runs.several_asked.emit("archive")
+    assert [read_marks(each).archived for each in folders] == [False, True]
+    assert "1 run was left as it was." in panel.message("messageStrip")
+    assert "belongs to anna" in panel.message("messageStrip")
+
+
+def test_several_runs_are_deleted_after_one_question_except_one_that_runs(drive, runs_root: Path) -> None:
+    folders = write_runs(runs_root, 3)
+    live = write_run(
+        runs_root, "20260103-000000-live", states=[(0.0, "starting"), (0.5, "running")],
+        more=[{"t": BEGAN, "kind": "supervisor", "pid": 1, "created": 1.0, "host": "elsewhere", "boot": "0",
+               "pid_namespace": "0"}],
+    )  # fmt: skip
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 4, "the runs")
+    panel.runs.tick([str(each) for each in [*folders[:2], live]])
+    panel.runs.several_menu.popup_for(3, panel.window.pos())
+    menu_action(panel.runs.several_menu, "Delete…").trigger()
+    panel.runs.several_menu.close()
+    panel.until(lambda: panel.question() is not None, "the question")
+    text = panel.question().text
+    assert text.startswith("Delete 2 runs?")
+    assert text.count(" kB)") == 2
+    assert "1 run was left as it was." in text
+    assert live.name in text
+    panel.answer("yesButton")
+    panel.until(lambda: panel.runs.count() == 2, "two runs")
+    panel.until(lambda: "Deleted 2 runs. " in panel.message("messageStrip"), "the result")
+    assert [each.exists() for each in [*folders, live]] == [False, False, True, True]
 
 
 def test_many_runs_are_looked_at_once_a_period(qtbot, runs_root: Path, monkeypatch) -> None:

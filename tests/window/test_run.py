@@ -84,7 +84,7 @@ def test_double_click_on_start_starts_one_run(drive, runs_root, qtbot):
         qtbot.mouseClick(panel.start_button, Qt.MouseButton.LeftButton)
         qtbot.mouseDClick(panel.start_button, Qt.MouseButton.LeftButton)
     panel.until(lambda: "CPU 0 is used by" in panel.start_status.text(), "that its device is in use")
-    assert "digits_cnn. Start asks for confirmation first" in panel.start_status.text()
+    assert "digits_cnn. Start offers to share, or to add this run to the queue" in panel.start_status.text()
     assert len(directories(runs_root)) == 1
     assert panel.question() is None
 

@@ -195,12 +195,12 @@ def test_all_live_runs_on_device_are_listed(tmp_path):
 def test_devices_used_by_same_runs_share_one_sentence():
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
     busy = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used)).busy
-    assert busy == ("GPU 0 and GPU 1 are used by A. Start asks for confirmation first.",)
+    assert busy == ("GPU 0 and GPU 1 are used by A. Start offers to share, or to add this run to the queue.",)
     now = StartConditions(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
     busy = check_start(choices("GPU-0", "GPU-1"), now).busy
     assert busy == (
-        "GPU 0 is used by A. Start asks for confirmation first.",
-        "GPU 1 is used by A and B. Start asks for confirmation first.",
+        "GPU 0 is used by A. Start offers to share, or to add this run to the queue.",
+        "GPU 1 is used by A and B. Start offers to share, or to add this run to the queue.",
     )
 
 

@@ -10,7 +10,7 @@ from core.errors import RunError
 from core.language import tr, tr_plural
 from core.queue import control, failures
 from core.queue.folder import own_line
-from core.queue.listing import queue_view
+from core.queue.listing import STATE_WORDS, queue_view
 from core.queue.words import clock
 from core.runs import index
 from core.text import join_names
@@ -80,7 +80,7 @@ def _list(options: Namespace) -> int:
     now = time.time()
     rows: list[dict[str, object]] = [
         {
-            "place": each.place, "run": each.run_dir.name, "state": tr(each.state), "needs": each.needs,
+            "place": each.place, "run": each.run_dir.name, "state": tr(STATE_WORDS[each.state]), "needs": each.needs,
             "start": "-" if each.expected_start is None else clock(each.expected_start, now), "reason": each.reason,
         }
         for each in view.runs

@@ -246,7 +246,7 @@ def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
 def _sentences(run: Run) -> Iterator[str]:
     """Yield what a user should know: why the run failed, what is wrong with it, and what to do."""
     facts = run.facts
-    if facts.state is RunState.QUEUED:
+    if facts.state is RunState.QUEUED and run.owner is None:
         yield why_it_waits(run.dir)
     words, log = (failure_words(run), log_of(run)) if facts.error else (None, None)
     momentary = (facts.stopped_processes, facts.stalled, *facts.slowed.values())

@@ -26,6 +26,7 @@ from core.config.validation import ProblemKind
 from core.language import join_sentences, tr, tr_stored
 from core.metrics.rules.rule_file import beside
 from core.queue import control
+from core.queue.listing import claim_sentences, queue_view
 from core.runs import index
 from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
@@ -92,14 +93,25 @@ def _begin(
     warn_of_doubt(spec)
     with interrupts_blocked():
         queued = control.enqueue(spec, options.runs, request)
-        control.until_waiting(queued)
+        if not control.until_waiting(queued):
+            warn(tr("Run {id} does not wait for its devices yet: {why}", id=queued.id,
+                    why=tr_stored(queued.log_end().strip())))  # fmt: skip
+    if options.detach and not options.json:
+        _say_place(options, queued)
     return _follow_unless_detached(options, queued)
+
+
+def _say_place(options: Namespace, queued: Run) -> None:
+    """Print the place of a queued run and why it waits, unless it has started."""
+    for each in queue_view(options.runs).runs:
+        if each.run_dir == queued.dir:
+            warn(tr("Place {place} in your queue. {reason}", place=each.place, reason=each.reason))
 
 
 def again(options: Namespace) -> int:
     """Start a new run with the settings of another, and wait for the end unless --detach is given."""
     earlier = Run.attach(index.find(options.runs, options.run))
-    spec = earlier.spec()
+    spec = replace(earlier.spec(), recorded=False)
     check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, spec)
     return _start(options, _with_ports(options, spec), survey())
 
@@ -163,6 +175,8 @@ def warn_of_sharing(options: Namespace, spec: RunSpec, found: Survey) -> None:
     """Print what else uses the devices of a run that is about to start."""
     chosen = [device for device in found.devices if device.id in spec.devices]
     if sentence := sharing_sentence(chosen, devices_in_use(found, options.runs)):
+        warn(sentence)
+    for sentence in claim_sentences(chosen, options.runs):
         warn(sentence)
 
 

@@ -132,7 +132,7 @@ def turns_of(
             task,
             optimizer=optimizer,
             schedule=recipe_schedule(recipe, optimizer, total, name),
-            training_step=StepReader(TRAINING_STEP, recipe.name),
+            training_step=StepReader(TRAINING_STEP, recipe.name_and_line(TRAINING_STEP)),
             turn=(name,),
             scaler=None if task.scaler is None else LossScaler(task.train.device, name=name),
         )

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...language import tr
+from ..skipped_steps import SkippedSteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..context import Context
-
-REPORTED = 8
-"""A skipped step is reported if it is the first, or if their number is a power of this."""
 
 
 class LossScaler:
@@ -27,10 +24,12 @@ class LossScaler:
         """`name`: the optimizer's, where there are several."""
         self._scaler = _Scaler(device.type)
         self._scaler.scale(torch.ones((), device=device))  # torch makes the scale with its first use
-        self._name = name
-        self.skipped = 0
+        self._skipped = SkippedSteps(name=name)
+
+    @property
+    def skipped(self) -> int:
         """Steps skipped since the training began."""
-        self._reported = 0
+        return self._skipped.count
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
         """Return the loss times the scale."""
@@ -53,34 +52,20 @@ class LossScaler:
         """Take the optimizer's step if the gradients are finite, and adapt the scale."""
         self._scaler.step(optimizer)
         self._scaler.update()
-        self.skipped += not finite
+        self._skipped.count += not finite
 
     def report(self, context: Context, step: int) -> None:
-        """Tell about a skipped step, but not about each: they may be many."""
-        if context.rank or self.skipped < max(1, self._reported * REPORTED):
-            return
-        self._reported = self.skipped
-        optimizer = tr(" of optimizer {name}", name=self._name) if self._name else ""
-        context.notice(
-            tr(
-                "float16: {skipped} of the first {step} steps{optimizer} changed nothing, because a gradient was not "
-                "finite. The loss is now scaled by {scale:g}. A few such steps at the start are usual; if they go on, "
-                "choose bfloat16 or float32.",
-                skipped=self.skipped,
-                step=step,
-                optimizer=optimizer,
-                scale=self._scaler.get_scale(),
-            )
-        )
+        """Tell about skipped steps."""
+        self._skipped.report(context, step, scale=self._scaler.get_scale())
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        return {"scaler": self._scaler.state_dict(), "skipped": self.skipped, "reported": self._reported}
+        return {"scaler": self._scaler.state_dict(), "skipped": self._skipped.count, "reported": self._skipped.reported}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a checkpoint."""
         self._scaler.load_state_dict(state["scaler"])
-        self.skipped, self._reported = state["skipped"], state["reported"]
+        self._skipped.count, self._skipped.reported = state["skipped"], state["reported"]
 
 
 class _Scaler(torch.amp.GradScaler):

@@ -104,7 +104,8 @@ def readers(recipe: LoadedRecipe) -> tuple[StepReader | None, StepReader | None]
     """Return what checks the results of training and validation; None for those made of the recipe's loss."""
     if not has_steps(recipe):
         return None, None
-    return (
-        StepReader(TRAINING_STEP, recipe.name),
-        StepReader(validating_function(recipe), recipe.name) if validates_itself(recipe) else None,
-    )
+
+    def reader(function: str) -> StepReader:
+        return StepReader(function, recipe.name_and_line(function))
+
+    return reader(TRAINING_STEP), reader(validating_function(recipe)) if validates_itself(recipe) else None

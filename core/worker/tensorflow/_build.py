@@ -16,6 +16,7 @@ from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
 from ..recipe import CALLBACKS, wrong_return
+from ..skipped_steps import SkippedSteps
 from ..steps import check_names, has_steps, validates_itself
 from ._data import Batches
 from ._saver import undisturbed
@@ -54,6 +55,8 @@ class Task:
     """Likewise for the validation; None to validate with `loss` and `metrics`."""
     training_metrics: TrainingMetrics | None = None
     """Measures `metrics` on the training batches, too; None where they are not measured."""
+    skipped_steps: SkippedSteps | None = None
+    """For float16, whose `optimizer` is a `LossScaleOptimizer`."""
 
     @property
     def value_names(self) -> Sequence[str]:
@@ -97,8 +100,8 @@ def build(
     assert train is not None
     if training.compile:
         _refuse_texts(train)
-    if training.precision == "bfloat16":
-        keras.config.set_dtype_policy("mixed_bfloat16")
+    if training.precision != "float32":
+        keras.config.set_dtype_policy(f"mixed_{training.precision}")
     # What the loss is computed on: where the recipe has a step of its own, at most the validation.
     measured = val if has_steps(recipe) else train
     with scope or contextlib.nullcontext():
@@ -125,6 +128,7 @@ def build(
         training_step=training_step,
         validation_step=validation_step,
         training_metrics=_training_metrics(metrics, model, train, recipe, context),
+        skipped_steps=SkippedSteps() if training.precision == "float16" else None,
     )
 
 
@@ -238,7 +242,7 @@ def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optim
         _needs_plain_rate(recipe, optimizer)
     if training.weight_decay is not None:
         optimizer.weight_decay = training.weight_decay  # decoupled, in all optimizers of Keras
-    return optimizer
+    return keras.optimizers.LossScaleOptimizer(optimizer) if training.precision == "float16" else optimizer
 
 
 def _needs_plain_rate(recipe: LoadedRecipe, optimizer: keras.optimizers.Optimizer) -> None:

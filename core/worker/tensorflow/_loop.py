@@ -158,6 +158,13 @@ class _Measuring(MetricsReporter):
         metrics.begin_step(self.steps + 1)
         return requests
 
+    def _record(self, values: list[float], sums: Sequence[float]) -> None:
+        super()._record(values, sums)
+        if self.task is not None and self.task.skipped_steps is not None:
+            optimizer, skipped = self.task.optimizer, self.task.skipped_steps
+            skipped.count = self.steps - int(optimizer.iterations.numpy())
+            skipped.report(self._context, self.steps, scale=float(optimizer.dynamic_scale.numpy()))
+
     def begin_epoch(self) -> None:
         """Measure the next step."""
         if self.training_metrics is not None:

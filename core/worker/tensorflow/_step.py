@@ -200,7 +200,10 @@ class Update:
 
     def __init__(self, task: Task, context: Context) -> None:
         self._model, self._optimizer = task.model, task.optimizer
-        self._clips = _clips(task.optimizer, context.training.gradient_clip)
+        self._scales = task.skipped_steps is not None
+        """Whether gradients are those of a scaled loss."""
+        plain = task.optimizer.inner_optimizer if self._scales else task.optimizer
+        self._clips = _clips(plain, context.training.gradient_clip)
 
     def make(self, passed: Passed) -> Any:  # noqa: ANN401 (with or without outputs)
         """Make the optimizer step. Return the values to report, which add up over the replicas; and any outputs."""
@@ -216,21 +219,32 @@ class Update:
 
     def __call__(self, gradients: list[tf.Tensor]) -> None:
         variables = self._model.trainable_variables
-        if self._clips:
+        if self._clips or self._scales:
             known = [at for at, each in enumerate(gradients) if each is not None]
-            clipped = self._clipped([tf.convert_to_tensor(gradients[at]) for at in known])
+            clipped = self._added_up([tf.convert_to_tensor(gradients[at]) for at in known])
             gradients, variables = clipped, [variables[at] for at in known]
         self._optimizer.apply(gradients, variables)
 
-    def _clipped(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Clip by the norm of the global batch's gradient: the slices' gradients are added up first."""
+    def _added_up(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Clip by the norm of the global batch's gradient: the slices' gradients are added up first.
+
+        For float16, too: whether a gradient has overflowed is then the same on all replicas, as Keras expects.
+        """
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if replicas > 1:
             gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        for clip in self._clips:
-            gradients = clip(gradients)
+        if self._clips and self._scales:  # the scale is a power of 2, so dividing by it loses nothing
+            scale = tf.convert_to_tensor(self._optimizer.dynamic_scale)
+            gradients = [each * scale for each in self._clip([each / scale for each in gradients])]
+        else:
+            gradients = self._clip(gradients)
         # All replicas have the same gradients now, and the optimizer adds them up again.
         return [each / replicas for each in gradients] if replicas > 1 else gradients
+
+    def _clip(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        for clip in self._clips:
+            gradients = clip(gradients)
+        return gradients
 
 
 def _clips(

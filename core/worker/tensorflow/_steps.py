@@ -120,6 +120,6 @@ def recipe_steps(recipe: LoadedRecipe, model: keras.Model) -> tuple[RecipeStep |
         return None, None
 
     def step(function: str) -> RecipeStep:
-        return RecipeStep(recipe.bound(function, 2), model, StepReader(function, recipe.name))
+        return RecipeStep(recipe.bound(function, 2), model, StepReader(function, recipe.name_and_line(function)))
 
     return step(TRAINING_STEP), step(validating_function(recipe)) if validates_itself(recipe) else None

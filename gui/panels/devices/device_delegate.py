@@ -231,6 +231,8 @@ class DeviceDelegate(ThemedDelegate):
             return row.held_by, theme.warn, theme.warn_soft
         if row.blocked:
             return tr("blocked"), theme.muted, theme.button
+        if row.kept_for:
+            return row.kept_for.rstrip(".。"), theme.muted, theme.button
         return (tr("free"), theme.good, "") if row.free and not row.is_cpu else ("", "", "")
 
     def _chip_width(self, row: DeviceRow) -> int:

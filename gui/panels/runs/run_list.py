@@ -8,8 +8,19 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QItemSelectionModel, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QFont,
+    QFontMetrics,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPen,
+)
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyle, QStyleOptionViewItem
 
 from core.language import tr, tr_noop
@@ -32,6 +43,8 @@ TONE = Qt.ItemDataRole.UserRole + 1
 """Item data: name of a colour of the theme."""
 MARK = Qt.ItemDataRole.UserRole + 2
 """Item data: name of the mark of the state."""
+STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+"""Keys that move a queued run, with Alt."""
 DAY = Qt.ItemDataRole.UserRole + 3
 """Item data: the heading above the run; empty for all but the first run of a day."""
 OF_DAY = Qt.ItemDataRole.UserRole + 4
@@ -54,6 +67,12 @@ class RunList(QListWidget):
 
     chosen = Signal(str)
     """The directory of the chosen run."""
+    rows_changed = Signal()
+    """Other runs are listed."""
+    moved = Signal(str, str)
+    """A queued run was dragged: its directory, and that of the run before which it was dropped, or the empty string."""
+    step_asked = Signal(str, int)
+    """A queued run should be moved up (-1) or down (1)."""
     choice_changed = Signal()
     """Other runs are ticked."""
     several_asked = Signal(str)
@@ -69,10 +88,14 @@ class RunList(QListWidget):
         self.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
         self.setSelectionMode(QListWidget.SelectionMode.ExtendedSelection)
         self.setMouseTracking(True)
+        self.setDragDropMode(QListWidget.DragDropMode.DragDrop)
+        self.setDefaultDropAction(Qt.DropAction.MoveAction)
         self._pressed_beside = False
         """Whether the last press was to choose more runs, or on no run, and not to show one."""
         self._making = False
         """Whether items are made, so that the selection is not the user's."""
+        self.keeps_ticks = False
+        """Whether the ticks stay as they are whatever run is shown."""
         self._reported: list[str] = []
         """The ticked runs when that was last reported."""
         self._rows: list[RunRow] = []
@@ -103,7 +126,10 @@ class RunList(QListWidget):
         for number, row in enumerate(rows):
             if number >= len(self._rows) or row != self._rows[number]:
                 _fill(self.item(number), row)
-        self._rows = list(rows)
+        known_before, self._rows = {row.dir for row in self._rows}, list(rows)
+        self._report_choice()
+        if known_before != {row.dir for row in rows}:
+            self.rows_changed.emit()
 
     def show_empty_words(self, sentence: str) -> None:
         """Say why no run is listed although there are some; the empty string if there are none."""
@@ -117,6 +143,11 @@ class RunList(QListWidget):
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
         chosen = [str(self.item(row).data(Qt.ItemDataRole.UserRole)) for row in rows]
         return [each for each in chosen if not each.endswith(SCALING_SUFFIX)]
+
+    @property
+    def listed(self) -> set[str]:
+        """The directories of all runs in the list."""
+        return {str(row.dir) for row in self._rows}
 
     @property
     def has_several(self) -> bool:
@@ -136,8 +167,8 @@ class RunList(QListWidget):
         self.viewport().update()
 
     def mark_chosen(self, run_dir: Path | None) -> None:
-        """Select the shown run, unless several are ticked."""
-        if self.has_several:
+        """Select the shown run, unless several are ticked, or ticks are to stay as they are."""
+        if self.has_several or self.keeps_ticks:
             return
         for number, row in enumerate(self._rows):
             if row.dir == run_dir:
@@ -169,10 +200,12 @@ class RunList(QListWidget):
         super().mousePressEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Tick or untick the current run with Space; Enter compares several."""
+        """Tick or untick the current run with Space; Enter compares several; Alt and an arrow moves a queued run."""
         self._pressed_beside = False
-        item = self.currentItem()
-        if event.key() == Qt.Key.Key_Space and item is not None and not event.modifiers() & HELD:
+        item, step = self.currentItem(), STEPS.get(Qt.Key(event.key()), 0)
+        if step and event.modifiers() == Qt.KeyboardModifier.AltModifier and item is not None:
+            self.step_asked.emit(str(item.data(Qt.ItemDataRole.UserRole)), step)
+        elif event.key() == Qt.Key.Key_Space and item is not None and not event.modifiers() & HELD:
             self._toggle(item)
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.has_several:
             self.several_asked.emit("compare")
@@ -194,6 +227,33 @@ class RunList(QListWidget):
             return
         self.run_menu.show_run(str(item.data(Qt.ItemDataRole.UserRole)))
         self.run_menu.popup(place)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802 (Qt's name)
+        """Let a queued run be dropped among the others; files are for the window."""
+        super().dragMoveEvent(event)
+        if event.source() is not self:
+            event.ignore()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
+        """Report where a queued run was dropped. The rows follow when the queue has changed."""
+        if event.source() is not self:
+            event.ignore()
+            return
+        self.drop_chosen(event.position().toPoint())
+        event.setDropAction(Qt.DropAction.IgnoreAction)
+        event.accept()
+
+    def drop_chosen(self, position: QPoint) -> None:
+        """Report that the chosen run was dropped here: above the run at this place, or below it in its lower half."""
+        chosen, row = self.currentRow(), self.indexAt(position).row()
+        if chosen < 0:
+            return
+        if row < 0:
+            row = self.count()
+        elif position.y() > self._body(self.item(row)).center().y():
+            row += 1
+        before = str(self.item(row).data(Qt.ItemDataRole.UserRole)) if row < self.count() else ""
+        self.moved.emit(str(self.item(chosen).data(Qt.ItemDataRole.UserRole)), before)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return a narrow size: the plots need the room."""
@@ -257,7 +317,8 @@ class RunList(QListWidget):
         current = self.currentItem()
         chosen = current.data(Qt.ItemDataRole.UserRole) if current else None
         scrolled, ticked = self.verticalScrollBar().value(), set(self.ticked)
-        with self._own_selection():
+        self._making = True  # what is ticked then is reported once the rows are known
+        try:
             self.clear()
             for row in rows:
                 item = QListWidgetItem()
@@ -266,6 +327,8 @@ class RunList(QListWidget):
                 if str(row.dir) == chosen:
                     self.setCurrentItem(item, QItemSelectionModel.SelectionFlag.NoUpdate)
                 item.setSelected(str(row.dir) in ticked)
+        finally:
+            self._making = False
         self.verticalScrollBar().setValue(scrolled)
 
 
@@ -279,6 +342,8 @@ def _fill(item: QListWidgetItem, row: RunRow) -> None:
     item.setData(TONE, row.tone)
     item.setData(MARK, row.mark)
     item.setToolTip(verbatim(row.tip))
+    flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
+    item.setFlags(flags | Qt.ItemFlag.ItemIsDragEnabled if row.is_queued else flags)
 
 
 def heading_px(font: QFont) -> int:

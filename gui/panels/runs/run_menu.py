@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 KEYS = {"rename": "F2", "csv": "Ctrl+E"}
 """Keys of the menu of the shown run; the menu of another run has none."""
 DOTS_PX = 15
+QUEUE_ACTIONS = ("up", "down", "hold", "unqueue")
+"""Actions that only a queued run has."""
 
 
 class RunMenu(QMenu):
@@ -46,6 +48,10 @@ class RunMenu(QMenu):
     report_asked = Signal(str)
     model_asked = Signal(str)
     remove_asked = Signal(str)
+    up_asked = Signal(str)
+    down_asked = Signal(str)
+    hold_asked = Signal(str)
+    unqueue_asked = Signal(str)
     opened = Signal()
     """The menu is about to be shown: `allow` may be called."""
 
@@ -56,6 +62,12 @@ class RunMenu(QMenu):
         self.setToolTipsVisible(True)
         self._by_name: dict[str, QAction] = {}
         self._tips: dict[str, str] = {}
+        self._add("up", tr("Move up in the queue"), tr("Let it start before the run above it"), self.up_asked)
+        self._add("down", tr("Move down in the queue"), tr("Let the run below it start first"), self.down_asked)
+        self._add("hold", tr("Hold"), tr("Keep it from starting until it is released"), self.hold_asked)
+        self._add("unqueue", tr("Remove from the queue…"), tr("End it without having started it"), self.unqueue_asked)
+        self._after_queue = self.addSeparator()
+        self.show_queue(None)
         self._add("folder", tr("Open folder"), tr("Show its folder in the file manager"), self.folder_asked)
         self._add("path", tr("Copy path"), tr("Copy the path of its folder"), self.path_asked)
         self._add("rename", tr("Rename…"), tr("Give it another name; its folder keeps its own"), self.rename_asked)
@@ -115,6 +127,15 @@ class RunMenu(QMenu):
         self._by_name["star"].setText(tr("Remove star") if marks is not None and marks.star else tr("Star"))
         archived = marks is not None and marks.archived
         self._by_name["archive"].setText(tr("List again") if archived else tr("Archive"))
+
+    def show_queue(self, is_held: bool | None, *, can_move_up: bool = False, can_move_down: bool = False) -> None:
+        """Show the actions for a queued run; `is_held` is None for a run that is not queued, which has none."""
+        for name in QUEUE_ACTIONS:
+            self._by_name[name].setVisible(is_held is not None)
+        self._after_queue.setVisible(is_held is not None)
+        self._by_name["up"].setEnabled(can_move_up)
+        self._by_name["down"].setEnabled(can_move_down)
+        self._by_name["hold"].setText(tr("Release") if is_held else tr("Hold"))
 
     def allow(self, obstacles: Mapping[str, str]) -> None:
         """Enable the actions that have no obstacle, and give the others theirs as tooltip."""

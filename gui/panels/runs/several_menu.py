@@ -75,7 +75,7 @@ class SeveralBar(QWidget):
             button.setObjectName(name)
             button.setProperty("compact", True)
             button.setAccessibleName(spoken)
-            button.setToolTip(spoken)
+            button.setToolTip(verbatim(spoken))
         self.more.clicked.connect(lambda: self.menu_asked.emit(self.more.mapToGlobal(QPoint(0, self.more.height()))))
         self.none.clicked.connect(lambda: self.asked.emit("none"))
         row = QHBoxLayout(self)

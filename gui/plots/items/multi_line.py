@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from core.series.min_max_tree import Floats
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+SMOOTH_TOGETHER_UP_TO = 4 * SMOOTH_EDGES_UP_TO
+"""Maximum number of points of all lines with antialiasing: a hundred noisy lines would take ten times as long."""
 FEW = 8
 """Up to this many points, adding points one by one is faster than building a path from an array."""
 
@@ -56,11 +58,12 @@ class LineData:
     def path(self) -> QPainterPath:
         """The path to stroke, built on first use."""
         if self._path is None:
-            x, y = drop_constant_points(self.x, self.y)
-            if len(x) <= FEW and self._finite.all():
+            x, y = drop_constant_points(*drop_further_gaps(self.x, self.y, self._finite))
+            complete = bool(np.isfinite(y).all())
+            if len(x) <= FEW and complete:
                 self._path = _short_path(x, y)
             else:
-                connect = "all" if self._finite.all() else "finite"
+                connect = "all" if complete else "finite"
                 self._path = pg.arrayToQPath(x, y, connect=connect, finiteCheck=False)
         return self._path
 
@@ -110,13 +113,15 @@ class MultiLineItem(ViewDrawing):
 
     def draw(self, painter: QPainter) -> None:
         """Stroke each line, the faint ones first, over its marks."""
+        few = sum(len(line.x) for line in self.lines.values()) <= SMOOTH_TOGETHER_UP_TO
         for line in self.lines.values():
             if (marked := line.marked_path) is not None:
                 painter.setPen(self.mark_pen)
                 painter.drawPath(marked)
         for line in sorted(self.lines.values(), key=lambda line: not line.faint):
             if len(line.x):
-                painter.setRenderHint(QPainter.RenderHint.Antialiasing, len(line.x) <= SMOOTH_EDGES_UP_TO)
+                smooth = few and len(line.x) <= SMOOTH_EDGES_UP_TO
+                painter.setRenderHint(QPainter.RenderHint.Antialiasing, smooth)
                 painter.setPen(line.pen)
                 painter.drawPath(line.path)
 
@@ -127,6 +132,17 @@ class MultiLineItem(ViewDrawing):
             x, y = (np.concatenate(columns) for columns in zip(*(each for each, _ in isolated), strict=True))
             self._marks.setData(x, y, brush=brushes)
         self._marks.setVisible(bool(brushes))
+
+
+def drop_further_gaps(x: Floats, y: Floats, finite: Flags) -> tuple[Floats, Floats]:
+    """Drop gaps at the ends, and all of adjacent gaps but one: a path takes long for each. Shape (n,) -> (m,) each."""
+    if finite.all():
+        return x, y
+    kept = finite.copy()
+    kept[1:] |= finite[:-1]
+    known = np.flatnonzero(finite)
+    last = int(known[-1]) + 1 if len(known) else 0
+    return x[:last][kept[:last]], y[:last][kept[:last]]
 
 
 def drop_constant_points(x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -47,6 +47,8 @@ class DeviceRow:
     """Names of the active runs on it."""
     held_by: str | None = None
     """The program that uses most of its memory, apart from runs: `blender (anna)`."""
+    kept_for: str | None = None
+    """For whom the queue sets it aside: `Kept for run bert.`"""
     stale_age_s: int | None = None
     """Age of its readings in seconds, if they are outdated; else None."""
     shared_memory: bool = False
@@ -100,6 +102,8 @@ class DeviceRow:
             if self.held_by
             else ""
         )
+        if not on_it and self.kept_for:
+            on_it = self.kept_for.rstrip(".。")
         kind = tr("shared memory") if self.shared_memory else tr("asleep") if self.asleep else ""
         return " · ".join(part for part in (blocked, old, on_it, kind) if part)
 
@@ -124,7 +128,7 @@ class DeviceRow:
         idle = (self.utilisation_percent or 0.0) <= MAX_FREE_PERCENT
         empty = (self.memory_fraction or 0.0) <= MAX_FREE_SHARE
         unused = not self.user and (self.is_cpu or (idle and empty))
-        return unused and self.current and not self.blocked and not self.asleep
+        return unused and self.current and not self.blocked and not self.asleep and not self.kept_for
 
     @property
     def temperature(self) -> str:
@@ -226,6 +230,8 @@ class OnDevices:
     """Names of the active runs."""
     held_by: Mapping[str, str] = field(default_factory=dict)
     """The largest other programs: see `core.runs.device_use.largest_others`."""
+    kept_for: Mapping[str, str] = field(default_factory=dict)
+    """Sentences for whom the queue sets free devices aside."""
     memory_of_run: Mapping[str, float] = field(default_factory=dict)
     """Bytes that the shown run uses on CPU devices; only the run reports them."""
     stale_age_s: Mapping[str, int] = field(default_factory=dict)
@@ -234,7 +240,8 @@ class OnDevices:
     def of(self, device_id: str) -> tuple[object, ...]:
         """Return everything known about one device."""
         return tuple(
-            [each.get(device_id) for each in (self.used_by, self.held_by, self.memory_of_run, self.stale_age_s)]
+            each.get(device_id)
+            for each in (self.used_by, self.held_by, self.kept_for, self.memory_of_run, self.stale_age_s)
         )
 
 
@@ -278,6 +285,7 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         blocked=device.blocked,
         used_by=known.used_by.get(device.id),
         held_by=known.held_by.get(device.id),
+        kept_for=known.kept_for.get(device.id),
         stale_age_s=known.stale_age_s.get(device.id),
         shared_memory=device.shared_memory,
         is_mig=device.is_mig,

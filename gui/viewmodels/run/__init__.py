@@ -6,6 +6,7 @@
 - `empty_states`: what stands where there is nothing to show
 - `event_rows`: the tab Events
 - `run_rows`, `run_actions`: the list of runs, and what can be done with one
+- `queue_rows`: the queued runs in that list
 - `scaling_rows`: scaling tables in that list, and what their view says
 - `log_numbers`: the numbers of a log that became values of a metric
 - `settings_rows`: what a run was trained with

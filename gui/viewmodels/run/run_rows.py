@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_stored
@@ -14,15 +14,19 @@ from core.schema.paths import SCALING_SUFFIX
 from gui.style.formatting import DAY_S, day, moment
 
 from .progress import epoch_of
+from .queue_rows import queued_tip, queued_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from core.queue.listing import QueuedRun
     from core.runs.run_loss import RunLoss
     from core.runs.summary import RunSummary
 
 
+QUEUE = "/queue"
+"""What stands for the day of queued runs, which have a heading of their own."""
 SHORT_REASON = 60
 MEMBER = "↳ "
 """Begins the names of the runs below the row of a scaling table."""
@@ -51,6 +55,7 @@ class RunRow:
     """The day on which the folder was made, if this is the first run of that day: `Today`, `19 November 2026`."""
     of_day: int = 0
     """The number of runs of that day."""
+    is_queued: bool = False
 
 
 STATE_MARKS = {
@@ -70,27 +75,39 @@ STATE_MARKS = {
 
 
 def run_rows(
-    summaries: Sequence[RunSummary], now: float, *, limit: int | None = None, by_day: bool = False
-) -> list[RunRow]:
+    summaries: Sequence[RunSummary], now: float, *, limit: int | None = None, by_day: bool = False,
+    queue: Sequence[QueuedRun] = (),
+) -> list[RunRow]:  # fmt: skip
     """Return the rows of the first `limit` summaries, in their order; `now` in unix seconds.
 
-    `by_day`: the first run of each day has its heading, with the number of all summaries of that day.
+    `by_day`: the first run of each day has its heading, with the number of all summaries of that day; so has the first
+    queued run. `queue`: what is known of queued runs.
     """
     days = _headings(_listed_by(summaries), limit, now) if by_day else {}
+    queued = {each.run_dir: each for each in queue}
+    rows = [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]]
     return [
-        RunRow(
-            dir=each.dir,
-            title=_starred(each, run_title(each, now)),
-            brief=_starred(each, _brief_title(each)) if by_day and _is_of_day(each) else "",
-            day=days.get(place, ("", 0))[0],
-            of_day=days.get(place, ("", 0))[1],
-            outcome=" · ".join(part for part in (each.owner, outcome(each), *each.marks.tags) if part),
-            tone=tone(each),
-            mark=mark(each),
-            tip="\n".join(text for text in _tip_lines(each) if text),
-        )
-        for place, each in enumerate(summaries[:limit])
+        replace(row, day=days[place][0], of_day=days[place][1]) if place in days else row
+        for place, row in enumerate(rows)
     ]
+
+
+def _row(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day: bool) -> RunRow:
+    is_queued = state_info(summary.state).waits
+    known = queued if is_queued else None
+    title = run_title(summary, now) if known is None else f"{known.place}  {summary.name}"
+    what = outcome(summary) if known is None else queued_words(known)
+    tips = (*_tip_lines(summary), "" if known is None else queued_tip(known))
+    return RunRow(
+        dir=summary.dir,
+        title=_starred(summary, title),
+        brief=_starred(summary, _brief_title(summary)) if by_day and not is_queued and _is_of_day(summary) else "",
+        outcome=" · ".join(part for part in (summary.owner, what, *summary.marks.tags) if part),
+        tone=tone(summary),
+        mark=mark(summary),
+        tip="\n".join(text for text in tips if text),
+        is_queued=is_queued,
+    )
 
 
 def _starred(summary: RunSummary, title: str) -> str:
@@ -111,13 +128,15 @@ def _is_of_day(summary: RunSummary) -> bool:
 
 
 def _listed_by(summaries: Sequence[RunSummary]) -> list[str]:
-    """Return the names of the runs' folders, which begin with the day.
+    """Return the names of the runs' folders, which begin with the day; for queued runs `QUEUE`.
 
     A scaling table has that of its newest run, and so have the runs below it, which may have been made before.
     """
     names: list[str] = []
     for each in summaries:
-        if each.dir.name.endswith(SCALING_SUFFIX):
+        if state_info(each.state).waits:
+            names.append(QUEUE)
+        elif each.dir.name.endswith(SCALING_SUFFIX):
             names.append(time.strftime("%Y%m%d-", time.localtime(each.started)))  # without a run, now
         else:
             names.append(names[-1] if names and each.name.startswith(MEMBER) else each.dir.name)
@@ -130,7 +149,7 @@ def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, 
     The list is sorted by the names of the folders, which begin with the day. Others are below a heading of their own.
     """
     places = [place for place, name in enumerate(names) if not place or name[:8] != names[place - 1][:8]]
-    days = [names[place][:8] if DAY.match(names[place]) else "" for place in places]
+    days = [names[place][:8] if DAY.match(names[place]) or names[place] == QUEUE else "" for place in places]
     first = [at for at, day_ in enumerate(days) if not at or day_ != days[at - 1]]
     ends = [*(places[at] for at in first[1:]), len(names)][: len(first)]
     return {
@@ -141,7 +160,9 @@ def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, 
 
 
 def _day_title(digits: str, now: float) -> str:
-    """Return `Today`, `Yesterday` or `19 November 2026` for a day in digits."""
+    """Return `Today`, `Yesterday` or `19 November 2026` for a day in digits, or `Queue`."""
+    if digits == QUEUE:
+        return tr("Queue")
     try:
         begun = time.mktime(time.strptime(digits, "%Y%m%d"))
     except (ValueError, OverflowError):

@@ -243,7 +243,7 @@ def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
 def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a sentence for each set of runs that use these devices."""
     return [
-        tr("{sentence}. Start asks for confirmation first.", sentence=sentence)
+        tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
         for sentence in use_sentences(chosen, used_by).values()
     ]
 

@@ -1,0 +1,322 @@
+"""The comparison in the window: choosing runs, curves, groups, table, cursor, removal, live runs, closing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QToolButton
+
+from core.schema.events import metrics_line
+from tests.support.running import make_spec
+from tests.support.written_runs import BEGAN, values, write_run
+from tests.window.driving import menu_action
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gui.controllers.comparison_view import ComparisonView
+    from tests.window.driving import Driver
+
+LOSSES = {"a": [4.0, 3.0, 2.0, 1.0], "b": [5.0, 4.0, 3.0, 2.5], "c": [4.0, 3.0, 2.5]}
+
+
+def write_three(root: Path) -> list[Path]:
+    """Write two runs that differ only in the seed, of which one is shorter, and one with another rate."""
+    plan = {"t": BEGAN + 0.5, "kind": "plan", "epochs": 2, "steps_per_epoch": 2, "samples_per_epoch": 32}
+    settings = {"a": (0.1, 0), "b": (0.2, 0), "c": (0.1, 1)}
+    folders = []
+    for place, (name, losses) in enumerate(LOSSES.items()):
+        rate, seed = settings[name]
+        readings = [
+            {"t": BEGAN + at, "kind": "sample", "device": "cpu:0", "utilisation_percent": 50.0 + place,
+             "memory_used_bytes": (2 + place) * 2**30}
+            for at in range(1, 8)
+        ]  # fmt: skip
+        events = [plan, values(1, 1, len(losses), loss=losses, **({"rare": [1.0]} if name == "a" else {}))]
+        spec = make_spec("digits_mlp", learning_rate=rate, seed=seed)
+        folders.append(write_run(root, f"20260101-00000{place}-{name}", events, spec=spec, devices=readings))
+    return folders
+
+
+def tick(panel: Driver, *names: str) -> None:
+    wanted = [panel.runs.item(row).data(Qt.ItemDataRole.UserRole) for row in range(panel.runs.count())]
+    panel.runs.tick([each for each in wanted if each.rpartition("-")[2] in names])
+
+
+def opened(panel: Driver, *names: str) -> ComparisonView:
+    """Compare runs, and wait until all of them are drawn and the table is there."""
+    panel.until(lambda: panel.runs.count() >= len(names), "the runs")
+    tick(panel, *names)
+    panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "compareButton"), Qt.MouseButton.LeftButton)
+    settle(panel, len(names))
+    return panel.window.panels.comparison
+
+
+def settle(panel: Driver, count: int) -> None:
+    reader = panel.window.controllers.comparison.reader
+    view = panel.window.panels.comparison
+
+    def is_there() -> bool:
+        made = reader.comparison
+        rows = sum(len(row.runs) for row in made.rows) if made is not None else 0
+        return rows == count == len(reader.runs) and view.card.table.rowCount() == len(made.rows)
+
+    panel.until(is_there, "the comparison")
+    panel.window.controllers.comparison.poll()
+
+
+def cells(view: ComparisonView) -> dict[str, list[tuple[str, str]]]:
+    """Return value and difference of each cell, by heading."""
+    table = view.card.table
+    role = Qt.ItemDataRole.UserRole + 1
+    return {
+        table.horizontalHeaderItem(column).text(): [
+            (table.item(row, column).text(), str(table.item(row, column).data(role) or ""))
+            for row in range(table.rowCount())
+        ]
+        for column in range(table.columnCount())
+    }
+
+
+@pytest.fixture
+def panel(drive, runs_root: Path) -> Driver:
+    write_three(runs_root)
+    found = drive()
+    found.until(lambda: found.runs.count() == 3, "the runs")
+    return found
+
+
+def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel: Driver) -> None:
+    runs, bar = panel.runs, panel.window.panels.several
+    bottom = [runs.visualItemRect(runs.item(row)).bottomRight() - QPoint(12, 12) for row in range(3)]
+    middle = [QPoint(60, at.y()) for at in bottom]
+
+    def click(at: QPoint, *keys: Qt.KeyboardModifier) -> None:
+        held = keys[0] if keys else Qt.KeyboardModifier.NoModifier
+        panel.qtbot.mouseClick(runs.viewport(), Qt.MouseButton.LeftButton, held, at)
+
+    def ticked() -> list[str]:
+        return [each.rpartition("-")[2] for each in runs.ticked]
+
+    click(middle[0])
+    assert (ticked(), panel.run.dir.name[-1]) == (["c"], "c"), "a click shows the run"
+    assert not bar.isVisible()
+    click(bottom[2])
+    assert (ticked(), panel.run.dir.name[-1]) == (["c", "a"], "c"), "a click on a box ticks it"
+    assert bar.isVisible()
+    assert bar.compare.text() == "Compare 2 runs"
+    click(middle[1], Qt.KeyboardModifier.ControlModifier)
+    assert (ticked(), panel.run.dir.name[-1]) == (["c", "b", "a"], "c")
+    click(middle[1], Qt.KeyboardModifier.ControlModifier)
+    click(middle[2], Qt.KeyboardModifier.ShiftModifier)
+    assert panel.run.dir.name[-1] == "c"
+    runs.setFocus()
+    runs.clearSelection()
+    assert not bar.isVisible()
+    for row in (0, 2):
+        runs.setCurrentRow(row, runs.selectionModel().SelectionFlag.NoUpdate)
+        panel.qtbot.keyClick(runs, Qt.Key.Key_Space)
+    assert ticked() == ["c", "a"]
+    panel.window.services.run_list.changed.emit()
+    assert ticked() == ["c", "a"], "a list that is shown anew keeps its ticks"
+    panel.qtbot.keyClick(runs, Qt.Key.Key_Escape)
+    assert ticked() == []
+
+
+def test_runs_are_below_the_heading_of_their_day(panel: Driver, runs_root: Path) -> None:
+    write_run(runs_root, "20260102-000000-new")
+    write_run(runs_root, "another-name")
+    panel.until(lambda: panel.runs.count() == 5, "the runs")
+    role = Qt.ItemDataRole.UserRole + 3
+    items = [panel.runs.item(row) for row in range(5)]
+    assert [item.data(role).partition(" 202")[0] for item in items] == ["Others", "2 January", "1 January", "", ""]
+    assert [item.data(role + 1) for item in items if item.data(role)] == [1, 1, 3]
+    heading = panel.runs.visualItemRect(items[2]).topLeft() + QPoint(40, 4)
+    before = panel.run
+    panel.qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=heading)
+    assert panel.run is before, "a click on the heading shows no run"
+    assert panel.runs.visualItemRect(items[2]).height() > panel.runs.visualItemRect(items[3]).height()
+
+
+def test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed(panel: Driver) -> None:
+    view = opened(panel, "a", "b", "c")
+    view.plot.controls.smoothing_button.set_weight(0.0)
+    panel.window.controllers.comparison.poll()
+    assert not panel.window.panels.plots.isVisible()
+    assert [entry.label for entry in view.plot.entries] == ["1, n = 2", "2"]
+    x, mean = view.plot.drawn["1, n = 2"]
+    assert x.tolist() == [1, 2, 3, 4]
+    assert mean[:3].tolist() == [4.0, 3.0, 2.25]
+    assert np.isnan(mean[3]), "one run of the group has ended"
+    _, low, high = view.plot.bands["1, n = 2"]
+    assert (low[2], high[2]) == (2.0, 2.5)
+    assert view.plot.drawn["2"][1].tolist() == LOSSES["b"]
+    found = cells(view)
+    assert [text for text, _ in found["learning_rate"]] == ["0.1", "0.2"]
+    assert "seed" not in found
+    assert found["Best"] == [("1.75 ± 1.061", ""), ("2.5", "+0.75 (+42.9 %)")]
+    assert [text for text, _ in found["Best at"]] == ["3.5", "4"]
+    assert found["Peak GB"][1] == ("3.00", "±0")
+    assert view.card.summary.text().startswith("1 setting differs, ")
+    assert "different lengths" in view.card.notices.text()
+    reading = view.plot.reading_at(2.0)
+    assert [row.value for row in reading.rows] == ["", "3", "4"]
+    assert reading.rows[0].label == "step 2"
+
+
+def test_every_run_is_drawn_alone_when_seeds_are_not_grouped(panel: Driver) -> None:
+    view = opened(panel, "a", "b", "c")
+    view.plot.controls.group_box.setChecked(False)
+    panel.until(lambda: view.card.table.rowCount() == 3, "a row for each run")
+    assert list(view.plot.drawn) == ["1", "2", "3"]
+    assert "seed" in cells(view)
+    colours = {entry.colour for entry in view.plot.entries}
+    assert len(colours) == 3
+
+
+def test_axes_and_readings_share_one_range_and_cursor(panel: Driver) -> None:
+    view = opened(panel, "a", "b")
+    controls = view.plot.controls
+    box = panel.window.findChild(QComboBox, "comparedAxisBox")
+    spans = {}
+    for axis in ("step", "epoch", "samples", "training", "wall"):
+        box.setCurrentIndex(box.findData(axis))
+        assert controls.axis == axis
+        panel.window.controllers.comparison.poll()
+        for plot in view.plots:
+            plot.redraw()
+        spans[axis] = view.plot.whole_span()
+        assert len({plot.canvas.x_range for plot in view.plots}) == 1
+        assert np.nanmax(view.utilisation.drawn["1"][1]) == 51.0
+        assert np.nanmax(view.memory.drawn["2"][1]) == 2.0
+    assert {axis: spans[axis] for axis in ("step", "epoch", "samples", "training")} == {
+        "step": (0, 4), "epoch": (0, 2), "samples": (0, 64), "training": (0, 3),
+    }  # fmt: skip
+    assert spans["wall"][1] - spans["wall"][0] == pytest.approx(3)
+    view.utilisation.canvas.pointed.emit(spans["wall"][0] + 1)
+    assert view.plot.crosshair.isVisible()
+    assert view.plot.crosshair.value() == spans["wall"][0] + 1
+    view.memory.canvas.view.setXRange(*spans["wall"], padding=0.5)
+    assert view.plot.canvas.x_range == view.memory.canvas.x_range
+
+
+def test_a_metric_that_one_run_has_is_drawn_of_that_run(panel: Driver) -> None:
+    view = opened(panel, "a", "b")
+    box = panel.window.findChild(QComboBox, "comparedMetricBox")
+    assert [box.itemData(row) for row in range(box.count())] == ["loss", "rare"]
+    box.setCurrentIndex(1)
+    panel.until(lambda: [text for text, _ in cells(view).get("Last", [])] == ["–", "1"], "the other metric")
+    assert list(view.plot.drawn) == ["2"]
+
+
+def test_baseline_target_and_reasons(panel: Driver) -> None:
+    view = opened(panel, "a", "b")
+    assert [difference for _, difference in cells(view)["Best"]] == ["", "−1.5 (−60.0 %)"]
+    view.card.table.setCurrentCell(1, 0)
+    panel.qtbot.keyClick(view.card.table, Qt.Key.Key_Space)
+    panel.until(lambda: [each for _, each in cells(view)["Best"]] == ["+1.5 (+150.0 %)", ""], "the other baseline")
+    baseline = panel.window.findChild(QToolButton, "comparisonBaselineButton")
+    assert baseline.text().strip() == "Baseline 2"
+    assert [action.isChecked() for action in baseline.menu().actions()] == [False, True]
+    field = panel.window.findChild(QLineEdit, "comparisonTarget")
+    panel.qtbot.keyClicks(field, "three")
+    panel.qtbot.keyClick(field, Qt.Key.Key_Return)
+    assert "is not a number" in field.toolTip()
+    field.setText("3")
+    panel.qtbot.keyClick(field, Qt.Key.Key_Return)
+    panel.until(lambda: "To target" in cells(view), "the target")
+    assert [text for text, _ in cells(view)["To target"]] == ["2.0 s", "1.0 s"]
+    panel.qtbot.mouseClick(view.card.why_button, Qt.MouseButton.LeftButton)
+    panel.until(lambda: "learning_rate: 0.1 → 0.2" in view.card.why.toPlainText(), "why they differ")
+
+
+def test_the_table_is_copied_and_the_comparison_closed(panel: Driver) -> None:
+    view = opened(panel, "a", "b")
+    menu = panel.window.findChild(QToolButton, "comparisonExportButton").menu()
+    menu_action(menu, "Copy table as CSV").trigger()
+    lines = QGuiApplication.clipboard().text().splitlines()
+    assert len(lines) == 3
+    assert "setting learning_rate" in lines[0]
+    menu_action(menu, "Copy table as Markdown").trigger()
+    assert QGuiApplication.clipboard().text().startswith("| RUN |")
+    panel.qtbot.mouseClick(view.close_button, Qt.MouseButton.LeftButton)
+    assert panel.window.panels.plots.isVisible()
+    assert not view.isVisible()
+    assert panel.runs.ticked == []
+    opened(panel, "b", "c")
+    panel.window.setFocus()
+    panel.qtbot.keyClick(panel.window, Qt.Key.Key_Escape)
+    assert panel.window.panels.plots.isVisible()
+
+
+def test_ticking_another_run_adds_it_and_one_tick_ends_the_comparison(panel: Driver) -> None:
+    view = opened(panel, "a", "b")
+    colours = {entry.runs[0].dir: entry.colour for entry in view.plot.entries}
+    read = panel.window.controllers.comparison.reader.runs
+    tick(panel, "a", "b", "c")
+    settle(panel, 3)
+    view.plot.controls.group_box.setChecked(False)
+    panel.until(lambda: len(view.plot.entries) == 3, "all three")
+    now = {entry.runs[0].dir: entry.colour for entry in view.plot.entries}
+    assert colours.items() <= now.items(), "a run keeps its colour"
+    assert all(run in panel.window.controllers.comparison.reader.runs for run in read), "none is read again"
+    tick(panel, "a")
+    assert panel.window.panels.plots.isVisible()
+
+
+def test_a_run_that_vanishes_is_one_sentence_and_the_others_stay(panel: Driver, runs_root: Path) -> None:
+    view = opened(panel, "a", "b")
+    shutil.rmtree(runs_root / "20260101-000000-a")
+    panel.until(lambda: "20260101-000000-a was removed" in view.card.notices.text(), "the sentence")
+    assert "Its curve is still shown." in view.card.notices.text()
+    assert len(view.plot.entries) == 2
+
+
+def test_a_run_that_cannot_be_read_is_a_sentence(panel: Driver, runs_root: Path) -> None:
+    spec = runs_root / "20260101-000001-b" / "spec.json"
+    view = opened(panel, "a", "c")
+    document = json.loads(spec.read_text())
+    spec.write_text(json.dumps({**document, "version": 99}))
+    tick(panel, "a", "b", "c")
+    panel.until(lambda: bool(panel.window.controllers.comparison.reader.problems), "the problem")
+    panel.until(lambda: "20260101-000001-b" in view.card.notices.text() or "newer" in view.card.notices.text(), "why")
+    assert len(view.plot.entries) == 1
+
+
+def test_a_live_run_goes_on_in_the_comparison(drive, runs_root: Path) -> None:
+    write_three(runs_root)
+    live = write_run(
+        runs_root, "20260102-000000-live", [values(1, 1, 2, loss=[9.0, 8.0])],
+        states=[(0.0, "starting"), (0.5, "running")], more=[
+            {"t": BEGAN, "kind": "supervisor", "pid": 1, "created": 1.0, "host": "elsewhere", "boot": "0",
+             "pid_namespace": "0"}
+        ], spec=make_spec("digits_mlp", learning_rate=0.7),
+    )  # fmt: skip
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 4, "the runs")
+    view = opened(panel, "live", "a")
+    view.plot.controls.smoothing_button.set_weight(0.0)
+    with (live / "events" / "worker-0.jsonl").open("a") as file:
+        file.write(metrics_line(since=BEGAN + 3, until=BEGAN + 4, first_step=3, values={"loss": [7.0, 6.0]}) + "\n")
+    panel.until(lambda: view.plot.drawn["1"][1].tolist() == [9.0, 8.0, 7.0, 6.0], "what it measured since")
+    panel.until(lambda: cells(view)["Last"][0][0] == "6", "its table")
+
+
+def test_enter_compares_and_the_menu_explains_what_is_missing(panel: Driver) -> None:
+    panel.window.panels.menu.action("compare").trigger()
+    assert "Tick two or more runs" in panel.message("messageStrip")
+    tick(panel, "a", "b")
+    panel.runs.setFocus()
+    panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Return)
+    assert panel.window.controllers.comparison.is_open
+    settle(panel, 2)
+    row = panel.runs.visualItemRect(panel.runs.item(0)).bottomLeft() + QPoint(60, -10)
+    panel.qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=row)
+    assert not panel.window.controllers.comparison.is_open, "a click on a run shows that run"
+    assert panel.run.dir.name.endswith("-c")

@@ -1,0 +1,142 @@
+"""The queue in the window: add, see place and reason, move, hold, release, start now and remove."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction
+
+from core.queue.listing import queue_view
+from core.runs.run import Run
+from core.runs.states import RunState
+from tests.support.queueing import Queue, stop
+from tests.support.running import LONG, Followed, write_recipe
+
+
+@pytest.fixture
+def queue(tmp_path, runs_root) -> Queue:
+    made = Queue(tmp_path)
+    assert made.runs_root == runs_root
+    return made
+
+
+def rows(panel) -> list[str]:
+    return [panel.runs.item(row).text() for row in range(panel.runs.count())]
+
+
+def titles(panel) -> list[str]:
+    """The titles of the queued runs in the list, with their places."""
+    return [text.partition("\n")[0] for text in rows(panel) if text[:1].isdigit() and text[1:3] == "  "]
+
+
+def act(panel, row: int, name: str) -> None:
+    """Choose an action from the menu of a run."""
+    menu = panel.runs.run_menu
+    menu.show_run(panel.runs.item(row).data(Qt.ItemDataRole.UserRole))
+    menu.opened.emit()
+    assert menu.action(name).isVisible()
+    menu.action(name).trigger()
+
+
+def order(queue: Queue) -> list[str]:
+    return list(queue.rows())
+
+
+def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(drive, queue, tmp_path):
+    busy = queue.start()
+    panel = drive()
+    panel.until_state("Running")
+    panel.tick("cpu:0")
+    panel.open_recipe(write_recipe(tmp_path / "mine", LONG, "mine"))
+    panel.set_number("epochsBox", 2)
+    panel.until(lambda: "or to add this run to the queue." in panel.start_status.text(), "the offer")
+    panel.start_button.click()
+    panel.answer("otherButton")
+    panel.until(lambda: titles(panel) == ["1  mine"], "the queued run")
+    assert panel.run.dir == busy.run.dir  # the window goes on showing what it showed
+    panel.until(lambda: "CPU 0 is used by run recipe" in rows(panel)[0], "its reason")
+    assert "Place 1 in your queue. It needs CPU 0." in panel.runs.item(0).toolTip()
+    queued = Followed(Run.attach(Path(panel.runs.item(0).data(Qt.ItemDataRole.UserRole))))
+    assert queued.poll().state is RunState.QUEUED
+    stop(busy)
+    panel.until(lambda: queued.poll().state is RunState.FINISHED, "the queued run to train")
+    panel.until(lambda: titles(panel) == [], "the list to show that")
+
+
+def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
+    busy = queue.start()
+    added = [queue.add(name) for name in ("one", "two", "three")]
+    panel = drive()
+    panel.until(lambda: titles(panel) == ["1  one", "2  two", "3  three"], "the queue in its order")
+    act(panel, 2, "up")
+    panel.until(lambda: order(queue) == ["one", "three", "two"], "the third to be second")
+    panel.until(lambda: titles(panel) == ["1  one", "2  three", "3  two"], "the list to show that")
+    panel.runs.setCurrentRow(0)
+    panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
+    panel.until(lambda: titles(panel) == ["1  three", "2  one", "3  two"], "the first to be second")
+    act(panel, 0, "hold")
+    panel.until(lambda: "\nheld · " in rows(panel)[0], "the first to be held")
+    assert panel.runs.run_menu.action("hold").text() == "Hold"
+    panel.runs.run_menu.opened.emit()
+    assert panel.runs.run_menu.action("hold").text() == "Release"
+    act(panel, 0, "hold")
+    panel.until(lambda: "CPU 0 is used by" in rows(panel)[0], "the first to be released")
+    act(panel, 2, "unqueue")
+    panel.answer("yesButton")
+    panel.until(lambda: titles(panel) == ["1  three", "2  one"], "the last to be removed")
+    assert added[1].until_over().state is RunState.STOPPED
+    stop(added[0], added[2], busy)
+
+
+def test_queued_run_is_dragged_to_another_place(drive, queue):
+    busy = queue.start()
+    added = [queue.add(name) for name in ("one", "two")]
+    panel = drive()
+    panel.until(lambda: titles(panel) == ["1  one", "2  two"], "the queue")
+    live = panel.runs.item(2)
+    assert not live.flags() & Qt.ItemFlag.ItemIsDragEnabled
+    assert panel.runs.item(1).flags() & Qt.ItemFlag.ItemIsDragEnabled
+    panel.runs.setCurrentRow(1)
+    panel.runs.drop_chosen(panel.runs.visualItemRect(panel.runs.item(0)).topLeft() + QPoint(20, 3))
+    panel.until(lambda: titles(panel) == ["1  two", "2  one"], "the second to be first")
+    panel.runs.setCurrentRow(0)
+    panel.runs.drop_chosen(panel.runs.visualItemRect(panel.runs.item(2)).bottomLeft() + QPoint(20, -3))
+    panel.until(lambda: titles(panel) == ["1  one", "2  two"], "the first to be last")
+    stop(*added, busy)
+
+
+def test_shown_queued_run_is_stopped_and_kept_devices_are_named(drive, queue, qtbot):
+    busy = queue.start("cpu:0")
+    big, small = queue.add("big", "cpu:0,cpu:1"), queue.add("small", "cpu:1")
+    panel = drive()
+    panel.until(lambda: len(titles(panel)) == 2 and "kept for run big" in rows(panel)[1], "why the small one waits")
+    kept = {row.id: row.status for row in panel.window.panels.devices.table.rows}
+    panel.until(lambda: "Kept for run big" in _status(panel, "cpu:1"), f"for whom CPU 1 is kept: {kept}")
+    assert "cpu:1" not in [row.id for row in panel.window.panels.devices.table.rows if row.free]
+    panel.qtbot.mouseClick(
+        panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(panel.runs.item(1)).center()
+    )
+    panel.until_state("Queued")
+    assert panel.stop_button.isEnabled()
+    panel.stop_button.click()
+    panel.until_state("Stopped")
+    assert small.until_over().state is RunState.STOPPED
+    stop(big, busy)
+
+
+def test_menu_adds_to_the_queue_without_a_question(drive, queue, tmp_path):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.open_recipe(write_recipe(tmp_path / "mine", LONG, "mine"))
+    panel.set_number("epochsBox", 1)
+    panel.until_ready()
+    panel.window.findChild(QAction, "addToQueueAction").trigger()
+    panel.until(lambda: "Added mine to the queue." in panel.message("messageStrip"), "the message")
+    panel.until(lambda: any("mine\nfinished" in text for text in rows(panel)), "the run to train at once")
+    assert queue_view(queue.runs_root).runs == ()
+
+
+def _status(panel, device: str) -> str:
+    return next(row.status for row in panel.window.panels.devices.table.rows if row.id == device)
