@@ -285,7 +285,7 @@ def test_what_was_read_before_an_interruption_is_kept(root: Path, monkeypatch) -
     monkeypatch.setattr(index_module, "PROGRESS_S", 0.0)
 
     def interrupt(done: int, _: int) -> None:
-        if index_module.MIN_CACHED <= done:
+        if done >= index_module.MIN_CACHED:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
