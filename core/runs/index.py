@@ -118,11 +118,13 @@ def all_runs(root: Path, progress: Callable[[int, int], None] | None = None) -> 
     `progress`: called a few times per second with the number of runs that are read, and that of all runs.
     """
     index = RunIndex(root, cache=SummaryCache(root))
-    summaries = index.poll(None if progress is None else PROGRESS_S)
-    while progress is not None and index.busy:
-        progress(len(summaries), index.total)
-        summaries = index.poll(PROGRESS_S)
-    index.save()
+    try:
+        summaries = index.poll(None if progress is None else PROGRESS_S)
+        while progress is not None and index.busy:
+            progress(len(summaries), index.total)
+            summaries = index.poll(PROGRESS_S)
+    finally:
+        index.save()  # also what was read before Ctrl-C
     return summaries
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QSize
 
 from core.errors import RunError
-from core.language import tr, tr_plural
+from core.language import tr, tr_noop, tr_plural
 from core.schema.paths import SCALING_SUFFIX
 from gui.services.background_task import BackgroundTask, reason
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .export_controller import ExportController
 
 
+NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script is chosen. Choose a recipe instead.")
 PICTURE_SIZE = QSize(720, 320)
 
 
@@ -117,9 +118,7 @@ class ScalingController(QObject):
         from gui.panels.scaling.start_dialog import ScalingDialog
 
         if self._panels.setup.is_script:
-            self._message.show_message(
-                tr("A scaling table is measured with a recipe, and a script is chosen. Choose Recipe above it."), "warn"
-            )
+            self._message.show_message(tr(NEEDS_RECIPE), "warn")
             return
         try:
             name = free_name(self._run_list.root, None, self._panels.setup.chosen_recipe().name)
@@ -154,7 +153,8 @@ class ScalingController(QObject):
 
         name, batch, _ = asked
         choices = self._panels.setup.choices()
-        assert isinstance(choices, RecipeChoices)
+        if not isinstance(choices, RecipeChoices):
+            raise ValueError(tr(NEEDS_RECIPE))  # noqa: TRY004 (the user chose a script)
         found = free_name(self._run_list.root, name, "")
         return plan_specs(choices, self._monitor.survey.devices, name=found, batch=batch)
 

@@ -280,6 +280,19 @@ def test_a_command_reports_how_many_runs_it_has_read(root: Path, monkeypatch) ->
     assert {done for done, _ in said} <= {COUNT}, "nothing is read that the index has"
 
 
+def test_what_was_read_before_an_interruption_is_kept(root: Path, monkeypatch) -> None:
+    default_file().unlink()
+    monkeypatch.setattr(index_module, "PROGRESS_S", 0.0)
+
+    def interrupt(done: int, _: int) -> None:
+        if done >= index_module.MIN_CACHED:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        all_runs(root, interrupt)
+    assert len(SummaryCache(root).load()[0]) >= index_module.MIN_CACHED
+
+
 def test_a_terminal_shows_how_many_runs_are_read(root: Path, capsys, monkeypatch) -> None:
     default_file().unlink()
     monkeypatch.setattr(index_module, "PROGRESS_S", 0.0)

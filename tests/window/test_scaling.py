@@ -116,6 +116,9 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     panel.until(lambda: panel.runs.count() == 1 and outcome(panel) == "speed-up 2.00 on 2 devices", "the row")
     panel.runs.chosen.emit(str(runs_root / "table.scaling.json"))
     assert panel.runs.count() == 3
+    panel.runs.tick([str(runs_root / "table.scaling.json"), *map(str, runs)])
+    assert sorted(panel.runs.ticked) == sorted(map(str, runs)), "the row of the table is no run"
+    panel.runs.clearSelection()
     shown = view(panel)
     assert shown.table.item(1, 4).text() == "2.00"
     assert shown.plot.accessibleDescription() == "1 device: 1.00. 2 devices: 2.00."

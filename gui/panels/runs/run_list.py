@@ -24,6 +24,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyle, QStyleOptionViewItem
 
 from core.language import tr, tr_noop
+from core.schema.paths import SCALING_SUFFIX
 from gui.style.icons import paint_mark
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import verbatim
@@ -138,9 +139,10 @@ class RunList(QListWidget):
 
     @property
     def ticked(self) -> list[str]:
-        """The directories of the ticked runs, from top to bottom."""
+        """The directories of the ticked runs, from top to bottom; the row of a scaling table is no run."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        return [str(self.item(row).data(Qt.ItemDataRole.UserRole)) for row in rows]
+        chosen = [str(self.item(row).data(Qt.ItemDataRole.UserRole)) for row in rows]
+        return [each for each in chosen if not each.endswith(SCALING_SUFFIX)]
 
     @property
     def listed(self) -> set[str]:
