@@ -9,7 +9,6 @@ import keras
 import tensorflow as tf
 
 from ...language import tr
-from ..tensorflow._build import has_keras_step
 from ..tensorflow._loop import of_replicas
 from ..tensorflow._step import MeasuredPasses, Passed, Passes, StepPasses, Update, add_gradients
 from ._data import part
@@ -38,7 +37,15 @@ def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None
     if task.training_step is not None or cut.needed or gradient or context.training.gradient_clip:
         _require_keras_step(task)
         return CutStep(task, context, cut, gradient)
+    if not _has_keras_step(task.model):
+        task.training_metrics = None  # its methods measure
     return _with_values_per_batch(task)
+
+
+def _has_keras_step(model: keras.Model) -> bool:
+    """Return whether `fit` makes the steps of this model, and measures them, with Keras' own methods."""
+    kind = type(model)
+    return kind.train_step is keras.Model.train_step and kind.compute_metrics is keras.Model.compute_metrics
 
 
 def _with_values_per_batch(task: Task) -> Callable[[Any], Any]:
@@ -58,7 +65,7 @@ def _with_values_per_batch(task: Task) -> Callable[[Any], Any]:
         for metric in model.metrics:
             if metric.name == "loss":
                 metric.reset_state()
-        if has_keras_step(model):
+        if _has_keras_step(model):
             model.compute_metrics = of_batch
         logs: Logs = step(data)
         model.compute_metrics = running_means

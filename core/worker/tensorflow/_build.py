@@ -163,17 +163,11 @@ def _training_metrics(
     model's own with `fit`, reports what it has measured itself. Callbacks may decide by the metrics of each batch.
     """
     by_fit = context.spec.framework == "keras"
-    own_step = has_steps(recipe) or (by_fit and not has_keras_step(model))
+    own_step = has_steps(recipe) or (by_fit and type(model).train_step is not keras.Model.train_step)
     if own_step or context.spec.strategy == "parameter_server" or not context.training.training_metrics:
         return None
     check_names("metrics", recipe.name, metrics)
     return TrainingMetrics(metrics, train, always=by_fit and recipe.has(CALLBACKS)) if metrics else None
-
-
-def has_keras_step(model: keras.Model) -> bool:
-    """Return whether `fit` makes the steps of this model, and measures them, with Keras' own methods."""
-    kind = type(model)
-    return kind.train_step is keras.Model.train_step and kind.compute_metrics is keras.Model.compute_metrics
 
 
 def _refuse_texts(batches: Batches) -> None:
