@@ -232,6 +232,7 @@ def revive(runs_root: Path) -> list[Path]:
     deadline = time.monotonic() + WAITING_S
     while not all(line.is_waiting(run_dir.name) for run_dir in found) and time.monotonic() < deadline:
         time.sleep(NAP_S)
+    line.tickets(remove=True)  # what was left of runs that are over
     return found
 
 

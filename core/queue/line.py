@@ -144,8 +144,11 @@ class Line:
         fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
-    def tickets(self) -> list[Ticket]:
-        """Return the tickets of all users whose processes are alive. Remove this user's others."""
+    def tickets(self, *, remove: bool = False) -> list[Ticket]:
+        """Return the tickets of all users whose processes are alive.
+
+        `remove` this user's others, whose runs `removed` then names: only by a process that starts theirs again.
+        """
         found, seen = [], set()
         for uid, folder in self.folders():
             for path in _names(f"{folder}/{TICKETS}"):
@@ -153,7 +156,7 @@ class Line:
                 ticket = self._ticket(uid, path)
                 if _is_locked(path):
                     found += [] if ticket is None else [ticket]
-                elif uid == self.uid and _remove_dead(path) and ticket is not None:
+                elif remove and uid == self.uid and _remove_dead(path) and ticket is not None:
                     self.removed.append(ticket.run)
         for path in self._known.keys() - seen:
             del self._known[path]

@@ -14,7 +14,7 @@ from core.queue import words
 from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, decide
 from core.queue.folder import own_line
 from core.queue.line import last_state
-from core.queue.request import read_request
+from core.queue.request import QueueRequest, read_request
 from core.runs.index import directories
 from core.runs.ownership import owner_of_run
 from core.runs.states import RunState
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from core.devices.device import Device
     from core.queue.decision import Decision
     from core.queue.line import Line
-    from core.queue.request import QueueRequest
 
 QUEUED, IS_HELD = "queued", "held"
 STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}
@@ -123,8 +122,8 @@ def _queued_among(run_dirs: Iterable[Path]) -> Iterator[tuple[Path, QueueRequest
             continue
         try:
             request = read_request(run_dir)
-        except ValueError:
-            continue
+        except ValueError as error:  # its waiting process still knows what was asked; it fails when its turn comes
+            request = QueueRequest(held=True, why_held=str(error))
         if request is not None:
             yield run_dir, request
 

@@ -177,7 +177,7 @@ class Waiter:
                 self._ticket = self.line.put(self._run, self._fields, self._ticket)
             except OSError:
                 return
-        tickets = self.line.tickets()
+        tickets = self.line.tickets(remove=True)
         self._revive_others()
         decision = decide(tickets, now, use=self.line.use(now), held=self.line.held_users())
         key = (self.line.uid, self._run)
@@ -248,6 +248,9 @@ class Waiter:
             busy = {str(name): str(why) for name, why in json.loads(answer).items()}
         except (ValueError, AttributeError):
             busy = dict.fromkeys(self._devices, self._given["no_answer"]) if failed else {}
+        if self._fields["held"]:  # meanwhile
+            self._give_back()
+            return
         if not busy:
             self._start()
         self._give_back()

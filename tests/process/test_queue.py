@@ -330,6 +330,8 @@ def test_odd_names_and_runs_that_wait_for_each_other(queue: Queue, capsys) -> No
                         "--runs", queue.runs_root.parent / "elsewhere")  # fmt: skip
     assert code == 0
     assert f"CPU 0 is claimed by run {running.run.spec().name}." in err
+    (two.run.dir / "queue.json").write_text("{")
+    assert queue.until_reason("two", "is not a valid request to the queue. Stop the run").state == "held"
     stop(one, two, running)
 
 
@@ -389,6 +391,7 @@ def test_200_kills_at_random_moments(queue: Queue) -> None:
         return all(state_info(each.state).over for each in runs)
 
     wait_until(all_over, 300, "the ends of all runs")
+    control.revive(queue.runs_root)
     wait_until(lambda: not tickets() and is_free("cpu:0") and is_free("cpu:1"), 30, "the line to be empty")
     assert not [*(Path(own_line().line.own) / "tickets").iterdir()]
     print({state.value: sum(each.state is state for each in runs) for state in {each.state for each in runs}})

@@ -39,6 +39,8 @@ def test_a_ticket_counts_while_it_is_locked(line: Line) -> None:
     assert line.has("run", handle)
     os.close(handle)
     assert line.tickets() == []
+    assert line.tickets(remove=True) == []
+    assert line.removed == ["run"]
     assert not [*Path(line.own, "tickets").iterdir()], "what a killed process leaves is removed"
 
 
