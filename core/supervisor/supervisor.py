@@ -368,7 +368,8 @@ class Supervisor:
     def _notify(self, what: Literal["ended", "stalled"]) -> None:
         from core.notifications.start import notify  # imported here, so that the start does not wait for it
 
-        notify(self._run_dir, what)
+        with contextlib.suppress(OSError, RuntimeError):  # the folder is gone: nobody can be told, but all is tidied up
+            notify(self._run_dir, what)
 
     def _tidy(self) -> None:
         self._workers.close()

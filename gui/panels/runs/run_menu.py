@@ -68,7 +68,9 @@ class RunMenu(QMenu):
         self._add("hold", tr("Hold"), tr("Keep it from starting until it is released"), self.hold_asked)
         self._add("startNow", tr("Start now…"), tr("Start it beside the runs that use its devices"), self.start_asked)
         self._add("unqueue", tr("Remove from the queue…"), tr("End it without having started it"), self.unqueue_asked)
-        self._after_queue = self.addSeparator()
+        self._after_queue = QAction(self)  # see `_add`
+        self._after_queue.setSeparator(True)
+        self.addAction(self._after_queue)
         self.show_queue(None)
         self._add("folder", tr("Open folder"), tr("Show its folder in the file manager"), self.folder_asked)
         self._add("path", tr("Copy path"), tr("Copy the path of its folder"), self.path_asked)
