@@ -354,6 +354,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
         """Close at once. Runs continue; the first time, say so."""
         self.controllers.start.close()
+        self.controllers.comparison.close()
         self.services.close()
         self.controllers.state.save()
         live = [each for each in self.services.run_list.summaries if state_info(each.state).live]

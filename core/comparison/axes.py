@@ -73,5 +73,5 @@ def guide_of(run: MeasuredRun) -> Guide:
     longest = max(found, key=len, default=None)
     if longest is None or not len(longest):
         return Guide(np.empty(0), np.empty(0))
-    at = np.unique(np.linspace(0, len(longest) - 1, min(len(longest), KNOTS)).astype(np.intp))
+    at = np.linspace(0, len(longest) - 1, min(len(longest), KNOTS)).astype(np.intp)
     return Guide(longest.steps[at], longest.times[at])

@@ -59,6 +59,34 @@ class GroupCurve:
     """Positions and values of each run where not all runs have a number, such as after the end of the shortest."""
 
 
+class _Along:
+    """Steps or times of a series. Consecutive steps are computed: to look them up would read a long run from disk."""
+
+    def __init__(self, series: Series, column: str) -> None:
+        self._all = series.steps if column == "step" else series.times
+        count = len(self._all)
+        # Steps are whole numbers that increase.
+        self._consecutive = column == "step" and count > 0 and self._all[-1] - self._all[0] == count - 1
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def find(self, wanted: Floats, *, after: bool = False) -> Indices:
+        """Return the indices of the first that are not below (`after`: that are above) wanted ones, shape (n,)."""
+        if not self._consecutive:
+            return np.searchsorted(self._all, wanted, side="right" if after else "left")
+        places = np.floor(wanted - self._all[0]) + 1 if after else np.ceil(wanted - self._all[0])
+        found: Indices = np.clip(places, 0, len(self._all)).astype(np.intp)
+        return found
+
+    def at(self, indices: Indices) -> Floats:
+        """Return those with these indices."""
+        if self._consecutive:
+            return np.asarray(self._all[0] + indices, dtype=np.float64)
+        found: Floats = self._all[indices]
+        return found
+
+
 def curve(
     series: Series, axis: Axis, span: Span, pixels: int, weight: float, *, positive: bool = False
 ) -> tuple[Floats, Floats]:
@@ -68,15 +96,15 @@ def curve(
     the steps within a column count as if all had that mean. With `weight` 0, each column gives its smallest and its
     largest value instead, so that spikes remain visible. `positive`: values at or below zero are gaps.
     """
-    along = series.steps if axis.column == "step" else series.times
+    along = _Along(series, axis.column)
     if not len(along):
         return np.empty(0), np.empty(0)
-    lo, hi = span
-    edges = np.searchsorted(along, axis.locate_all(np.linspace(lo, hi, pixels + 1)))
-    start, stop = int(edges[0]), int(max(edges[0], np.searchsorted(along, axis.locate(hi), side="right")))
+    borders = axis.locate_all(np.linspace(*span, pixels + 1))
+    edges = along.find(borders)
+    start, stop = int(edges[0]), int(max(edges[0], along.find(borders[-1:], after=True)[0]))
     if stop - start <= 2 * pixels:
         first, last = max(start - 1, 0), min(stop + 1, len(along))
-        x, y = axis.place(along[first:last]), _smoothed(series, first, last, weight)
+        x, y = axis.place(along.at(np.arange(first, last))), _smoothed(series, first, last, weight)
     else:
         edges = np.append(edges[:-1], stop)
         x, y = _in_columns(series, axis, along, edges, weight)
@@ -155,7 +183,7 @@ def _memory(weight: float) -> int:
     return math.ceil(math.log(FORGOTTEN) / math.log(weight)) if weight else 0
 
 
-def _in_columns(series: Series, axis: Axis, along: Floats, edges: Indices, weight: float) -> tuple[Floats, Floats]:
+def _in_columns(series: Series, axis: Axis, along: _Along, edges: Indices, weight: float) -> tuple[Floats, Floats]:
     """Return positions and values of the columns between indices, and of one column beyond either end."""
     width = max((int(edges[-1]) - int(edges[0])) // (len(edges) - 1), 1)
     more = _memory(weight) // width + 1  # columns before the first, from which it is smoothed
@@ -167,10 +195,10 @@ def _in_columns(series: Series, axis: Axis, along: Floats, edges: Indices, weigh
     starts, stops, shown = starts[filled], stops[filled], shown[filled]
     if weight:
         y = column_smoothing(series.interval_means(starts, stops), (stops - starts).astype(np.float64), weight)
-        return axis.place(along[stops[shown] - 1]), y[shown]
+        return axis.place(along.at(stops[shown] - 1)), y[shown]
     low, high = series.interval_extremes(starts[shown], stops[shown])
-    x = axis.place(along[np.column_stack([starts[shown], stops[shown] - 1])])
-    return x.ravel(), np.column_stack([low, high]).ravel()
+    x = axis.place(along.at(np.column_stack([starts[shown], stops[shown] - 1]).ravel()))
+    return x, np.column_stack([low, high]).ravel()
 
 
 def _aligned(edges: Indices, width: int) -> Indices:
@@ -193,8 +221,9 @@ def _steps_within(member: Member, span: Span) -> Span:
 
 
 def _between(series: Series, lo: float, hi: float) -> tuple[int, int]:
-    first, last = np.searchsorted(series.steps, lo), np.searchsorted(series.steps, hi, side="right")
-    return int(first), int(max(first, last))
+    along = _Along(series, "step")
+    first, last = int(along.find(np.array([lo]))[0]), int(along.find(np.array([hi]), after=True)[0])
+    return first, max(first, last)
 
 
 def _at_steps(series: Series, first: int, last: int, steps: Floats, weight: float) -> Floats:
@@ -206,7 +235,7 @@ def _at_steps(series: Series, first: int, last: int, steps: Floats, weight: floa
 def _between_steps(series: Series, borders: Floats, weight: float) -> Floats:
     """Return the value in each interval between steps, shape (n + 1,) -> (n,); NaN where a run has none."""
     first, last = _between(series, float(borders[0]), float(borders[-1]))
-    edges = np.append(np.searchsorted(series.steps, borders[:-1]), last)
+    edges = np.append(_Along(series, "step").find(borders[:-1]), last)
     width = max((last - first) // (len(edges) - 1), 1)
     more = min(_memory(weight) // width + 1, first // width)
     before = first - width * np.arange(more, 0, -1)

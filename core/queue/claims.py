@@ -82,12 +82,15 @@ class Claims:
         for handle in (*claims.lock_descriptors, *claims.descriptors):
             os.set_inheritable(handle, False)
         claims.was_queued = True
+        for device in (each for each in claims.devices if each not in claims._devices):  # it was started at once
+            users = [each for each in line.tickets() if each.state == HOLDING and device in each.devices]
+            claims._others[device] = [each for each in users if each.run != claims._run]
         return claims
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices that are claimed."""
-        return tuple(self._devices)
+        """The devices of the run: all of them are claimed unless it shares some."""
+        return tuple(self._fields["devices"])
 
     @property
     def descriptors(self) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ from core.runs.run import Run
 from core.runs.states import RunState, state_info
 from core.schema.events import Tail, Writer
 from core.schema.files import is_regular
-from core.schema.paths import CONTROL, EVENTS, LOCK, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
+from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes
 from core.system.own_processes import QUEUE, SUPERVISOR, own_command
@@ -112,6 +112,8 @@ def _paths(run_dir: Path) -> dict[str, Any]:
     """Return the files that the waiting process looks at, and the commands that follow it."""
     return {
         "start": own_command(SUPERVISOR, str(run_dir), "--claims"),
+        "enter": own_command(QUEUE, str(run_dir), "enter"),
+        "log": str(run_dir / LOG_FILE),
         "leave": own_command(QUEUE, str(run_dir), "leave"),
         "check": own_command(QUEUE, str(run_dir), "check"),
         "request": str(run_dir / QUEUE_FILE),
@@ -155,6 +157,13 @@ def let_go(run_dir: Path, if_changed: str | None = None) -> None:
     """
     more = {} if if_changed is None else {"if_changed": if_changed}
     _change(run_dir, held=False, why_held="", **more)
+
+
+def start_now(run_dir: Path) -> None:
+    """Start a queued run now, also beside other runs on its devices. Raises `ValueError` or `RunError`."""
+    _change(run_dir, at_once=True, held=False, why_held="")
+    if not own_line().line.is_waiting(run_dir.name):
+        _launch(run_dir)
 
 
 def _change(run_dir: Path, **changes: Any) -> None:  # noqa: ANN401 (fields of different types)

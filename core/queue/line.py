@@ -56,6 +56,8 @@ class Line:
         self.uid = os.getuid()
         self.refused: dict[str, str] = {}
         """By path, why a ticket is passed over: `owner`, `kind`, `size` or `content`."""
+        self.removed: list[str] = []
+        """Runs of this user whose tickets `tickets` has removed, since their processes have ended."""
         self._folders: list[tuple[int, str]] = []
         self._looked_at = float("-inf")
         self._known: dict[str, tuple[tuple[int, int, int], Ticket | None]] = {}
@@ -138,7 +140,7 @@ class Line:
         if self.has(run, handle):
             _unlink(path)
         else:  # it was replaced by a process that may have ended
-            _is_locked(path, remove=True)
+            _remove_dead(path)
         fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
@@ -149,8 +151,10 @@ class Line:
             for path in _names(f"{folder}/{TICKETS}"):
                 seen.add(path)
                 ticket = self._ticket(uid, path)
-                if ticket is not None and _is_locked(path, remove=uid == self.uid):
-                    found.append(ticket)
+                if _is_locked(path):
+                    found += [] if ticket is None else [ticket]
+                elif uid == self.uid and _remove_dead(path) and ticket is not None:
+                    self.removed.append(ticket.run)
         for path in self._known.keys() - seen:
             del self._known[path]
             self.refused.pop(path, None)
@@ -158,7 +162,7 @@ class Line:
 
     def is_waiting(self, run: str) -> bool:
         """Return whether a process of this user holds a ticket for a run."""
-        return _is_locked(f"{self.own}/{TICKETS}/{run}", remove=False)
+        return _is_locked(f"{self.own}/{TICKETS}/{run}")
 
     def _ticket(self, uid: int, path: str) -> Ticket | None:
         try:
@@ -245,7 +249,7 @@ class Line:
     def _is_claimed_by_others(self, device: str) -> bool:
         self._looked_at = float("-inf")
         paths = [f"{folder}/{DEVICES}/{file_name(device)}" for uid, folder in self.folders() if uid != self.uid]
-        return any(_is_locked(path, remove=False) for path in paths)
+        return any(map(_is_locked, paths))
 
 
 HALF_LIFE_S = 24 * 3600.0
@@ -320,8 +324,26 @@ def _names(folder: str) -> list[str]:
     return [f"{folder}/{name}" for name in names if not name.startswith(".")]
 
 
-def _is_locked(path: str, *, remove: bool) -> bool:
-    """Return whether a process has a regular file locked. `remove` it if not, unless it was replaced meanwhile."""
+def _remove_dead(path: str) -> bool:
+    """Remove a file of this user's that no process has locked; return whether it was removed here."""
+    try:
+        handle = os.open(path, os.O_RDONLY | _SAFELY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_same(path, handle):  # it was replaced by a new one, or removed by another process
+            return False
+        os.unlink(path)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _is_locked(path: str) -> bool:
+    """Return whether a process has a regular file locked."""
     try:
         handle = os.open(path, os.O_RDONLY | _SAFELY)
     except OSError:
@@ -330,8 +352,6 @@ def _is_locked(path: str, *, remove: bool) -> bool:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return False
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if remove and _is_same(path, handle):
-            _unlink(path)
     except BlockingIOError:
         return True
     except OSError:

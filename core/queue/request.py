@@ -46,6 +46,8 @@ class QueueRequest:
     """Unix seconds before which it does not start."""
     requeue: bool = False
     """Whether it goes on from its last checkpoint after a reboot."""
+    at_once: bool = False
+    """Whether it starts now, beside the runs that use its devices."""
     held: bool = False
     why_held: str = ""
     """A sentence unless its user held it."""

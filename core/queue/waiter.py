@@ -3,8 +3,9 @@
     PYTHON -I -S waiter.py RUN_DIR STATE
 
 STATE is JSON: what `core.queue.__main__` has locked, and the command lines of the processes that follow. Without `-S`
-and with the modules that the rest of the program needs, this process would take several times its 10 MB. It wakes up
-once a second, and reads tickets only when one has changed, and now and then in case a process was killed.
+and with the modules that the rest of the program needs, this process would take several times its 11 MB. It wakes up
+once a second, the first in the line more often. It reads tickets when one has changed, and now and then in case a
+process was killed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from subprocess import Popen
     from typing import Any, NoReturn
 
-TICK_S = 1.0
+TICK_S, SOON_S = 1.0, 0.25
+"""Seconds between two ticks; the second are those of the first runs in the line."""
 LOOK_S = 10.0
 """Seconds between two readings of all tickets although none has changed: a process may have been killed."""
 SPREAD_S = 0.1
@@ -45,6 +47,7 @@ MAX_REQUEST_BYTES = 64 * 1024
 MAX_ANSWER = 4000
 NO_DRIVER = "cpu:"
 """How ids of devices begin of which no driver says who uses them."""
+IN_BACKGROUND = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 &'
 OVER = ("finished", "stopped", "failed")
 CHANGEABLE = ("priority", "order", "held", "not_before")
 """Fields of the request that the ticket has, too."""
@@ -82,11 +85,23 @@ class Waiter:
         if os.path.lexists(self._given["stop"]):
             self._leave("stop", "")
         self._read_request()
+        if self._request.get("at_once"):
+            self._start_at_once()
         self._look_at_other()
         if self._check is not None:
             self._poll_check()
         elif self._is_due():
             self._look()
+
+    @property
+    def tick_s(self) -> float:
+        """Seconds until the next tick."""
+        return SOON_S if self._place < FIRST else TICK_S
+
+    def keep_locks(self) -> None:
+        """Let no process inherit the locks, except those that this one becomes."""
+        for handle in (*self._given["lock"], self._ticket):
+            os.set_inheritable(handle, False)
 
     # -- what was asked ------------------------------------------------------------------------------
 
@@ -162,7 +177,9 @@ class Waiter:
                 self._ticket = self.line.put(self._run, self._fields, self._ticket)
             except OSError:
                 return
-        decision = decide(self.line.tickets(), now, use=self.line.use(now), held=self.line.held_users())
+        tickets = self.line.tickets()
+        self._revive_others()
+        decision = decide(tickets, now, use=self.line.use(now), held=self.line.held_users())
         key = (self.line.uid, self._run)
         self._place = next((place for place, each in enumerate(decision.order) if each.key == key), 0)
         outcome = decision.outcomes.get(key)
@@ -171,6 +188,18 @@ class Waiter:
         if all(device.startswith(NO_DRIVER) for device in self._devices):
             self._start()
         self._begin_check()
+
+    def _revive_others(self) -> None:
+        """Start the processes of queued runs beside this one that have ended, such as one that was killed."""
+        while self.line.removed:
+            run_dir = f"{os.path.dirname(self._run_dir)}/{self.line.removed.pop()}"
+            if last_state(self._given["events"].replace(self._run_dir, run_dir, 1)) != "queued":
+                continue
+            log = self._given["log"].replace(self._run_dir, run_dir, 1)
+            command = [run_dir if word == self._run_dir else word for word in self._given["enter"]]
+            # By a shell that ends at once, so that it is no child of this process, whose guard would end it.
+            words = ["/bin/sh", "-c", IN_BACKGROUND, "sh", log, *command]
+            os.waitpid(os.posix_spawn(words[0], words, os.environ, setsid=True), 0)
 
     def _claim(self, devices: tuple[str, ...]) -> bool:
         """Claim all of these devices or none."""
@@ -242,9 +271,23 @@ class Waiter:
 
     # -- become another process ----------------------------------------------------------------------
 
-    def _start(self) -> NoReturn:
-        """Become the supervisor."""
-        holding = {"state": "holding", "devices": list(self._devices), "any": 0, "among": [], "blocked": {}}
+    def _start_at_once(self) -> NoReturn:
+        """Become the supervisor, also beside runs that use its devices; claim those that are free."""
+        self._end_check()
+        self._give_back()
+        wanted = list(self._fields.get("among") or self._fields["devices"])
+        count = self._fields.get("any") or len(wanted)
+        for device in wanted:
+            handle = self.line.claim(device) if len(self._devices) < count else None
+            if handle is not None:
+                self._devices[device] = handle
+        others = [device for device in wanted if device not in self._devices][: count - len(self._devices)]
+        self._start([device for device in wanted if device in self._devices or device in others])
+
+    def _start(self, devices: list[str] | None = None) -> NoReturn:
+        """Become the supervisor. `devices`: those of the run, if others than those that are claimed."""
+        chosen = devices or list(self._devices)
+        holding = {"state": "holding", "devices": chosen, "any": 0, "among": [], "blocked": {}}
         self._tell(**holding, since=time.time())
         self._fields = {**self._fields, **holding}  # although the disk may be full
         self._become(self._given["start"], ticket_fields=self._fields, devices=self._devices)
@@ -291,9 +334,10 @@ def main() -> None:
     """Wait until this process becomes another."""
     waiter = Waiter(sys.argv[1], json.loads(sys.argv[2]))
     waiter.line.keep()
+    waiter.keep_locks()
     while True:
         waiter.tick()
-        time.sleep(TICK_S)
+        time.sleep(waiter.tick_s)
 
 
 if __name__ == "__main__":

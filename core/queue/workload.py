@@ -79,11 +79,13 @@ def spec_to_start(run_dir: Path, claims: Claims) -> RunSpec:
         path = workload_file(new)
         cannot = request.if_changed == "recorded" and (path is None or not _is_recorded(run_dir, path))
         if request.if_changed == "hold" or cannot:
-            change_request(run_dir, held=True, why_held=why)
+            change_request(run_dir, held=True, why_held=why, at_once=False)
             claims.release()
             command = own_command(QUEUE, str(run_dir), "enter")
             os.execv(command[0], command)  # noqa: S606
         new = as_chosen(run_dir, new, request)
+    if request is not None and request.at_once:
+        change_request(run_dir, at_once=False)  # after a reboot it waits for its devices again
     if new != spec:
         write_spec(run_dir, new)
     return new

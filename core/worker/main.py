@@ -6,8 +6,10 @@ import contextlib
 import gc
 import importlib
 import os
+import signal
 import sys
 import threading
+import time
 from typing import Any
 
 from ..language import tr
@@ -20,6 +22,8 @@ from .recipe import LoadedRecipe
 
 LAST_LOSSES_S = 5.0
 """Seconds to wait for the last losses after an error."""
+CHILDREN_S = 0.5
+"""Seconds to wait for the end of processes that load data, after an error."""
 EXIT_ERROR = 1
 EXIT_RECORD = 74  # EX_IOERR of sysexits.h: an event could not be written
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
@@ -70,6 +74,7 @@ def _train(context: Context) -> int:
         return _record(context, error, EXIT_RECORD)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the outer border: user code may raise anything)
         record_last(context)
+        _end_children()
         return _record(context, error, EXIT_ERROR)
     return 0
 
@@ -87,6 +92,22 @@ def record_last(context: Context) -> None:
     recording = threading.Thread(target=record, daemon=True)
     recording.start()
     recording.join(LAST_LOSSES_S)
+
+
+def _end_children() -> None:
+    """End the processes that load data, as Python's exit would: the supervisor ends this one as soon as it reads why.
+
+    It would find them alive, and tell the user about processes that outlived their worker.
+    """
+    module = sys.modules.get("multiprocessing.process")
+    children = [] if module is None else [each for each in module.active_children() if each.daemon]
+    if children:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's handler raises when a loader ends
+    for child in children:
+        child.terminate()
+    until = time.monotonic() + CHILDREN_S
+    for child in children:
+        child.join(max(0.0, until - time.monotonic()))
 
 
 def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's module)

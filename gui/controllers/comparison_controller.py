@@ -198,7 +198,7 @@ class ComparisonController(QObject):
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
         from core.comparison.axes import AXES, axis_of
-        from gui.plots.comparison import origin_of
+        from gui.plots.compared import origin_of
         from gui.viewmodels.compared import entries_of, metrics_of
 
         view, reader = self._panels.comparison, self._reader
@@ -220,9 +220,10 @@ class ComparisonController(QObject):
         view.show_count(len(reader.chosen))
         view.plot.set_note(_progress(len(reader.chosen), reader.waiting))
         for plot in view.plots:
-            plot.show_empty_words(
-                _empty_words(waiting=bool(reader.waiting), metric=metric if plot is view.plot else "")
-            )
+            of_metric = plot is view.plot
+            plot.show_empty_words(_empty_words(waiting=bool(reader.waiting), metric=metric, of_metric=of_metric))
+        if not metrics and not reader.waiting:
+            view.card.show_problem(_empty_words(waiting=False, metric="", of_metric=True))
         own = {str(run_dir): colour for run_dir, colour in colours.items()}
         of_entries = {str(run.dir): entry.colour for entry in self._entries for run in entry.runs}
         self._panels.runs.show_colours({**own, **of_entries})
@@ -346,10 +347,13 @@ def _progress(count: int, waiting: int) -> str:
     return tr("{done} of {total} runs read", done=count - waiting, total=count) if waiting else ""
 
 
-def _empty_words(*, waiting: bool, metric: str) -> str:
+def _empty_words(*, waiting: bool, metric: str, of_metric: bool) -> str:
+    """Return what stands where there are no curves. `of_metric`: of the metric, not of devices."""
     if waiting:
         return tr("Reading the runs …")
-    if metric:
+    if of_metric and not metric:
+        return tr("None of these runs has measured anything.")
+    if of_metric:
         return tr("None of these runs has a value of {metric} on this axis. Choose another metric or axis above.",
                   metric=metric.replace("_", " "))  # fmt: skip
     return tr("These runs have no readings of devices.")

@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QMenu, QPushButton, QSplitter, QVBoxLayout, QWidge
 
 from core.language import tr
 from gui.panels.comparison.differences_card import DifferencesCard
-from gui.plots.comparison import ComparedReadingsPlot, ComparisonPlot
+from gui.plots.compared_readings import ComparedReadingsPlot
+from gui.plots.comparison import ComparisonPlot
 from gui.style.icons import glyph, icon_size
 from gui.widgets.compact import compact_button
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QPoint
 
-    from gui.plots.comparison import ComparedPlot
+    from gui.plots.compared import ComparedPlot
     from gui.style.theme import Theme
     from gui.viewmodels.compared import Entry
 

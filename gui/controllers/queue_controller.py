@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from core.errors import RunError
-from core.language import tr
+from core.language import join_sentences, tr
 from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.run.queue_rows import HELD, place_of_drop, place_of_step
 from gui.widgets.confirm_dialog import ask
@@ -29,7 +29,7 @@ class QueueController(QObject):
         super().__init__()
         self._panels, self._message = panels, panels.message
         self._service, self._run_list = services.queue, services.run_list
-        self._changing: BackgroundTask[str] = BackgroundTask("change the queue")
+        self._changing: BackgroundTask[str] = BackgroundTask("queueing")
         self._waiting: list[Callable[[], object]] = []
         self._service.failed.connect(lambda problem: self._message.show_message(problem, "warn"))
         panels.runs.moved.connect(self._drop)
@@ -42,6 +42,7 @@ class QueueController(QObject):
         menu.up_asked.connect(lambda run_dir: self._step(run_dir, -1))
         menu.down_asked.connect(lambda run_dir: self._step(run_dir, 1))
         menu.hold_asked.connect(self._hold_or_release)
+        menu.start_asked.connect(self._ask_to_start)
         menu.unqueue_asked.connect(self._ask_to_remove)
 
     def poll(self) -> None:
@@ -102,6 +103,17 @@ class QueueController(QObject):
         else:
             self._change("hold", queued.run_dir)
 
+    def _ask_to_start(self, run_dir: str) -> None:
+        queued, summary = self._service.queued(run_dir), self._run_list.summary(run_dir)
+        if queued is None or summary is None:
+            return
+        sharing = tr("Sharing a device slows down all runs, and any may run out of memory.")
+        ask(
+            self._panels.window, lambda: self._change("start_now", queued.run_dir),
+            question=tr("Start {name} now, whoever uses its devices?", name=summary.name),
+            words=join_sentences([queued.reason, sharing]), yes=tr("Start now"), is_destructive=False,
+        )  # fmt: skip
+
     def _ask_to_remove(self, run_dir: str) -> None:
         summary = self._run_list.summary(run_dir)
         if summary is None:
@@ -124,6 +136,7 @@ def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401
 
     changes: dict[str, Callable[..., object]] = {
         "move": control.move, "hold": control.hold, "let_go": control.let_go, "cancel": control.cancel,
+        "start_now": control.start_now,
         "release_all": lambda _: failures.let_go(own_line().line),
     }  # fmt: skip
     changes[name](run_dir, *more)

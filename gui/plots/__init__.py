@@ -5,7 +5,8 @@
 - `plot_area`: all plots, with linked time axes
 - `card`, `base`: the base class of all plots, and that of the plots of one run
 - `loss`, `loss_controls`, `smoothing`: the plot of a metric, and its controls
-- `comparison`, `comparison_controls`: the plots of several runs, and their controls
+- `compared`, `comparison`, `compared_readings`: what the plots of several runs share; a metric, readings of devices
+- `comparison_controls`: the controls of the plot of several runs
 - `family`, `ranks`, `y_range`: a metric with its validation, its band over ranks, and its range
 - `device_plots`, `utilisation`: what all plots of devices share, with the memory; the utilisation, also as strips
 - `hardware_plots`: temperature, power and clock, which are shown on request

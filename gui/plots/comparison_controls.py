@@ -61,7 +61,7 @@ class ComparisonControls(FoldingControls):
         self.group_box = compact_check("comparedGroupBox", tr("group seeds"), tr(GROUP_TIP), checked=True)
         self.lay_out(
             (self.axis_box, self.smoothing_button),
-            (self.group_box, self.band_box, self.outliers_box, self.log_box),
+            [(self.group_box, self.band_box), (self.log_box,), (self.outliers_box,)],
             self.smoothing_button,
         )
         self.metric_box.currentIndexChanged.connect(lambda _: self._remember_metric())

@@ -62,7 +62,7 @@ class LossControls(FoldingControls):
             "outliersBox", tr("ignore outliers"), tr(OUTLIERS_TIP), spoken=tr("Ignore outliers"), checked=True
         )
         self.log_box = compact_check("logBox", tr("log scale"), tr(LOG_TIP), spoken=tr("Logarithmic scale"))
-        self.lay_out((self.axis_box, self.smoothing_button), (self.outliers_box, self.log_box), self.smoothing_button)
+        self.lay_out((self.axis_box, self.smoothing_button), [(self.outliers_box, self.log_box)], self.smoothing_button)
         self._connect()
 
     @property

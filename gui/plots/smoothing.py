@@ -109,20 +109,24 @@ class SmoothingPopup(QFrame):
 class FoldingControls(QWidget):
     """Controls in the head of a plot. Where there is no room for all, some are below the slider of the smoothing."""
 
-    def lay_out(self, always: Sequence[QWidget], folding: Sequence[QWidget], button: SmoothingButton) -> None:
-        """Place the controls. `always`: stay in the head; `folding`: go below the slider that `button` opens."""
-        self._always, self._folding, self._button = tuple(always), tuple(folding), button
-        self._fits = True
+    def lay_out(self, always: Sequence[QWidget], folding: Sequence[Sequence[QWidget]], button: SmoothingButton) -> None:
+        """Place the controls.
+
+        `always`: stay in the head; `folding`: groups that go below the slider that `button` opens, the last one first.
+        """
+        self._always, self._folding, self._button = tuple(always), tuple(map(tuple, folding)), button
+        self._fitting = len(self._folding)
+        """The number of groups that are in the head."""
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(4)
-        for widget in (*always, *folding):
+        for widget in (*always, *self._groups(len(folding))):
             self._row.addWidget(widget)
         self._row.addStretch(1)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return room for all controls that are in use, wherever they are now."""
-        return self._room_for([*self._always, *(each for each in self._folding if not each.property("unused"))])
+        return self._room_with(len(self._folding))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return room for the controls that are always in the head."""
@@ -141,17 +145,23 @@ class FoldingControls(QWidget):
         self._fold()
 
     def _fold(self) -> None:
-        fits = self.width() >= self.sizeHint().width()
-        if fits == self._fits:
+        every = len(self._folding)
+        fitting = next((each for each in range(every, 0, -1) if self._room_with(each).width() <= self.width()), 0)
+        if fitting == self._fitting:
             return
-        self._fits = fits
-        if fits:
-            for place, widget in enumerate(self._folding, start=len(self._always)):
-                self._row.insertWidget(place, widget)
-        else:
-            self._button.hold(self._folding)
-        for widget in self._folding:
+        self._fitting = fitting
+        for place, widget in enumerate(self._groups(fitting), start=len(self._always)):
+            self._row.insertWidget(place, widget)
+        self._button.hold([widget for group in self._folding[fitting:] for widget in group])
+        for widget in self._groups(every):
             widget.setVisible(not widget.property("unused"))
+
+    def _groups(self, count: int) -> list[QWidget]:
+        return [widget for group in self._folding[:count] for widget in group]
+
+    def _room_with(self, count: int) -> QSize:
+        """Return the room for the controls with the first groups of those that fold."""
+        return self._room_for([*self._always, *(each for each in self._groups(count) if not each.property("unused"))])
 
     def _room_for(self, widgets: Sequence[QWidget]) -> QSize:
         hints = [widget.sizeHint() for widget in widgets]

@@ -106,7 +106,7 @@ def _quantity(row: Row, name: str, *, is_best: bool) -> Cell:
     statistic = row.statistics.get(name)
     if statistic is None:
         return Cell(text=DASH)
-    text, tip = number_text(name, statistic.mean), ""
+    text, tip = number_text(name, round(statistic.mean, 1) if name == "best_step" else statistic.mean), ""
     if name == "peak_memory_bytes" and len(row.peaks) > 1:
         tip = "\n".join(f"{device}: {number_text(name, peak)} GB" for device, peak in row.peaks.items())
         if len(row.peaks) <= MAX_PEAKS:

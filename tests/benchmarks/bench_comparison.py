@@ -200,8 +200,8 @@ def _frames(app: object, window: MainWindow) -> dict[float, dict[str, float]]:
     for zoom in ZOOMS:
         spent = []
         for frame in range(FRAMES):
-            begin = (end - zoom * end) * frame / FRAMES
-            view.plot.canvas.view.setXRange(begin, begin + zoom * end, padding=0)
+            begin, width = (1 - zoom) * end * frame / FRAMES, zoom * end * (1 - 1e-6 * frame)  # another one each time
+            view.plot.canvas.view.setXRange(begin, begin + width, padding=0)
             app.processEvents()  # type: ignore[attr-defined]
             turns = []
             for plot in view.plots:

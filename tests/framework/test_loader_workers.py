@@ -8,7 +8,7 @@ import pytest
 
 from core.runs.states import RunState
 from tests.process.test_stubborn_workers import GONE_IN_S, SOON, WORKERS, nothing_left, sleepers
-from tests.support.running import make_spec, start, write_recipe
+from tests.support.running import make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -60,3 +60,30 @@ def test_stop_terminates_stubborn_loader_workers_and_records_them(runs_root: Pat
     followed.until_over()
     assert followed.state is RunState.STOPPED
     assert {each.pid for each in followed.run.facts.ended_processes} == pids
+
+
+FAILING = """
+import torch
+
+def model():
+    return torch.nn.Linear(4, 2)
+
+def train_data():
+    return [(torch.zeros(4), 1)] * 64
+
+def collate(items):
+    raise KeyError("no such field")
+
+def training_step(model, batch):
+    return model(batch).sum()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_loader_workers_end_with_a_worker_that_fails(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, FAILING, "failing")
+    failed = train(make_spec(recipe, batch_size=16, loader_workers=2), runs_root)
+    assert failed.state is RunState.FAILED
+    assert failed.run.facts.error == "Worker 0 on cpu:0: KeyError: 'no such field'."
+    assert failed.run.facts.notices == ()

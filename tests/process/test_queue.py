@@ -183,6 +183,20 @@ def test_a_killed_waiting_process_is_told_and_revived(queue: Queue, capsys) -> N
     assert waiting.until_over().state is FINISHED
 
 
+def test_a_killed_waiting_process_is_revived_by_another_that_waits(queue: Queue) -> None:
+    running = queue.start()
+    killed, other = queue.add("killed"), queue.add("other")
+    before = killed.run.facts.waiter
+    kill(before.pid)
+    wait_until(lambda: killed.poll().run.facts.waiter != before and tickets().count(killed.run.id), 20, "its revival")
+    assert processes.is_alive(other.run.facts.waiter)
+    parent = procfs.stat(killed.run.facts.waiter.pid).parent
+    assert parent != other.run.facts.waiter.pid
+    stop(running)
+    for each in (killed, other):
+        assert each.until_over().state is FINISHED
+
+
 def test_a_killed_supervisor_frees_its_devices_only_when_its_workers_are_gone(queue: Queue) -> None:
     running = queue.start()
     waiting = queue.add("waiting")
@@ -207,6 +221,24 @@ def as_of_another_boot(followed: Followed) -> None:
     """Make the events say that they were written before a reboot."""
     path = followed.run.dir / EVENTS / SUPERVISOR_EVENTS
     path.write_text(path.read_text().replace(processes.here().boot, "0" * 36))
+
+
+def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: Queue, capsys) -> None:
+    running = queue.start()
+    waiting = queue.add("waiting", "cpu:0,cpu:1", held=True)
+    code, out, _ = call(capsys, "queue", "start", waiting.run.id, "--runs", queue.runs_root)
+    assert (code, "starts now" in out) == (0, True)
+    waiting.until_over()
+    assert waiting.state is FINISHED
+    assert set(waiting.run.spec().devices) == {"cpu:0", "cpu:1"}
+    assert any(text.startswith("CPU 0 is claimed by run ") for text in waiting.run.facts.notices)
+    assert not read_request(waiting.run.dir).at_once
+    assert running.poll().state is RunState.RUNNING
+    assert not is_free("cpu:0")
+    wait_until(lambda: is_free("cpu:1"), what="the other device to be free")
+    stop(running)
+    code, _, err = call(capsys, "queue", "start", waiting.run.id, "--runs", queue.runs_root)
+    assert (code, "is not in the queue" in err) == (2, True)
 
 
 def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue: Queue, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed(panel: Dri
     assert view.card.summary.text().startswith("1 setting differs, ")
     assert "different lengths" in view.card.notices.text()
     reading = view.plot.reading_at(2.0)
-    assert [row.value for row in reading.rows] == ["", "3", "4"]
+    assert [row.value for row in reading.rows] == ["", "3 (3 to 3)", "4"]
     assert reading.rows[0].label == "step 2"
 
 
@@ -320,3 +320,44 @@ def test_enter_compares_and_the_menu_explains_what_is_missing(panel: Driver) -> 
     panel.qtbot.mouseClick(panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=row)
     assert not panel.window.controllers.comparison.is_open, "a click on a run shows that run"
     assert panel.run.dir.name.endswith("-c")
+
+
+def test_runs_that_measured_nothing_are_told(drive, runs_root: Path) -> None:
+    for name in ("a", "b"):
+        write_run(runs_root, f"20260101-000000-{name}")
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    tick(panel, "a", "b")
+    panel.runs.several_asked.emit("compare")
+    view = panel.window.panels.comparison
+    panel.until(lambda: view.card.empty.text() == "None of these runs has measured anything.", "the sentence")
+    panel.until(lambda: view.plot.empty.text() == "None of these runs has measured anything.", "the words")
+    panel.until(lambda: view.utilisation.empty.text() == "These runs have no readings of devices.", "its words")
+
+
+def test_the_comparison_and_its_choices_survive_another_language_and_another_window(drive, runs_root: Path) -> None:
+    write_three(runs_root)
+    panel = drive()
+    view = opened(panel, "a", "b")
+    view.plot.controls.axis_box.setCurrentIndex(3)
+    view.plot.controls.log_box.setChecked(True)
+    panel.window.change_language()
+    panel.find_parts()
+    assert panel.window.panels.comparison is not view
+    settle(panel, 2)
+    assert len(panel.runs.ticked) == 2
+    panel.window.close()
+    again = drive()
+    view = opened(again, "a", "c")
+    assert (view.plot.controls.axis, view.plot.controls.log_box.isChecked()) == ("training", True)
+
+
+def test_a_run_that_a_search_hides_stays_in_the_comparison(panel: Driver) -> None:
+    view = opened(panel, "a", "b")
+    field = panel.window.findChild(QLineEdit, "runFilter")
+    for text, listed in (("lr>0.15", 1), ("", 3)):
+        field.setText(text)
+        panel.qtbot.keyClick(field, Qt.Key.Key_Return)
+        panel.until(lambda listed=listed: panel.runs.count() == listed, "the search")
+        assert len(view.plot.entries) == 2
+    assert [each.rpartition("-")[2] for each in panel.runs.ticked] == ["b", "a"]

@@ -77,7 +77,7 @@ def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
     panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
     panel.until(lambda: titles(panel) == ["1  three", "2  one", "3  two"], "the first to be second")
     act(panel, 0, "hold")
-    panel.until(lambda: "\nheld · " in rows(panel)[0], "the first to be held")
+    panel.until(lambda: rows(panel)[0].endswith("\nheld"), "the first to be held")
     assert panel.runs.run_menu.action("hold").text() == "Hold"
     panel.runs.run_menu.opened.emit()
     assert panel.runs.run_menu.action("hold").text() == "Release"
@@ -87,6 +87,10 @@ def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
     panel.answer("yesButton")
     panel.until(lambda: titles(panel) == ["1  three", "2  one"], "the last to be removed")
     assert added[1].until_over().state is RunState.STOPPED
+    act(panel, 0, "startNow")
+    panel.answer("yesButton")
+    added[2].until(RunState.FINISHED)
+    assert busy.poll().state is RunState.RUNNING
     stop(added[0], added[2], busy)
 
 

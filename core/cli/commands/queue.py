@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from core.queue.listing import QueuedRun
 
-ACTIONS = ("move", "hold", "release", "revive")
+ACTIONS = ("move", "hold", "release", "start", "revive")
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "action", nargs="?", metavar="ACTION", choices=ACTIONS,
-        help=tr("move RUN PLACE, hold [RUN], release [RUN], or revive; without one, the queue is listed"),
+        help=tr("move RUN PLACE, hold [RUN], release [RUN], start RUN, or revive; without one, the queue is listed"),
     )  # fmt: skip
     add(
         "run", nargs="?", metavar="RUN", help=tr("a queued run; without one, hold and release are for your whole queue")
@@ -103,6 +103,9 @@ def _change(options: Namespace, run_dir: Path) -> None:
     if options.action == "hold":
         control.hold(run_dir)
         text = tr("Run {run} is held.", run=run_dir.name)
+    elif options.action == "start":
+        control.start_now(run_dir)
+        text = tr("Run {run} starts now, also beside other runs on its devices.", run=run_dir.name)
     elif options.action == "release":
         chosen = "recorded" if options.recorded else "current" if options.current else None
         control.let_go(run_dir, chosen)
@@ -122,6 +125,8 @@ def _change(options: Namespace, run_dir: Path) -> None:
 def _whole_queue(options: Namespace) -> int:
     if options.action == "move":
         raise ValueError(tr("The run is missing. Give it: trainyard queue move RUN PLACE"))
+    if options.action == "start":
+        raise ValueError(tr("The run is missing. Give it: trainyard queue start RUN"))
     line = own_line().line
     try:
         if options.action == "hold":

@@ -27,6 +27,7 @@ ELSEWHERE = (
     (tr_noop("Log"), tr_noop("Next and previous match"), tr_noop("Return, Shift+Return")),
     (tr_noop("Processes"), tr_noop("End the selected processes (asks first)"), tr_noop("Delete")),
     (tr_noop("Runs"), tr_noop("Show the selected run"), tr_noop("Return")),
+    (tr_noop("Runs"), tr_noop("Move the selected queued run"), tr_noop("Alt+Up, Alt+Down, drag")),
     (tr_noop("Everywhere"), tr_noop("Next and previous field"), tr_noop("Tab, Shift+Tab")),
     (tr_noop("Everywhere"), tr_noop("Open the menu of what has the focus"), tr_noop("Menu key, Shift+F10")),
 )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KEYS = {"rename": "F2", "csv": "Ctrl+E"}
 """Keys of the menu of the shown run; the menu of another run has none."""
 DOTS_PX = 15
-QUEUE_ACTIONS = ("up", "down", "hold", "unqueue")
+QUEUE_ACTIONS = ("up", "down", "hold", "startNow", "unqueue")
 """Actions that only a queued run has."""
 
 
@@ -51,6 +51,7 @@ class RunMenu(QMenu):
     up_asked = Signal(str)
     down_asked = Signal(str)
     hold_asked = Signal(str)
+    start_asked = Signal(str)
     unqueue_asked = Signal(str)
     opened = Signal()
     """The menu is about to be shown: `allow` may be called."""
@@ -65,6 +66,7 @@ class RunMenu(QMenu):
         self._add("up", tr("Move up in the queue"), tr("Let it start before the run above it"), self.up_asked)
         self._add("down", tr("Move down in the queue"), tr("Let the run below it start first"), self.down_asked)
         self._add("hold", tr("Hold"), tr("Keep it from starting until it is released"), self.hold_asked)
+        self._add("startNow", tr("Start now…"), tr("Start it beside the runs that use its devices"), self.start_asked)
         self._add("unqueue", tr("Remove from the queue…"), tr("End it without having started it"), self.unqueue_asked)
         self._after_queue = self.addSeparator()
         self.show_queue(None)

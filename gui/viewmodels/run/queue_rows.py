@@ -30,7 +30,9 @@ def queued_first(summaries: Iterable[RunSummary], queue: Sequence[QueuedRun]) ->
 
 
 def queued_words(queued: QueuedRun) -> str:
-    """Return the second line of a queued run: `GPU 0 is used by run bert`, or `held · ...`."""
+    """Return the second line of a queued run: `GPU 0 is used by run bert`, `held`, or `held · ...` with why."""
+    if queued.request.held and not queued.request.why_held:
+        return tr("held")
     reason = queued.reason.partition("\n")[0].rstrip(".。")
     return f"{tr('held')} · {reason}" if queued.state == HELD else reason
 
