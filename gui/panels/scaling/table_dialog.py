@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import QEvent, QSize, QTimer, Signal
 from PySide6.QtWidgets import QProgressBar, QTableWidget, QWidget
 
 from core.language import tr
@@ -32,6 +32,7 @@ class ScalingTableDialog(InfoDialog):
     """A row was double-clicked, or Enter was pressed on it: its runs shall be shown."""
 
     def __init__(self, parent: QWidget, *, name: str, plot: QWidget) -> None:
+        self._shown: list[list[str]] = []  # first, as Qt tells about the font at once
         super().__init__(parent, name="scalingTableDialog", heading=tr("Scaling of {name}", name=name))
         self.sentence = PlainLabel()
         self.sentence.setObjectName("scalingState")
@@ -56,7 +57,6 @@ class ScalingTableDialog(InfoDialog):
         self.halt.setToolTip(tr("Stop the training under way, and start no other"))
         self.export.setToolTip(tr("Write the table as CSV, Markdown or HTML, or its plot as PNG or SVG"))
         self.table.itemActivated.connect(lambda item: self.row_chosen.emit(item.row()))
-        self._shown: list[list[str]] = []
         self.resize(scaled(SIZE.width()), scaled(SIZE.height()))
 
     def show_progress(self, sentence: str, *, done: int, total: int, is_measured: bool, is_complete: bool) -> None:
@@ -84,11 +84,22 @@ class ScalingTableDialog(InfoDialog):
         for number, row in enumerate(rows):
             for column, text in enumerate(row):
                 self.table.setItem(number, column, text_item(text, right=column in NUMBERS))
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Follow the size of the text, after the table has."""
+        super().changeEvent(event)
+        if self._shown and event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            QTimer.singleShot(0, self, self._fit)
+
+    def _fit(self) -> None:
+        """Give the table and the dialog the room that the cells need."""
+        self.table.horizontalHeader().setStretchLastSection(False)
         self.table.resizeColumnsToContents()
         wanted = self.table.horizontalHeader().length() + self.characters(6)
         self.table.horizontalHeader().setStretchLastSection(True)
         scroll_px = self.table.horizontalScrollBar().sizeHint().height() if wanted > self.maximum_px else 0
-        self.table.setFixedHeight(scaled(HEADING_PX) + scaled(ROW_PX) * len(rows) + 4 + scroll_px)
+        self.table.setFixedHeight(scaled(HEADING_PX) + scaled(ROW_PX) * self.table.rowCount() + 4 + scroll_px)
         if self.width() < min(wanted, self.maximum_px):
             self.resize(min(wanted, self.maximum_px), self.height())
 
