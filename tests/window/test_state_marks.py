@@ -31,7 +31,8 @@ def painted(mark: str) -> QImage:
 def difference(one: QImage, other: QImage) -> int:
     """Return the number of pixels that differ clearly."""
     places = [(x, y) for x in range(one.width()) for y in range(one.height())]
-    return sum(abs(one.pixelColor(*at).green() - other.pixelColor(*at).green()) > 96 for at in places)
+    pairs = ((one.pixelColor(*at).getRgb(), other.pixelColor(*at).getRgb()) for at in places)
+    return sum(max(abs(a - b) for a, b in zip(mine, yours, strict=True)) > 96 for mine, yours in pairs)
 
 
 def test_states_of_one_colour_have_marks_that_differ() -> None:
