@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from core.errors import RunError
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_plural
+from core.text import first_names, join_names
 from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.run.queue_rows import HELD, place_of_drop, place_of_step
 from gui.widgets.confirm_dialog import ask
@@ -32,6 +33,7 @@ class QueueController(QObject):
         self._changing: BackgroundTask[str] = BackgroundTask("queueing")
         self._waiting: list[Callable[[], object]] = []
         self._service.failed.connect(lambda problem: self._message.show_message(problem, "warn"))
+        self._service.revived.connect(self._tell_revived)
         panels.runs.moved.connect(self._drop)
         panels.runs.step_asked.connect(self._step)
         for menu in panels.run_menus:
@@ -56,6 +58,18 @@ class QueueController(QObject):
         if self._waiting and self._changing.start(lambda work=self._waiting[0]: _attempt(work), reason):  # type: ignore[misc]
             del self._waiting[0]
         self._service.poll()
+
+    def _tell_revived(self, run_dirs: list[Path]) -> None:
+        known = {each: self._run_list.summary(str(each)) for each in run_dirs}
+        names = [summary.name if summary else run_dir.name for run_dir, summary in known.items()]
+        self._message.show_message(
+            tr_plural(
+                "{names} waits in the queue again. No process waited for it any more, as after a reboot.",
+                "{names} wait in the queue again. No process waited for them any more, as after a reboot.",
+                len(names), names=join_names(first_names(names)),
+            ),
+            "good",
+        )  # fmt: skip
 
     @property
     def busy(self) -> bool:

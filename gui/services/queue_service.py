@@ -1,4 +1,7 @@
-"""The queue as it is now, read in the background: often while runs of the window are queued, else now and then."""
+"""The queue as it is now, read in the background: often while runs of the window are queued, else now and then.
+
+At first, queued runs for which no process waits any more are taken up again, as after a reboot.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ class QueueService(QObject):
     """`poll` never blocks."""
 
     changed = Signal()
+    revived = Signal(list)
+    """The directories of the runs that were taken up again, if there are any; once."""
     failed = Signal(str)
     """Why the queue cannot be read, or the empty string when it can be read again; each once."""
 
@@ -38,6 +43,8 @@ class QueueService(QObject):
         self._run_list = run_list
         self._view: QueueView | None = None
         self._task: BackgroundTask[QueueView | RunError] = BackgroundTask("queue")
+        self._reviving: BackgroundTask[list[Path] | RunError] = BackgroundTask("queue")
+        self._is_revived = False
         self._due = time.monotonic() + PERIOD_S
         self._problem = ""
         self._queued: tuple[Path, ...] = ()
@@ -59,11 +66,23 @@ class QueueService(QObject):
 
     def poll(self) -> None:
         """Take what was read, and read again if it is time."""
+        self._revive()
         result = self._task.poll()
         if result is not None:
             self._take(result)
         if time.monotonic() >= self._due and self._begin():
             self._due = time.monotonic() + (PERIOD_S if self._queued else RARELY_S)
+
+    def _revive(self) -> None:
+        if not self._is_revived and time.monotonic() >= self._due:
+            root = self._run_list.root
+            self._is_revived = self._reviving.start(lambda: _revived(root), lambda error: RunError(reason(error)))
+        found = self._reviving.poll()
+        if isinstance(found, RunError):
+            self.failed.emit(str(found))
+        elif found:
+            self.revived.emit(found)
+            self.outdate()
 
     def outdate(self) -> None:
         """Read the queue again at the next poll: it was changed."""
@@ -94,5 +113,14 @@ def _read(root: Path, queued: tuple[Path, ...]) -> QueueView | RunError:
 
     try:
         return queue_view(root, queued)
+    except RunError as error:
+        return error
+
+
+def _revived(root: Path) -> list[Path] | RunError:
+    from core.queue.control import revive
+
+    try:
+        return revive(root)
     except RunError as error:
         return error

@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction
 from core.queue.listing import queue_view
 from core.runs.run import Run
 from core.runs.states import RunState
-from tests.support.queueing import Queue, stop
+from tests.support.queueing import Queue, kill, stop
 from tests.support.running import LONG, Followed, write_recipe
 
 
@@ -128,6 +128,16 @@ def test_shown_queued_run_is_stopped_and_kept_devices_are_named(drive, queue, qt
     panel.until_state("Stopped")
     assert small.until_over().state is RunState.STOPPED
     stop(big, busy)
+
+
+def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
+    busy, left = queue.start(), queue.add("left")
+    kill(left.run.facts.waiter.pid)
+    panel = drive()
+    panel.until(lambda: "left waits in the queue again." in panel.message("messageStrip"), "the message")
+    panel.until(lambda: "CPU 0 is used by" in rows(panel)[0], "the reason why it waits")
+    stop(busy)
+    assert left.until_over().state is RunState.FINISHED
 
 
 def test_menu_adds_to_the_queue_without_a_question(drive, queue, tmp_path):
