@@ -63,49 +63,12 @@ class RunMenu(QMenu):
         self.setToolTipsVisible(True)
         self._by_name: dict[str, QAction] = {}
         self._tips: dict[str, str] = {}
-        self._add("up", tr("Move up in the queue"), tr("Let it start before the run above it"), self.up_asked)
-        self._add("down", tr("Move down in the queue"), tr("Let the run below it start first"), self.down_asked)
-        self._add("hold", tr("Hold"), tr("Keep it from starting until it is released"), self.hold_asked)
-        self._add("startNow", tr("Start now…"), tr("Start it beside the runs that use its devices"), self.start_asked)
-        self._add("unqueue", tr("Remove from the queue…"), tr("End it without having started it"), self.unqueue_asked)
-        self._after_queue = QAction(self)  # see `_add`
-        self._after_queue.setSeparator(True)
-        self.addAction(self._after_queue)
-        self.show_queue(None)
-        self._add("folder", tr("Open folder"), tr("Show its folder in the file manager"), self.folder_asked)
-        self._add("path", tr("Copy path"), tr("Copy the path of its folder"), self.path_asked)
-        self._add("rename", tr("Rename…"), tr("Give it another name; its folder keeps its own"), self.rename_asked)
+        self._add_queue()
+        self._add_names_and_marks()
         self.addSeparator()
-        self._add("star", tr("Star"), tr("Mark it, or take the mark away; star:yes finds it"), self.star_asked)
-        self._add("tags", tr("Tags…"), tr("Give it words by which it is found"), self.tags_asked)
-        self._add("note", tr("Add note…"), tr("Keep a note in its folder; show lists the notes"), self.note_asked)
-        self._add(
-            "archive", tr("Archive"), tr("Leave it out of the list, or list it again; nothing is deleted"),
-            self.archive_asked,
-        )  # fmt: skip
+        self._add_settings()
         self.addSeparator()
-        self._add("again", tr("Run again"), tr("Start a new run with the same settings and devices"), self.again_asked)
-        self._add(
-            "edit", tr("Duplicate and edit"), tr("Copy its settings into the training card and tick its devices"),
-            self.edit_asked,
-        )  # fmt: skip
-        self._add("copy", tr("Copy as command"), tr("Copy the shell command that starts the same run"), self.copy_asked)
-        self._add("keep", tr("Save as preset…"), tr("Save its settings under a name"), self.keep_asked)
-        self.addSeparator()
-        self._add(
-            "csv", tr("Export measurements…"), tr("Write every step of every metric to a CSV file"), self.csv_asked
-        )
-        self._add(
-            "tensorboard", tr("Export for TensorBoard…"), tr("Write every step of every metric as an event file"),
-            self.tensorboard_asked,
-        )  # fmt: skip
-        self._add(
-            "report", tr("Export report…"), tr("Write curves, settings, environment and events to an HTML file"),
-            self.report_asked,
-        )  # fmt: skip
-        self._add(
-            "model", tr("Export model…"), tr("Write the model of its latest checkpoint to a folder"), self.model_asked
-        )
+        self._add_exports()
         self.addSeparator()  # set off: it cannot be undone
         self._add(
             "remove",
@@ -146,6 +109,55 @@ class RunMenu(QMenu):
         for name, why_not in obstacles.items():
             self._by_name[name].setEnabled(not why_not)
             self._by_name[name].setToolTip(verbatim(why_not or self._tips[name]))
+
+    def _add_queue(self) -> None:
+        self._add("up", tr("Move up in the queue"), tr("Let it start before the run above it"), self.up_asked)
+        self._add("down", tr("Move down in the queue"), tr("Let the run below it start first"), self.down_asked)
+        self._add("hold", tr("Hold"), tr("Keep it from starting until it is released"), self.hold_asked)
+        self._add("startNow", tr("Start now…"), tr("Start it beside the runs that use its devices"), self.start_asked)
+        self._add("unqueue", tr("Remove from the queue…"), tr("End it without having started it"), self.unqueue_asked)
+        self._after_queue = QAction(self)  # see `_add`
+        self._after_queue.setSeparator(True)
+        self.addAction(self._after_queue)
+        self.show_queue(None)
+
+    def _add_names_and_marks(self) -> None:
+        self._add("folder", tr("Open folder"), tr("Show its folder in the file manager"), self.folder_asked)
+        self._add("path", tr("Copy path"), tr("Copy the path of its folder"), self.path_asked)
+        self._add("rename", tr("Rename…"), tr("Give it another name; its folder keeps its own"), self.rename_asked)
+        self.addSeparator()
+        self._add("star", tr("Star"), tr("Mark it, or take the mark away; star:yes finds it"), self.star_asked)
+        self._add("tags", tr("Tags…"), tr("Give it words by which it is found"), self.tags_asked)
+        self._add("note", tr("Add note…"), tr("Keep a note in its folder; show lists the notes"), self.note_asked)
+        self._add(
+            "archive", tr("Archive"), tr("Leave it out of the list, or list it again; nothing is deleted"),
+            self.archive_asked,
+        )  # fmt: skip
+
+    def _add_settings(self) -> None:
+        self._add("again", tr("Run again"), tr("Start a new run with the same settings and devices"), self.again_asked)
+        self._add(
+            "edit", tr("Duplicate and edit"), tr("Copy its settings into the training card and tick its devices"),
+            self.edit_asked,
+        )  # fmt: skip
+        self._add("copy", tr("Copy as command"), tr("Copy the shell command that starts the same run"), self.copy_asked)
+        self._add("keep", tr("Save as preset…"), tr("Save its settings under a name"), self.keep_asked)
+
+    def _add_exports(self) -> None:
+        self._add(
+            "csv", tr("Export measurements…"), tr("Write every step of every metric to a CSV file"), self.csv_asked
+        )
+        self._add(
+            "tensorboard", tr("Export for TensorBoard…"), tr("Write every step of every metric as an event file"),
+            self.tensorboard_asked,
+        )  # fmt: skip
+        self._add(
+            "report", tr("Export report…"), tr("Write curves, settings, environment and events to an HTML file"),
+            self.report_asked,
+        )  # fmt: skip
+        self._add(
+            "model", tr("Export model…"), tr("Write the model of its latest checkpoint to a folder"), self.model_asked
+        )
 
     def _add(self, name: str, text: str, tip: str, signal: SignalInstance) -> None:
         action = QAction(text, self)  # made here: PySide loses sight of those that Qt makes, when other menus end
