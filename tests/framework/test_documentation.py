@@ -1,7 +1,7 @@
 """Run every command that the README and the documents show, in the order in which they show them.
 
 Each document has a folder of runs of its own. GPUs are replaced by CPU devices, RUN by the newest run, RUN2 by the
-one before it.
+one before it. A run that was queued is meant only where the queue is changed, or a run stopped.
 """
 
 from __future__ import annotations
@@ -15,11 +15,19 @@ from pathlib import Path
 
 import pytest
 
+from core.runs.run import Run
+from core.runs.states import state_info
+from core.schema.paths import QUEUE_FILE
+from tests.support.queueing import stop
+from tests.support.running import Followed
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+REPLACED = {"nvidia": "cpu", "20GB": "1GB"}
+"""What this machine may not have, and what the commands ask for here in its place."""
 WITHOUT_FRAMEWORK = {"command-line"}
 """Pages whose trainings are those of other pages, too: here the fake worker trains, and all else is real."""
 TRAIN = """
@@ -63,12 +71,14 @@ def test_every_documented_command_succeeds(page: Path, folder: Path, fake_python
     if page.stem in WITHOUT_FRAMEWORK:
         environment |= {f"TRAINYARD_PYTHON_{name}": str(fake_python) for name in ("PYTORCH", "TENSORFLOW", "KERAS")}
     for arguments in trainyard_commands(page):
-        words = [_filled_in(word, runs) for word in arguments]
+        words = [_filled_in(word, runs, queued=arguments[0] in {"queue", "stop"}) for word in arguments]
         done = subprocess.run(
             [sys.executable, "-m", "core.cli", words[0], "--runs", str(runs), *words[1:]],
             cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"trainyard {shlex.join(arguments)}: {done.stdout}{done.stderr}"
+    followed = [Followed(Run.attach(each)) for each in _folders(runs)]
+    stop(*(each for each in followed if not state_info(each.poll().state).over))
 
 
 def test_every_documented_make_target_exists() -> None:
@@ -98,9 +108,15 @@ def test_every_link_between_documents_works() -> None:
     assert broken == []
 
 
-def _filled_in(word: str, runs: Path) -> str:
-    if word not in {"RUN", "RUN2"}:
-        return re.sub(r"gpu:(\d)", r"cpu:\1", word)
-    folders = [each for each in runs.iterdir() if each.is_dir()]  # beside them lie the files of scaling tables
-    newest = sorted(folders, key=lambda each: each.stat().st_ctime_ns, reverse=True)
-    return newest[0 if word == "RUN" else 1].name
+def _filled_in(word: str, runs: Path, *, queued: bool) -> str:
+    name, colon, mode = word.partition(":")
+    if name not in {"RUN", "RUN2"}:
+        return REPLACED.get(word, re.sub(r"gpu:(\d)", r"cpu:\1", word))
+    known = [each for each in _folders(runs) if queued or not (each / QUEUE_FILE).exists()]
+    newest = sorted(known, key=lambda each: each.stat().st_ctime_ns, reverse=True)
+    return newest[0 if name == "RUN" else 1].name + colon + mode
+
+
+def _folders(runs: Path) -> list[Path]:
+    """Return the folders of runs; beside them lie the files of scaling tables."""
+    return [each for each in runs.iterdir() if each.is_dir()]
