@@ -110,7 +110,7 @@ def main() -> int:
         return 2
     shutdown.pass_to(supervisor.stop)
     supervisor.run()
-    claims.release(supervisor.facts)
+    claims.release(supervisor.facts)  # if its end could not be recorded
     if supervisor.leaves_processes:
         guard.set_off()
     else:

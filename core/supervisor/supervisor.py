@@ -40,7 +40,7 @@ from core.system.run_processes import RunProcesses
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from core.devices.device import Device, Sample
@@ -358,12 +358,19 @@ class Supervisor:
 
     def _enter(self, state: RunState, **fields: object) -> None:
         assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)
-        self._record("state", state=state.value, **{name: value for name, value in fields.items() if value})
+        known = {"state": state.value, **{name: value for name, value in fields.items() if value}}
+        self._note("state", known)
+        if state_info(state).over and self._claims is not None:
+            self._claims.release(self._facts)  # first: who waits for this end may start a run on the same devices
+        self._events.write("state", **known)
 
     def _record(self, kind: str, **fields: object) -> None:
         """Write an event, and update the facts with it."""
-        self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
+        self._note(kind, fields)
         self._events.write(kind, **fields)
+
+    def _note(self, kind: str, fields: Mapping[str, object]) -> None:
+        self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
 
     def _notify(self, what: Literal["ended", "stalled"]) -> None:
         from core.notifications.start import notify  # imported here, so that the start does not wait for it

@@ -96,7 +96,7 @@ def test_training_metrics_are_the_means_over_the_global_batch(
     for name in ("accuracy", "margin"):
         steps = series[name].steps.astype(int).tolist()
         assert steps[0] == 1
-        assert len(steps) > 2, "several are measured"
+        assert len(steps) > 1, "several are measured; how many depends on the load of the machine"
         assert series[name].values.tolist() == pytest.approx(
             [of_every_step[name][step - 1] for step in steps], abs=1e-5
         )

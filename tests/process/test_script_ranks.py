@@ -67,7 +67,7 @@ def test_ranks_that_never_meet_load_no_pytorch(tmp_path: Path) -> None:
     assert followed.until_over().state is RunState.FINISHED
     (notice,) = followed.run.facts.notices
     assert notice.startswith("The 2 processes of program.py never met through torch.distributed")
-    assert processes.identify(store) is None
+    wait_until(lambda: processes.identify(store) is None, 10, "the store to end with the supervisor")
 
 
 def test_lost_store_is_reported_and_the_script_continues(tmp_path: Path) -> None:

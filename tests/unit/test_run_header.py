@@ -13,6 +13,7 @@ from core.metrics.common.reading import IN_EPOCH
 from core.runs.facts import Checkpoint, RunFacts
 from core.runs.fold import fold
 from core.runs.states import RunState
+from core.runs.timeline import Timeline
 from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
@@ -48,6 +49,7 @@ def header(monkeypatch):
         assert not facts.notices
         session.run = SimpleNamespace(owner=None, id="a-run", dir=Path("/x"), facts=facts, add_notice=lambda _: None)
         session.run_series, session.spec = RunSeries(), spec or spec_of()
+        session.timeline = Timeline(None, "")
         session._take_in(every)
         monkeypatch.setattr(time, "time", lambda: NOW + at)
         assert facts.state is (RunState.FINISHED if finished else RunState.RUNNING)

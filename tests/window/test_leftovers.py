@@ -103,6 +103,7 @@ def controller(qtbot, tmp_path):
         process_scanner=ProcessScanner(monitor, run_list, session),
         process_terminator=ProcessTerminator(),
         orphan_scanner=FakeOrphanScanner(),
+        queue=SimpleNamespace(set_aside={}),
     )
     panels = SimpleNamespace(details=details, leftovers=strip, message=None, theme=DARK)
     return MemoryController(panels, services)
