@@ -94,10 +94,8 @@ def allowed(framework: str) -> Iterator[Any]:
                 recipe_use.check_strategy(recipe, framework, strategy.name, varies=False)
             except ValueError:
                 continue
-            is_short = (
-                framework == "pytorch" and recipe.name not in ALIKE and (recipe.name, strategy.name) not in UNABLE
-            )
-            is_short = is_short and (recipe.name, strategy.name) != ("hugging_face_gpt", "fsdp")  # seconds
+            # The others are trained by the soak tests: each costs seconds.
+            is_short = (framework, strategy.name) == ("pytorch", "ddp") and recipe.name not in ALIKE
             marks = [] if is_short else [pytest.mark.soak]
             yield pytest.param(framework, recipe.name, strategy.name, marks=marks)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -119,18 +121,19 @@ def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys)
     run_dir = queue.runs_root / out.strip()
     request = read_request(run_dir)
     assert (request.priority, request.requeue, read_spec(run_dir).time_limit_s) == (2, True, 3600)
-    code, out, err = call(capsys, "show", run_dir.name, "--runs", queue.runs_root)
+    out = call(capsys, "show", run_dir.name, "--runs", queue.runs_root)[1]
     assert f"{run_dir.name}: queued" in out
     assert "CPU 0 is used by run" in out
     assert call(capsys, "save", run_dir.name, "--runs", queue.runs_root)[0] == 2
     assert "waits in the queue" in call(capsys, "resume", run_dir.name, "--runs", queue.runs_root)[2]
     removed = call(capsys, "remove", run_dir.name, "--yes", "--runs", queue.runs_root)
     assert "is queued, so it was not removed" in removed[2]
-    running.run.request("stop")
-    code, out, err = call(capsys, "attach", run_dir.name, "--runs", queue.runs_root)
-    assert code == 0
-    assert "CPU 0 is used by run" in err
-    assert f"{run_dir.name}: finished" in out
+    command = [sys.executable, "-m", "core.cli", "attach", run_dir.name, "--runs", str(queue.runs_root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as attached:
+        assert "CPU 0 is used by run" in attached.stderr.readline()
+        running.run.request("stop")
+        assert f"{run_dir.name}: finished" in attached.communicate(timeout=60)[0]
+    assert attached.returncode == 0
     stop(running)
 
 
