@@ -154,7 +154,7 @@ class Line:
             for path in _names(f"{folder}/{TICKETS}"):
                 seen.add(path)
                 ticket = self._ticket(uid, path)
-                if _is_locked(path):
+                if is_locked(path):
                     found += [] if ticket is None else [ticket]
                 elif remove and uid == self.uid and _remove_dead(path) and ticket is not None:
                     self.removed.append(ticket.run)
@@ -165,7 +165,7 @@ class Line:
 
     def is_waiting(self, run: str) -> bool:
         """Return whether a process of this user holds a ticket for a run."""
-        return _is_locked(f"{self.own}/{TICKETS}/{run}")
+        return is_locked(f"{self.own}/{TICKETS}/{run}")
 
     def _ticket(self, uid: int, path: str) -> Ticket | None:
         try:
@@ -252,7 +252,7 @@ class Line:
     def _is_claimed_by_others(self, device: str) -> bool:
         self._looked_at = float("-inf")
         paths = [f"{folder}/{DEVICES}/{file_name(device)}" for uid, folder in self.folders() if uid != self.uid]
-        return any(map(_is_locked, paths))
+        return any(map(is_locked, paths))
 
 
 HALF_LIFE_S = 24 * 3600.0
@@ -345,7 +345,7 @@ def _remove_dead(path: str) -> bool:
     return True
 
 
-def _is_locked(path: str) -> bool:
+def is_locked(path: str) -> bool:
     """Return whether a process has a regular file locked."""
     try:
         handle = os.open(path, os.O_RDONLY | _SAFELY)

@@ -10,7 +10,6 @@ process was killed.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
@@ -19,7 +18,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from core.queue.decision import GRANTED, decide
-from core.queue.line import Line, last_state, read_small, release
+from core.queue.line import Line, is_locked, last_state, read_small, release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,9 +147,8 @@ class Waiter:
         state = last_state(self._given["events"].replace(self._run_dir, run_dir, 1))
         if state in OVER:
             return state
-        if state in {"queued", "paused"} or _has_supervisor(
-            self._given["lock_file"].replace(self._run_dir, run_dir, 1)
-        ):
+        # A supervisor holds the lock of its run.
+        if state in {"queued", "paused"} or is_locked(self._given["lock_file"].replace(self._run_dir, run_dir, 1)):
             self._lost_since = None
             return None
         self._lost_since = self._lost_since or time.monotonic()
@@ -308,21 +306,6 @@ class Waiter:
         for handle in (*self._given["lock"], self._ticket, *self._devices.values()):
             os.set_inheritable(handle, True)
         os.execv(command[0], [*command, json.dumps(state)])
-
-
-def _has_supervisor(path: str) -> bool:
-    """Return whether a process has the file locked by which a supervisor holds its run."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def _stamp(path: str) -> object:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
-from core.errors import RunError
 from core.language import join_sentences, tr, tr_plural
 from core.text import first_names, join_names
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.background_task import BackgroundTask, problem_of, reason
 from gui.viewmodels.run.queue_rows import HELD, place_of_drop, place_of_step
 from gui.widgets.confirm_dialog import ask
 
@@ -55,7 +54,7 @@ class QueueController(QObject):
             self._run_list.poll(now=True)
             if problem:
                 self._message.show_message(problem, "bad")
-        if self._waiting and self._changing.start(lambda work=self._waiting[0]: _attempt(work), reason):  # type: ignore[misc]
+        if self._waiting and self._changing.start(lambda work=self._waiting[0]: problem_of(work), reason):  # type: ignore[misc]
             del self._waiting[0]
         self._service.poll()
 
@@ -154,12 +153,3 @@ def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401
         "release_all": lambda _: failures.let_go(own_line().line),
     }  # fmt: skip
     changes[name](run_dir, *more)
-
-
-def _attempt(work: Callable[[], object]) -> str:
-    """Return why something could not be done: a sentence, or the empty string."""
-    try:
-        work()
-    except (RunError, ValueError) as error:
-        return str(error)
-    return ""

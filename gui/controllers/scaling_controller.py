@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSize
 
-from core.errors import RunError
 from core.language import tr, tr_noop, tr_plural
 from core.schema.paths import SCALING_SUFFIX
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.background_task import BackgroundTask, problem_of, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -191,7 +190,7 @@ class ScalingController(QObject):
             self._start(path, lambda: measuring.launch(record))
 
     def _start(self, path: Path, work: Callable[[], object]) -> None:
-        if not self._starting.start(lambda: (path, _problem_of(work)), lambda error: (path, f"{reason(error)}.")):
+        if not self._starting.start(lambda: (path, problem_of(work)), lambda error: (path, f"{reason(error)}.")):
             self._message.show_message(tr("A scaling table is being started. Try again when that is done."), "warn")
 
     def _stop(self, path: Path) -> None:
@@ -288,15 +287,6 @@ class ScalingController(QObject):
 
         filters = ";;".join(kinds.values())
         self._export.ask_where(tr("Export scaling table"), f"{numbers.record.name}.csv", filters, "", write)
-
-
-def _problem_of(work: Callable[[], object]) -> str:
-    """Do something; return why that was impossible, or the empty string."""
-    try:
-        work()
-    except (RunError, ValueError) as error:
-        return str(error)
-    return ""
 
 
 def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callable[[], tuple[str, str]]:

@@ -14,7 +14,7 @@ from core.errors import RunError
 from core.language import tr, tr_stored
 from core.runs.device_use import largest_others
 from core.runs.run import Run
-from gui.services.background_task import BackgroundTask
+from gui.services.background_task import BackgroundTask, problem_of
 from gui.services.start_checker import StartChecker
 from gui.viewmodels.setup.device_sharing import shared_device_question
 from gui.viewmodels.setup.owner_question import OwnerQuestion, owner_question
@@ -278,7 +278,7 @@ class StartController(QObject):
 
     def _resume(self, run_dir: Path) -> None:
         self._resuming_dir = run_dir
-        self._resuming.start(lambda: _resume_problem(run_dir), str)
+        self._resuming.start(lambda: problem_of(lambda: Run.resume(run_dir)), str)
         self._poll_timer.start()
         self.resuming_changed.emit()
 
@@ -369,14 +369,6 @@ def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[
         action()
     else:
         ask(window, action, question=question.question, words=question.words, yes=question.yes)
-
-
-def _resume_problem(run_dir: Path) -> str:
-    try:
-        Run.resume(run_dir)
-    except (RunError, ValueError) as error:
-        return str(error)
-    return ""
 
 
 def _installed_frameworks() -> frozenset[str]:

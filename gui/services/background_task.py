@@ -7,6 +7,8 @@ import time
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from core.errors import RunError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -73,3 +75,12 @@ class BackgroundTask(Generic[Result]):
 def reason(error: Exception) -> str:
     """Return why something failed, in a few words for a sentence."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def problem_of(work: Callable[[], object]) -> str:
+    """Do something; return why it was refused, a sentence, or the empty string."""
+    try:
+        work()
+    except (RunError, ValueError) as error:
+        return str(error)
+    return ""

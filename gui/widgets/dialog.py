@@ -1,13 +1,17 @@
-"""A dialog that informs: a heading, its content, and a row of buttons with Close. It does not block the window."""
+"""A dialog that informs: a heading, its content, and a row of buttons with Close. It does not block the window.
+
+`answer_buttons` makes the row of a dialog that asks.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QFormLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from core.language import tr
+from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
@@ -82,3 +86,20 @@ class InfoDialog(QDialog):
     def lines(self, count: int) -> int:
         """Return the height of this many lines of text, in pixels."""
         return self.fontMetrics().lineSpacing() * count
+
+
+def answer_buttons(dialog: QDialog, yes: str) -> tuple[QPushButton, QDialogButtonBox]:
+    """Return the button that accepts a dialog, which is the default, and the row of it and Cancel."""
+    accept = QPushButton(yes)
+    accept.setObjectName("yesButton")
+    accept.setDefault(True)
+    mark(accept, role="primary")
+    cancel = QPushButton(tr("Cancel"))
+    cancel.setObjectName("noButton")
+    cancel.setAutoDefault(False)
+    buttons = QDialogButtonBox()
+    buttons.addButton(accept, QDialogButtonBox.ButtonRole.AcceptRole)
+    buttons.addButton(cancel, QDialogButtonBox.ButtonRole.RejectRole)
+    buttons.accepted.connect(dialog.accept)
+    buttons.rejected.connect(dialog.reject)
+    return accept, buttons

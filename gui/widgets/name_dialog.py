@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QLineEdit, QVBoxLayout, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
+from gui.widgets.dialog import answer_buttons
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
@@ -39,18 +40,7 @@ class NameDialog(QDialog):
         self.edit.setMinimumWidth(WIDTH_PX)
         self.notice = PlainLabel()
         self.notice.setWordWrap(True)
-        self.yes = QPushButton(yes)
-        self.yes.setObjectName("yesButton")
-        self.yes.setDefault(True)
-        mark(self.yes, role="primary")
-        no = QPushButton(tr("Cancel"))
-        no.setObjectName("noButton")
-        no.setAutoDefault(False)
-        buttons = QDialogButtonBox()
-        buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
-        buttons.addButton(no, QDialogButtonBox.ButtonRole.RejectRole)
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
+        self.yes, buttons = answer_buttons(self, yes)
         self.accepted.connect(lambda: self.named.emit(self.edit.text().strip()))
         self.finished.connect(self.deleteLater)
         self.edit.textChanged.connect(lambda _: self._check_name())

@@ -21,32 +21,12 @@ from core.scaling import record
 from core.schema.spec import read_spec
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
+from tests.support.scaling_runs import HELD_RECIPE
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RECIPE = """\
-import os, pathlib, time
-
-def model():
-    pass
-
-def train_data():
-    return list(range(64))
-
-def val_data():
-    return []
-
-def loss():
-    held = pathlib.Path({held!r})
-    def measure(weight, items):
-        while held.exists() and "2-devices" in os.environ["TRAINYARD_RUN"]:
-            time.sleep(0.01)
-        return weight
-    return measure
-"""
-"""A recipe whose training on two devices makes no step as long as a file exists."""
 FAILING = """\
 import os
 
@@ -69,7 +49,7 @@ def in_a_process(*arguments: object) -> subprocess.Popen[str]:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[str, Any], str]:
     """A table with two repeats: the folder of runs, the recipe, the document that was printed, the messages."""
     root = tmp_path_factory.mktemp("scaling")
-    recipe = write_recipe(root, RECIPE.format(held=str(root / "held")))
+    recipe = write_recipe(root, HELD_RECIPE.format(held=str(root / "held")))
     options = ("--repeats", "2", "--name", "two cores", "--csv", root / "table.csv", "--runs", root / "runs", "--json")
     with in_a_process(recipe, *SETTINGS, *options) as command:
         out, err = command.communicate(timeout=120)
@@ -132,7 +112,7 @@ def test_a_finished_table_is_shown_and_continued_without_a_training(measured, ca
 def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, runs_root: Path, capsys) -> None:
     held = tmp_path / "held"
     held.touch()
-    recipe = write_recipe(tmp_path, RECIPE.format(held=str(held)), name="tiny")
+    recipe = write_recipe(tmp_path, HELD_RECIPE.format(held=str(held)), name="tiny")
     # The held training takes no notice of a request to stop.
     with in_a_process(
         recipe, *SETTINGS, "--ask-timeout", "0.2", "--name", "tiny table", "--runs", runs_root
@@ -159,7 +139,7 @@ def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, 
 def test_a_run_goes_on_when_the_command_is_killed_and_counts(tmp_path: Path, runs_root: Path, capsys) -> None:
     held = tmp_path / "held"
     held.touch()
-    recipe = write_recipe(tmp_path, RECIPE.format(held=str(held)))
+    recipe = write_recipe(tmp_path, HELD_RECIPE.format(held=str(held)))
     with in_a_process(recipe, *SETTINGS, "--runs", runs_root, "--name", "killed") as command:
         held_run = _run_on_two(runs_root)
         code, _, err = call(capsys, "scale", "--resume", "killed", "--runs", runs_root)

@@ -19,6 +19,27 @@ if TYPE_CHECKING:
     from core.scaling.record import ScalingRecord
     from core.schema.spec import RunSpec
 
+HELD_RECIPE = """\
+import os, pathlib, time
+
+def model():
+    pass
+
+def train_data():
+    return list(range(64))
+
+def val_data():
+    return []
+
+def loss():
+    held = pathlib.Path({held!r})
+    def measure(weight, items):
+        while held.exists() and "2-devices" in os.environ["TRAINYARD_RUN"]:
+            time.sleep(0.01)
+        return weight
+    return measure
+"""
+"""A recipe whose training on two devices makes no step as long as a file exists."""
 CPUS = [replace(cpu_devices()[0], id=f"cpu:{number}", label=f"CPU {number}") for number in range(6)]
 
 

@@ -18,31 +18,12 @@ from gui.panels.scaling.table_dialog import ScalingTableDialog
 from gui.plots.scaling import ScalingBar, ScalingPlot
 from gui.style.theme import DARK, LIGHT
 from tests.support.running import Followed, write_recipe
-from tests.support.scaling_runs import recorded, trained
+from tests.support.scaling_runs import HELD_RECIPE, recorded, trained
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.window.driving import Driver
-
-RECIPE = """\
-import os, pathlib, time
-
-def model():
-    pass
-
-def train_data():
-    return list(range(64))
-
-def loss():
-    held = pathlib.Path({held!r})
-    def measure(weight, items):
-        while held.exists() and "2-devices" in os.environ["TRAINYARD_RUN"]:
-            time.sleep(0.01)
-        return weight
-    return measure
-"""
-"""A recipe whose training on two devices makes no step as long as a file exists."""
 
 
 def titles(panel: Driver) -> list[str]:
@@ -76,7 +57,7 @@ def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path
     held.touch()
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
-    panel.open_recipe(write_recipe(tmp_path, RECIPE.format(held=str(held)), name="tiny"))
+    panel.open_recipe(write_recipe(tmp_path, HELD_RECIPE.format(held=str(held)), name="tiny"))
     panel.set_number("epochsBox", 3)
     panel.set_number("batchBox", 16)
     panel.until_ready()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
 
 from core.language import tr
 from core.scaling.plan import FIXED, PER_DEVICE
 from core.scaling.record import MAX_REPEATS
 from gui.style.text_size import scaled
 from gui.style.theme import mark
+from gui.widgets.dialog import answer_buttons
 from gui.widgets.forms.fields import choice, form, label, line, whole_number
 from gui.widgets.plain_text import PlainLabel
 
@@ -37,6 +38,8 @@ class ScalingDialog(QDialog):
         self.setWindowTitle("Trainyard")
         self._judge = judge
         self._make_fields(name)
+        self.yes, buttons = answer_buttons(self, tr("Measure"))
+        self.accepted.connect(lambda: self.asked.emit(*self.chosen))
         heading = PlainLabel(tr("Measure a scaling table"))
         heading.setProperty("role", "heading")
         words = _wrapped(
@@ -53,7 +56,7 @@ class ScalingDialog(QDialog):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 18, 20, 14)
         layout.setSpacing(12)
-        for part in (heading, words, fields, self.preview, self.problem, self._buttons()):
+        for part in (heading, words, fields, self.preview, self.problem, buttons):
             layout.addWidget(part)
         for text, widget in ((tr("Name"), self.name), (tr("Batch"), self.batch), (tr("Repeats"), self.repeats)):
             rows.addRow(label(text, widget), widget)
@@ -77,22 +80,6 @@ class ScalingDialog(QDialog):
         self.name.textChanged.connect(lambda _: self._check())
         self.batch.currentIndexChanged.connect(lambda _: self._check())
         self.repeats.valueChanged.connect(lambda _: self._check())
-
-    def _buttons(self) -> QDialogButtonBox:
-        self.yes = QPushButton(tr("Measure"))
-        self.yes.setObjectName("yesButton")
-        self.yes.setDefault(True)
-        mark(self.yes, role="primary")
-        no = QPushButton(tr("Cancel"))
-        no.setObjectName("noButton")
-        no.setAutoDefault(False)
-        buttons = QDialogButtonBox()
-        buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
-        buttons.addButton(no, QDialogButtonBox.ButtonRole.RejectRole)
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
-        self.accepted.connect(lambda: self.asked.emit(*self.chosen))
-        return buttons
 
     @property
     def chosen(self) -> Asked:
