@@ -139,6 +139,7 @@ def tr_noop(sentence: str) -> str:
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)[^{}]*\}")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?:;…])(\s+)")
 _END_OF_SENTENCE = re.compile(r"[.!?…]\s")
+_COLON = re.compile(r":(?:\s|$)")
 _PUNCTUATION = re.compile(r"[.!?:…]")
 _UNIT = re.compile(r" [kMGT]?B\b")
 """With a space between two fields, the first does not end between a number and its unit."""
@@ -192,12 +193,16 @@ def _translate_sentences(text: str, depth: int) -> tuple[str, bool]:
 
 def _fit(text: str, depth: int) -> str | None:
     """Return the translation by the template that fits the whole text; None if none does."""
+    if text.endswith(":") and (phrase := _fit(text[:-1], depth)) is not None:
+        return tr("{phrase}:", phrase=phrase)
     is_sentence = text.endswith((".", "!", "?"))
     for template in _templates():
         if (template.is_part and depth == _NESTED) or (template.is_phrase and is_sentence):
             continue
         found = template.values(text)
-        if found is None:
+        if found is None or (template.is_phrase and any(_COLON.search(value) for value in found.values())):
+            continue
+        if not any(map(str.isdigit, found.get("count", "1"))):  # `No space left on device` is no `{count} device`
             continue
         values = {
             name: (value, False) if not depth or _is_name(name, value) else _translate_sentences(value, depth - 1)

@@ -26,6 +26,11 @@ def join_names(names: Iterable[str], last: str = "and") -> str:
     return tr(pattern, first=listed, final=final)
 
 
+def enumerated(names: Iterable[str]) -> str:
+    """Return the first of these names, and how many others there are, with semicolons: names may have commas."""
+    return "; ".join(first_names(list(names)))
+
+
 def join_phrases(phrases: Iterable[str]) -> str:
     """Return phrases in a row, with commas."""
     return tr(", ").join(phrases)

@@ -9,8 +9,9 @@ from PySide6.QtGui import QAction, QIcon
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu, QTabBar, QWidget
 
 from core import arrays
-from core.language import tr
+from core.language import join_sentences, tr
 from core.runs.states import state_info
+from core.system.logout import logout_warning
 from gui.controllers.card_navigation import CardNavigation, next_stop
 from gui.controllers.comparison_controller import ComparisonController
 from gui.controllers.device_controller import DeviceController
@@ -39,7 +40,7 @@ from gui.services.preferences import PreferencesFile
 from gui.services.services import Services
 from gui.services.settings_file import SettingsFile
 from gui.style.text_size import next_zoom, set_zoom, zoom
-from gui.style.theme import Theme, apply, set_palette
+from gui.style.theme import Theme, apply, follow_desktop, set_palette
 from gui.style.window_language import choose_language
 from gui.widgets.file_drop import dropped_program, pass_drops_to_window
 from gui.widgets.notice_window import NoticeWindow, notice_sentence
@@ -128,7 +129,7 @@ class MainWindow(QMainWindow):
         self._make_parts(DeviceMonitor(), is_new=True)
         self.setFocus()  # on the window itself, so that no widget looks selected
         self._app.fontChanged.connect(self._follow_font)
-        self._app.styleHints().colorSchemeChanged.connect(lambda _: self.set_theme(self._theme))
+        follow_desktop(self._app, lambda: self.set_theme(self._theme))
         self.controllers.run.show_run()
         self.services.device_monitor.look()
         self.controllers.devices.show()  # so that the first frame has the devices
@@ -154,12 +155,14 @@ class MainWindow(QMainWindow):
         services.expression_tester.tested.connect(panels.setup.script.show_trial)
         panels.setup.search_folder_changed.connect(services.python_finder.search)
         panels.header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
+        panels.header.run_ended.connect(lambda: self._app.alert(self))  # without effect on the window in use
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
         controllers.start.started.connect(controllers.state.save)
+        controllers.start.began.connect(self._warn_of_logout)
         panels.menu.action("addToQueue").triggered.connect(lambda _: controllers.start.add_to_queue())
         controllers.comparison.toggled.connect(controllers.run.show_facts)
-        controllers.comparison.toggled.connect(controllers.navigation.order_tabs)
+        controllers.comparison.toggled.connect(lambda: QTimer.singleShot(0, self, controllers.navigation.order_tabs))
         for name, change in (
             ("larger", lambda: next_zoom(1)), ("smaller", lambda: next_zoom(-1)), ("normalSize", lambda: 1.0),
         ):  # fmt: skip
@@ -262,7 +265,8 @@ class MainWindow(QMainWindow):
     @property
     def _theme(self) -> Theme:
         """The theme that the user prefers."""
-        return Theme.named(self._preferences.preferences.theme, self._app)
+        preferences = self._preferences.preferences
+        return Theme.chosen(preferences.theme, preferences.colours, self._app)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
@@ -270,6 +274,7 @@ class MainWindow(QMainWindow):
         self.panels.set_theme(theme)
         self.controllers.layout.set_theme(theme)
         self.controllers.scaling.set_theme(theme)
+        self.controllers.comparison.show_theme()
         self.controllers.memory.outdate()
         self.controllers.devices.show()
         self.controllers.run.show_curves()
@@ -294,6 +299,13 @@ class MainWindow(QMainWindow):
         """Show a sentence in a small window of its own."""
         self.notice = NoticeWindow(sentence)
         self.notice.show()
+
+    def _warn_of_logout(self) -> None:
+        """Say that a log-out may end runs, the first time that one is started."""
+        sentence = logout_warning()
+        if sentence and self.controllers.state.first_time("warned_of_logout"):
+            message = self.panels.message
+            message.show_message(join_sentences([message.text, sentence]), "warn")
 
     def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802 (Qt's signature)
         """Move the focus with Tab or Shift+Tab."""

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from core.devices.cores import CORES_VARIABLE
+from core.system import logout
 from tests.support import fake_worker, two_users
 from tests.support.waiting import wait_until
 
@@ -71,7 +72,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
                 return "structure"  # they look at the same syntax trees
             if not nodeid.startswith("tests/framework/"):
                 return nodeid
-            return "tensorflow" if "tensorflow" in nodeid or "keras" in nodeid else "torch"
+            name = nodeid.lower()
+            return "tensorflow" if "tensorflow" in name or "keras" in name else "torch"
 
     return Scheduling(config, log)
 
@@ -107,6 +109,16 @@ def _plain_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 def fake_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of the fake worker: what runs with it loads no framework."""
     return fake_worker.install(tmp_path_factory.mktemp("fake") / "environment")
+
+
+@pytest.fixture(autouse=True)
+def _no_logout() -> Iterator[None]:
+    """The tests behave as outside of a session, also where a log-out would end them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logout, "PROC", Path("/nowhere"))
+        logout.at_logout.cache_clear()
+        yield
+        logout.at_logout.cache_clear()
 
 
 @pytest.fixture(autouse=True)

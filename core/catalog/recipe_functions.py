@@ -69,7 +69,7 @@ _CALLED_WITH = {
 _CALLED_WITH_NAME = {
     "training_step": ("model", "batch", "optimizer"), "schedule": ("optimizer", "steps", "name"),
 }  # fmt: skip
-"""The same in a recipe of several optimizers: its last argument is the name of one."""
+"""What these functions are called with in a recipe of several optimizers: the last argument is the name of one."""
 
 
 def _check_parameters(path: Path, node: ast.FunctionDef, needs: Sequence[str], *, several: bool) -> None:

@@ -5,43 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import FRAMEWORKS
-from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.catalog.strategies import find_strategy, strategies_of
+from core.language import join_sentences, tr, tr_plural
 from core.schema.settings import RUN_KEYWORDS
 from core.text import join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from core.catalog.frameworks import Framework
     from core.catalog.recipes import RecipeFile
+    from core.catalog.strategies import Strategy
 
 STEP_FUNCTIONS = ("training_step", "validation_step", "collate")
 """Functions of a recipe that a training loop must know."""
-STRATEGIES_WITH_STEPS: Mapping[str, tuple[str, ...]] = {
-    "pytorch": ("single", "ddp", "fsdp", "placement"),
-    "tensorflow": (
-        "single", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server", "towers", "tpu",
-        "placement",
-    ),
-    "keras": ("single", "mirrored", "placement"),
-}  # fmt: skip
-"""The strategies of each framework that know them."""
 CALLBACKS = "callbacks"
 """A function that only Keras' own `fit` has a use for."""
-WITHOUT_EPOCH_END = {
-    ("pytorch", "fsdp"): tr_noop("each rank has only a part of each parameter"),
-    ("pytorch", "pipeline"): tr_noop("no device has the whole model"),
-    ("tensorflow", "multi_worker_mirrored"): tr_noop("a call of the model by one worker would wait for the others"),
-    ("tensorflow", "parameter_server"): tr_noop("the model is in another process"),
-}
-"""Why `on_epoch_end(model, metrics, folder)` cannot be called, by framework and strategy."""
 
 
 def check_strategy(recipe: RecipeFile, framework: str, strategy: str, *, varies: bool) -> None:
     """Raise `ValueError` with a sentence if a strategy cannot train the recipe. `varies`: the run has a schedule."""
-    _check_steps(recipe, framework, strategy)
-    _check_epoch_end(recipe, framework, strategy)
-    _check_optimizers(recipe, framework, strategy)
+    row = find_strategy(framework, strategy)
+    _check_steps(recipe, row)
+    _check_epoch_end(recipe, row)
+    _check_optimizers(recipe, framework, row)
     _check_schedule(recipe, framework, varies=varies)
 
 
@@ -124,11 +109,10 @@ def _check_schedule(recipe: RecipeFile, framework: str, *, varies: bool) -> None
         )
 
 
-def _check_steps(recipe: RecipeFile, framework: str, strategy: str) -> None:
+def _check_steps(recipe: RecipeFile, strategy: Strategy) -> None:
     """Raise `ValueError` if the recipe has steps of its own that this strategy cannot train."""
     own = [name for name in STEP_FUNCTIONS if name in recipe.functions]
-    known = STRATEGIES_WITH_STEPS[framework]
-    if framework == "keras" and "collate" in own:
+    if strategy.framework == "keras" and "collate" in own:
         raise ValueError(
             tr(
                 "Recipe {name} has collate(), which Keras' fit does not call. Choose framework tensorflow, whose "
@@ -136,43 +120,40 @@ def _check_steps(recipe: RecipeFile, framework: str, strategy: str) -> None:
                 name=recipe.name,
             )
         )
-    if not own or strategy in known:
+    if not own or not strategy.no_steps:
         return
-    reason = tr("it divides the batch after collating it")
-    if strategy == "pipeline":
-        reason = tr("no device has the whole model")
+    others = [row.name for row in strategies_of(strategy.framework) if row.target and not row.no_steps]
     raise ValueError(
         tr(
             "Strategy {strategy} cannot train recipe {name}, which has {function}(), because {reason}. "
             "Choose strategy {others}.",
-            strategy=strategy,
+            strategy=strategy.name,
             name=recipe.name,
             function=own[0],
-            reason=reason,
-            others=join_names(known, "or"),
+            reason=tr(strategy.no_steps),
+            others=join_names(others, "or"),
         )
     )
 
 
-def _check_epoch_end(recipe: RecipeFile, framework: str, strategy: str) -> None:
+def _check_epoch_end(recipe: RecipeFile, strategy: Strategy) -> None:
     """Raise `ValueError` if the recipe has an `on_epoch_end` that this strategy cannot give a model."""
-    reason = WITHOUT_EPOCH_END.get((framework, strategy))
-    if reason is None or "on_epoch_end" not in recipe.functions:
+    if not strategy.no_epoch_end or "on_epoch_end" not in recipe.functions:
         return
     raise ValueError(
         tr(
             "Strategy {strategy} cannot call on_epoch_end() of recipe {name}, because {reason}. Choose another "
             "strategy, or remove the function.",
-            strategy=strategy,
+            strategy=strategy.name,
             name=recipe.name,
-            reason=tr(reason),
+            reason=tr(strategy.no_epoch_end),
         )
     )
 
 
-def _check_optimizers(recipe: RecipeFile, framework: str, strategy: str) -> None:
+def _check_optimizers(recipe: RecipeFile, framework: str, strategy: Strategy) -> None:
     """Raise `ValueError` if the recipe has several optimizers that cannot be trained, or one of a whole model."""
-    if framework == "pytorch" and strategy == "pipeline" and (recipe.optimizer_needs or ("",))[0] == "model":
+    if not strategy.whole_model and (recipe.optimizer_needs or ("",))[0] == "model":
         raise ValueError(
             tr(
                 "optimizer() of recipe {name} needs the model, but in a pipeline no device has the whole model. "
@@ -183,8 +164,10 @@ def _check_optimizers(recipe: RecipeFile, framework: str, strategy: str) -> None
     if "optimizers" not in recipe.functions:
         return
     problem = ""
-    if framework != "pytorch":
-        problem = tr("it works with PyTorch only. Choose framework pytorch, or give the recipe optimizer() instead")
+    if framework == "keras":
+        problem = tr(
+            "Keras' fit has one optimizer. Choose framework tensorflow, or give the recipe optimizer() instead"
+        )
     elif "training_step" not in recipe.functions:
         problem = tr("each optimizer needs a loss. Add training_step(model, batch, optimizer)")
     elif "optimizer" in recipe.functions:

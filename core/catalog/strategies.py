@@ -1,6 +1,7 @@
 """The registry of strategies: a row for each strategy of a framework, and for each way to launch a script.
 
-A strategy is a row here and a module in `core.worker`.
+A strategy is a row here and a module in `core.worker`. The row says what the strategy needs and what it cannot do, so
+that no other module has to know it by name.
 """
 
 from __future__ import annotations
@@ -39,11 +40,28 @@ class Strategy:
     device_kinds: tuple[str, ...] = ("cpu", "nvidia")
     splits_batch: bool = False
     """Whether the global batch is split over the devices."""
+    settings: tuple[str, ...] = ()
+    """The fields of `Training` that only some strategies have, and this one has."""
+    whole_model: bool = True
+    """Whether an optimizer can be made for the whole model."""
+    scales_loss: bool = True
+    """Whether it can scale the loss, which float16 needs."""
+    no_compile: str = ""
+    """Why it cannot compile the model, and what to do, as a sentence; empty if it can."""
+    no_steps: str = ""
+    """Why it cannot train recipes with steps of their own, as the end of a sentence; empty if it can."""
+    no_epoch_end: str = ""
+    """Why it cannot call `on_epoch_end(model, metrics, folder)`, as the end of a sentence; empty if it can."""
     needs_addresses: bool = False
     """Whether its workers listen on all addresses without a password, to connect to each other. They run in a network
     of their own then (`core.launchers.loopback`)."""
     unavailable: Callable[[], str] = str
     """Return why it cannot be used on this machine with any device, or the empty string."""
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether devices do not wait for each other, so that its curve differs from that of one device."""
+        return self.processes == "parameter_server"
 
     def batch_parts(self, devices: int) -> int:
         """Return the number of parts into which the global batch is split."""
@@ -64,23 +82,32 @@ def _no_fit_on_many_workers() -> str:
 
 
 ON_ONE_DEVICE = tr_noop("One process on one device.")
+NO_WHOLE_MODEL = tr_noop("no device has the whole model")
+NO_COMPILED_PARTS = tr_noop("XLA compiles for one device, but a placed model is on several. Switch compiling off.")
 BY_PLACEMENT = tr_noop("Parts of one model on several devices, in one process: branches, or layers in turn.")
 
 STRATEGIES = (
     Strategy(framework="pytorch", name="single", title=tr_noop("One device"), target="pytorch.single", parallel="one",
-         max_devices=1, summary=ON_ONE_DEVICE),
+         max_devices=1, settings=("activation_checkpointing",), summary=ON_ONE_DEVICE),
     Strategy(framework="pytorch", name="ddp", title=tr_noop("Data parallel (DDP)"),
          target="pytorch.ddp", parallel="data",
          processes="per_device", splits_batch=True,
+         settings=("bucket_mb", "gradient_compression", "activation_checkpointing"),
          summary=tr_noop("One process per device; each takes its slice of the global batch, gradients are averaged.")),
     Strategy(framework="pytorch", name="fsdp", title=tr_noop("Data parallel, sharded (FSDP2)"), target="pytorch.fsdp",
          parallel="data", processes="per_device", splits_batch=True,
+         settings=("meta_device", "activation_checkpointing"),
+         no_epoch_end=tr_noop("each rank has only a part of each parameter"),
          summary=tr_noop("Like DDP, but parameters, gradients and optimizer state are sharded: for large models.")),
     Strategy(framework="pytorch", name="data_parallel", title=tr_noop("Data parallel, legacy (nn.DataParallel)"),
          target="pytorch.data_parallel", parallel="data", splits_batch=True, min_devices=2, device_kinds=("nvidia",),
+         settings=("output_device",), no_steps=tr_noop("it divides the batch after collating it"),
+         no_compile=tr_noop(
+             "nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp."),
          summary=tr_noop("One process, a thread per GPU; slower than DDP, kept for code written for it.")),
     Strategy(framework="pytorch", name="pipeline", title=tr_noop("Pipeline (1F1B)"), target="pytorch.pipeline",
          parallel="device", processes="per_device", min_devices=2,
+         settings=("micro_batches",), whole_model=False, no_steps=NO_WHOLE_MODEL, no_epoch_end=NO_WHOLE_MODEL,
          summary=tr_noop(
              "The model is cut into stages, one process per device; micro-batches flow through all at once.")),
     Strategy(framework="pytorch", name="placement", title=tr_noop("Placement"), target="pytorch.placement",
@@ -91,20 +118,21 @@ STRATEGIES = (
          max_devices=1, summary=ON_ONE_DEVICE),
     Strategy(framework="tensorflow", name="mirrored", title=tr_noop("Data parallel (mirrored)"),
          target="tensorflow.mirrored",
-         parallel="data", splits_batch=True,
+         parallel="data", splits_batch=True, settings=("cross_device_ops",),
          summary=tr_noop("MirroredStrategy: a copy of the model per device, gradients are summed over all.")),
     Strategy(framework="tensorflow", name="central_storage", title=tr_noop("Data parallel (central storage)"),
-         target="tensorflow.central_storage", parallel="data", splits_batch=True,
+         target="tensorflow.central_storage", parallel="data", splits_batch=True, scales_loss=False,
          summary=tr_noop(
              "CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice.")),
     Strategy(framework="tensorflow", name="multi_worker_mirrored",
          title=tr_noop("Data parallel (multi-worker mirrored)"),
          target="tensorflow.multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
-         needs_addresses=True,
+         needs_addresses=True, no_epoch_end=tr_noop("a call of the model by one worker would wait for the others"),
          summary=tr_noop("MultiWorkerMirroredStrategy: one process per device, all in a network of their own.")),
     Strategy(framework="tensorflow", name="parameter_server",
          title=tr_noop("Data parallel, asynchronous (parameter server)"),
          target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
+         scales_loss=False, no_epoch_end=tr_noop("the model is in another process"),
          summary=tr_noop(
              "A chief, a worker per device and a server, in a network of their own. Asynchronous: its curve "
          "differs from that of one device.")),
@@ -113,21 +141,22 @@ STRATEGIES = (
          summary=tr_noop("The batch split and the gradients averaged by hand, as before TensorFlow had strategies.")),
     Strategy(framework="tensorflow", name="tpu", title=tr_noop("Data parallel (TPU)"), target="tensorflow.tpu",
          parallel="data",
-         device_kinds=("cpu",), unavailable=_no_tpu, summary=tr_noop("TPUStrategy: all cores of a TPU; needs one.")),
+         device_kinds=("cpu",), unavailable=_no_tpu, scales_loss=False,
+         summary=tr_noop("TPUStrategy: all cores of a TPU; needs one.")),
     Strategy(framework="tensorflow", name="placement", title=tr_noop("Placement"), target="tensorflow.placement",
-         parallel="device", min_devices=2, summary=BY_PLACEMENT),
+         parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS, summary=BY_PLACEMENT),
     Strategy(framework="keras", name="single", title=tr_noop("One device"), target="keras.single", parallel="one",
          max_devices=1, summary=tr_noop("model.fit in one process on one device.")),
     Strategy(framework="keras", name="mirrored", title=tr_noop("Data parallel (mirrored)"), target="keras.mirrored",
-         parallel="data", splits_batch=True,
+         parallel="data", splits_batch=True, settings=("cross_device_ops",),
          summary=tr_noop(
              "model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device.")),
     Strategy(framework="keras", name="multi_worker_mirrored", title=tr_noop("Data parallel (multi-worker mirrored)"),
          target="", parallel="data", processes="per_device", splits_batch=True,
          unavailable=_no_fit_on_many_workers, summary=tr_noop("Does not work with model.fit: see the reason.")),
     Strategy(framework="keras", name="placement", title=tr_noop("Placement"), target="keras.placement",
-             parallel="device",
-         min_devices=2, summary=tr_noop("model.fit on one model whose parts are on several devices.")),
+         parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS,
+         summary=tr_noop("model.fit on one model whose parts are on several devices.")),
 )  # fmt: skip
 """The order decides the default: see `default_strategy`."""
 

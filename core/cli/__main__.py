@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from core import language
 from core.cli.options import WRONG_USE, common
 from core.errors import RunError
+from core.history import index
 from core.language import tr
-from core.runs import index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,22 +5,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import shutil
+import signal
+import threading
 import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
+from core.diagnosis.start_phases import start_words
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
 from core.metrics.common.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
-from core.runs.start_phases import start_words
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TextIO
 
     from core.runs.facts import EscalationStep, RunFacts, RunProgress
@@ -45,28 +48,37 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
     memory. Without, Ctrl-C raises `KeyboardInterrupt`.
     """
     progress = _Progress(run, out)
-    while not _until_over(run, progress):
-        if not stops:
-            progress.end()
-            raise KeyboardInterrupt
-        state = state_info(run.facts.state)
-        run.request("force" if state.can_force else "stop")
-        progress.say(tr(state.forcing) if state.can_force else tr("Stopping; Ctrl-C again forces it."))
+    with _interrupts() as interrupts:
+        progress.fold(run.catch_up())  # so that the past of a run that is over is not shown as its progress
+        while not state_info(run.facts.state).over:
+            if interrupts:
+                interrupts.pop()
+                if not stops:
+                    progress.end()
+                    raise KeyboardInterrupt
+                state = state_info(run.facts.state)
+                run.request("force" if state.can_force else "stop")
+                progress.say(tr(state.forcing) if state.can_force else tr("Stopping; Ctrl-C again forces it."))
+            progress.fold(run.poll())
+            progress.show()
+            time.sleep(progress.poll_s)
     progress.end()
     return progress.loss
 
 
-def _until_over(run: Run, progress: _Progress) -> bool:
-    """Show progress until the run is over; return False on Ctrl-C."""
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collect each Ctrl-C in a list. A `KeyboardInterrupt` would lose the events that are being read when it comes."""
+    found: list[int] = []
+    handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not handles or threading.current_thread() is not threading.main_thread():
+        yield found  # it is ignored, as below `nohup`, or comes elsewhere
+        return
+    signal.signal(signal.SIGINT, lambda number, _: found.append(number))
     try:
-        progress.fold(run.catch_up())  # so that the past of a run that is over is not shown as its progress
-        while not state_info(run.facts.state).over:
-            progress.fold(run.poll())
-            progress.show()
-            time.sleep(progress.poll_s)
-    except KeyboardInterrupt:
-        return False
-    return True
+        yield found
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class StopMessages:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from core.catalog.frameworks import FRAMEWORKS
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, strategies_of
 from core.config.choices import INTERRUPT_S
+from core.history import index
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
-from core.runs import index
 from core.schema.settings import (
     CROSS_DEVICE_OPS,
     CUDA_IDS,

@@ -8,13 +8,13 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
+from core.diagnosis.failures import Cause, failure_of
+from core.diagnosis.unread_lines import last_line, unread_lines
 from core.language import join_sentences, tr, tr_stored
 from core.runs.directory import printed_logs
-from core.runs.failures import Cause, failure_of
 from core.runs.fold import ENDED_BY
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
-from core.runs.unread_lines import last_line, unread_lines
 from core.runs.verdicts import Verdict, worst
 from core.series import report
 from core.system.process_info import shortened

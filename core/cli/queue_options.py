@@ -7,9 +7,9 @@ import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from core.history import index
 from core.language import tr
 from core.queue.request import AFTER, IF_CHANGED, QueueRequest
-from core.runs import index
 from core.text import join_names
 from core.units import BYTES_PER_GB, BYTES_PER_MB
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 ONLY_QUEUED = ("any", "kind", "free_memory", "priority", "after", "not_before", "requeue", "if_changed")
 MAX_PRIORITY = 1000
+MAX_S = 1e9
+"""Seconds of the longest time that is understood, some thirty years."""
+MAX_BYTES = 2**60
 UNITS_S = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 SIZES = {"M": BYTES_PER_MB, "MB": BYTES_PER_MB, "G": BYTES_PER_GB, "GB": BYTES_PER_GB, "T": 1024 * BYTES_PER_GB,
          "TB": 1024 * BYTES_PER_GB}  # fmt: skip
@@ -143,7 +146,7 @@ def time_limit_s(options: argparse.Namespace) -> float | None:
     if options.time_limit is None:
         return None
     seconds = _duration(options.time_limit)
-    if seconds is None or seconds <= 0:
+    if seconds is None or not 0 < seconds < MAX_S:
         raise ValueError(
             tr("--time-limit {text!r} is not understood. Give a time such as 90m, 8h, 2d or 1:30:00.",
                text=options.time_limit)
@@ -165,7 +168,7 @@ def _size(option: str, text: str | None) -> int | None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", text.strip())
     unit = SIZES.get(found[2].upper()) if found else None
-    if found is None or unit is None or float(found[1]) <= 0:
+    if found is None or unit is None or not 0 < float(found[1]) * unit < MAX_BYTES:
         raise ValueError(
             tr("{option} {text!r} is not understood. Give a size such as 20GB or 500MB.", option=option, text=text)
         )
@@ -186,7 +189,7 @@ def _time(text: str) -> float:
     """Return `22:00` (the next one), a date with a time, or `+2h` in unix seconds. Raises `ValueError`."""
     now = datetime.now()  # noqa: DTZ005 (as the user's clock shows it)
     words = text.strip()
-    if words.startswith("+") and (seconds := _duration(words[1:])) is not None:
+    if words.startswith("+") and (seconds := _duration(words[1:])) is not None and seconds < MAX_S:
         return time.time() + seconds
     if clock := re.fullmatch(r"(\d{1,2}):(\d\d)", words):
         hour, minute = int(clock[1]), int(clock[2])

@@ -29,7 +29,7 @@ FORGOTTEN = 1e-5
 MIN_MAX, DEVIATION, INTERVAL = "min-max", "deviation", "interval"
 """What a band shows: minimum and maximum, one standard deviation, the 95 % confidence interval of the mean."""
 BANDS = (MIN_MAX, DEVIATION, INTERVAL)
-LEAST_SHARE = 0.1
+MIN_SHARE = 0.1
 """On a logarithmic scale, a band does not reach below this share of the smallest value."""
 T_95 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
@@ -138,7 +138,7 @@ def group_curve(
     complete = np.isfinite(values).all(axis=0)
     mean, low, high = _spread(np.where(complete, values, np.nan), band)
     if positive:  # a deviation may reach below zero, where a logarithmic scale has no place for it
-        low = np.where(complete, np.fmax(low, LEAST_SHARE * np.fmin.reduce(values, axis=0)), np.nan)
+        low = np.where(complete, np.fmax(low, MIN_SHARE * np.fmin.reduce(values, axis=0)), np.nan)
     rest = tuple((_place(each, steps), _alone(own, complete)) for each, own in zip(members, values, strict=True))
     return GroupCurve(x=x, mean=mean, low=low, high=high, rest=rest if not complete.all() else ())
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from core.comparison.named_settings import NamedSettings
 from core.errors import RunError
+from core.history.index import is_run
 from core.language import tr
-from core.runs.index import is_run
 from core.runs.run import Run
 from core.series.report import series_of
 

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.language import tr
-from core.runs.run_loss import LOSS, VALIDATION_LOSS
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.config.presets import secret_names
-from core.runs.setting_values import ENVIRONMENT, SEED, setting_values
+from core.history.setting_values import ENVIRONMENT, SEED, setting_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -50,7 +50,7 @@ class Throughput:
 
     steps: int
     seconds: float
-    """Of training, without pauses."""
+    """Seconds of training, without pauses."""
     samples_per_s: float | None
     """None for scripts."""
 

@@ -8,25 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.comparison.metric import choose_metric, lower_is_better
+from core.comparison.quantities import QUANTITIES, columns
 from core.comparison.results import result_of
+from core.history.setting_values import SEED
 from core.language import tr
-from core.runs.setting_values import SEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from core.comparison.measured_run import MeasuredRun
+    from core.comparison.quantities import Quantity
     from core.comparison.results import RunResult
     from core.schema.settings import SettingValue
 
 Json = dict[str, Any]
-QUANTITIES = ("last", "best", "best_step", "time_to_target_s", "samples_per_s", "steps_per_s", "training_s")
-"""The fields of `RunResult` that are numbers."""
-LOWER_IS_BETTER = {
-    "time_to_target_s": True, "samples_per_s": False, "steps_per_s": False, "training_s": True,
-    "peak_memory_bytes": True,
-}  # fmt: skip
-"""Of the quantities that are no values of the metric."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +42,7 @@ class Difference:
 
     value: float
     percent: float | None
-    """Of the baseline's absolute value; None if that is 0."""
+    """The value in percent of the baseline's absolute value; None if that is 0."""
     better: bool | None
     """None if neither is better."""
 
@@ -59,8 +54,7 @@ class Row:
     runs: tuple[MeasuredRun, ...]
     results: tuple[RunResult, ...]
     statistics: Mapping[str, Statistic]
-    """By name of the quantity: `QUANTITIES` and `peak_memory_bytes`, that of the fullest device. Missing: no run has
-    it."""
+    """By name of the quantity (`core.comparison.quantities`). Missing: no run has it."""
     differs: Mapping[str, SettingValue]
     """The settings that are not the same in all rows, and None for one that this row lacks."""
     differences: Mapping[str, Difference] | None
@@ -101,6 +95,23 @@ class Comparison:
     notices: tuple[str, ...]
     """Sentences on what a reader of the numbers should know."""
 
+    @property
+    def quantities(self) -> list[Quantity]:
+        """The quantities that have a column."""
+        return columns([row.statistics.keys() for row in self.rows])
+
+    def best_row(self, quantity: Quantity) -> int | None:
+        """Return the number of the row with the best value; None where no value is better than all others."""
+        if not quantity.has_difference:
+            return None
+        found = [
+            (row.statistics[quantity.name].mean, at)
+            for at, row in enumerate(self.rows)
+            if quantity.name in row.statistics and math.isfinite(row.statistics[quantity.name].mean)
+        ]
+        found.sort(reverse=not _lower_wins(quantity, lower=self.lower_is_better))
+        return found[0][1] if len(found) > 1 and found[0][0] != found[1][0] else None
+
 
 def compare(
     runs: Sequence[MeasuredRun], *, metric: str | None = None, baseline: str | None = None,
@@ -110,8 +121,7 @@ def compare(
 
     `metric`: None for one that most runs have. `baseline`: the id of one of the runs; None for the first. `lower`:
     whether lower values are better; None to judge by the name of the metric. `grouped`: whether runs that differ only
-    in the seed form one row. Raises `RunError` with a sentence when
-    there is no such metric, or none in common.
+    in the seed form one row. Raises `RunError` with a sentence when there is no such metric, or none in common.
     """
     metric = choose_metric(runs, metric)
     by_name = lower_is_better(metric)
@@ -161,8 +171,7 @@ def _is_same(runs: Sequence[MeasuredRun], name: str) -> bool:
 
 
 def _statistics(results: Sequence[RunResult]) -> dict[str, Statistic]:
-    found = {name: [getattr(each, name) for each in results] for name in QUANTITIES}
-    found["peak_memory_bytes"] = [max(each.peak_memory_bytes.values(), default=None) for each in results]
+    found = {quantity.name: [quantity.of(each) for each in results] for quantity in QUANTITIES}
     return {
         name: statistic
         for name, values in found.items()
@@ -184,10 +193,13 @@ def _differences(
     statistics: Mapping[str, Statistic], baseline: Mapping[str, Statistic], *, lower: bool
 ) -> dict[str, Difference]:
     found = {}
-    for name in statistics.keys() & baseline.keys() - {"best_step"}:
+    for quantity in QUANTITIES:
+        name = quantity.name
+        if not quantity.has_difference or name not in statistics or name not in baseline:
+            continue
         value, usual = statistics[name].mean, baseline[name].mean
         gap = value - usual
-        lower_wins = LOWER_IS_BETTER.get(name, lower)
+        lower_wins = _lower_wins(quantity, lower=lower)
         found[name] = Difference(
             value=gap,
             percent=100 * gap / abs(usual) if usual and math.isfinite(usual) else None,
@@ -196,11 +208,16 @@ def _differences(
     return found
 
 
+def _lower_wins(quantity: Quantity, *, lower: bool) -> bool:
+    """Return whether lower values of a quantity are better. `lower`: whether those of the metric are."""
+    return lower if quantity.lower_is_better is None else quantity.lower_is_better
+
+
 def _notices(rows: Iterable[Row], metric: str, *, assumed: bool) -> Iterable[str]:
     if assumed:
         yield tr(
             "The name {metric} does not say whether lower or higher is better; lower was assumed. "
-            "Add --maximize if higher is better.",
+            "If higher is better, give the command compare or report the option --maximize.",
             metric=metric,
         )
     for row in rows:
@@ -233,7 +250,8 @@ def to_json(comparison: Comparison) -> Json:
 
 
 def _row_to_json(row: Row) -> Json:
-    means = {name: row.statistics[name].mean if name in row.statistics else None for name in QUANTITIES}
+    names = [quantity.name for quantity in QUANTITIES if not quantity.is_per_device]
+    means = {name: row.statistics[name].mean if name in row.statistics else None for name in names}
     if len(row.runs) == 1:
         means["best_step"] = row.results[0].best_step
     return {

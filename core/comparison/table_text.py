@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from core.comparison.table import LOWER_IS_BETTER, QUANTITIES
-from core.language import tr, tr_noop, tr_plural
+from core.comparison.quantities import QUANTITIES
+from core.language import tr, tr_plural
 from core.series.report import spreadsheet_cell
 from core.text import markdown_table, one_line, short
-from core.units import BYTES_PER_GB, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from core.comparison.quantities import Quantity
     from core.comparison.table import Comparison, Row
 
 MAX_COLUMN = 40
 """Characters of a setting in a cell for people."""
 PATHS = frozenset({"imported", "recipe", "script", "python", "working_dir", "rules_file"})
 """Settings of which a cell shows the last part, where that tells them apart."""
-HEADINGS = {
-    "last": tr_noop("LAST"), "best": tr_noop("BEST"), "best_step": tr_noop("AT"),
-    "time_to_target_s": tr_noop("TO TARGET"), "samples_per_s": tr_noop("SAMPLES/S"), "steps_per_s": tr_noop("STEPS/S"),
-    "training_s": tr_noop("TRAINED"), "peak_memory_bytes": tr_noop("PEAK GB"),
-}  # fmt: skip
-COMPARED = ("best", "time_to_target_s", "samples_per_s", "steps_per_s", "peak_memory_bytes")
-"""The quantities whose difference from the baseline stands behind them in a cell for people."""
-NUMBERS = tuple(dict.fromkeys([*QUANTITIES, *LOWER_IS_BETTER]))
-"""The quantities in the columns of a CSV table."""
 
 
 # -- for people ----------------------------------------------------------------------------------
@@ -40,16 +30,14 @@ NUMBERS = tuple(dict.fromkeys([*QUANTITIES, *LOWER_IS_BETTER]))
 def cells(comparison: Comparison, max_settings: int | None = None) -> list[list[str]]:
     """Return the rows of the table, the first of them its headings. `max_settings`: how many of those that differ."""
     names = list(comparison.rows[0].differs)[:max_settings]
-    quantities = [name for name in HEADINGS if any(name in row.statistics for row in comparison.rows)]
-    if "samples_per_s" in quantities and all("samples_per_s" in row.statistics for row in comparison.rows):
-        quantities.remove("steps_per_s")
+    quantities = comparison.quantities
     grouped = any(len(row.runs) > 1 for row in comparison.rows)
     headings = [tr("RUN"), *([tr("RUNS")] if grouped else []), *(name.upper() for name in names)]
-    lines = [[*headings, *(tr(HEADINGS[name]) for name in quantities), tr("MEMORY")]]
+    lines = [[*headings, *(tr(each.heading).upper() for each in quantities), tr("MEMORY")]]
     for row in comparison.rows:
         settings = [setting_text(comparison, name, row) for name in names]
         count = [str(len(row.runs))] if grouped else []
-        values = [_value(row, name) for name in quantities]
+        values = [_value(row, quantity) for quantity in quantities]
         verdicts = ", ".join(tr(each) for each in row.verdicts) or "-"
         lines.append([row.runs[0].id, *count, *settings, *values, verdicts])
     return lines
@@ -88,33 +76,22 @@ def setting_text(comparison: Comparison, name: str, row: Row) -> str:
     return one_line(short(value), MAX_COLUMN)
 
 
-def _value(row: Row, name: str) -> str:
+def _value(row: Row, quantity: Quantity) -> str:
     """Return a quantity: `0.31`, of a group `0.31 ± 0.02`, and how far it is from the baseline: `0.31 (-4.2 %)`."""
-    statistic = row.statistics.get(name)
+    statistic = row.statistics.get(quantity.name)
     if statistic is None:
         return "-"
-    text = number_text(name, statistic.mean)
+    text = quantity.text(statistic.mean)
     if statistic.deviation is not None:
-        text = f"{text} ± {number_text(name, statistic.deviation)}"
+        text = f"{text} ± {quantity.text(statistic.deviation)}"
     if statistic.count < len(row.runs):
         text = tr("{value} ({count} of {all})", value=text, count=statistic.count, all=len(row.runs))
-    if name == "best_step":
+    if quantity.name == "best_step":
         return tr("epoch {epoch}", epoch=text) if row.results[0].by_epoch else text
-    difference = row.differences.get(name) if row.differences is not None else None
-    if name not in COMPARED or difference is None or difference.percent is None:
+    difference = row.differences.get(quantity.name) if row.differences is not None else None
+    if not quantity.is_compared or difference is None or difference.percent is None:
         return text
     return f"{text} ({round(difference.percent, 1) + 0.0:+.1f} %)"  # not -0.0
-
-
-def number_text(name: str, value: float) -> str:
-    """Return a quantity in the unit of its column."""
-    if not math.isfinite(value):
-        return str(value)
-    if name.endswith("_s") and not name.endswith("_per_s"):
-        return duration(value)
-    if name == "peak_memory_bytes":
-        return f"{value / BYTES_PER_GB:.2f}"
-    return f"{value:.6g}" if name == "best_step" else short(value)
 
 
 # -- Markdown ------------------------------------------------------------------------------------
@@ -137,7 +114,7 @@ def csv_text(comparison: Comparison) -> str:
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     names = list(comparison.rows[0].differs)
-    known = [name for name in NUMBERS if any(name in row.statistics for row in comparison.rows)]
+    known = [each.name for each in QUANTITIES if any(each.name in row.statistics for row in comparison.rows)]
     fixed = ["run", "runs", "count", "name", "state", "seed", "is_baseline", "metric", "step_unit", "verdict"]
     numbers = [f"{name}{suffix}" for name in known for suffix in ("", "_deviation", "_percent")]
     writer.writerow(map(spreadsheet_cell, [*fixed, *(f"setting {name}" for name in names), *numbers]))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework
+from core.catalog.strategies import STRATEGIES
 from core.language import tr, tr_noop, tr_plural
 from core.schema.settings import Training
 from core.text import join_names
@@ -13,6 +14,7 @@ from core.text import join_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from core.catalog.strategies import Strategy
     from core.schema.spec import RunSpec
 
 
@@ -22,42 +24,37 @@ class StrategySetting:
 
     name: str
     title: str
-    frameworks: tuple[str, ...]
-    strategies: tuple[str, ...]
-    """The strategies of these frameworks that have it."""
 
-    def fits(self, framework_name: str, strategy: str) -> bool:
-        """Return whether this strategy has the setting."""
-        return framework_name in self.frameworks and strategy in self.strategies
+    @property
+    def strategies(self) -> list[Strategy]:
+        """The strategies that have it."""
+        return [strategy for strategy in STRATEGIES if self.name in strategy.settings]
 
 
 STRATEGY_SETTINGS = (
-    StrategySetting(name="cross_device_ops", title=tr_noop("Reduction over devices"),
-                    frameworks=("tensorflow", "keras"), strategies=("mirrored",)),
-    StrategySetting(name="output_device", title=tr_noop("Output device"),
-                    frameworks=("pytorch",), strategies=("data_parallel",)),
-    StrategySetting(name="bucket_mb", title=tr_noop("Gradient buckets in MB"),
-                    frameworks=("pytorch",), strategies=("ddp",)),
-    StrategySetting(name="gradient_compression", title=tr_noop("Gradient compression"),
-                    frameworks=("pytorch",), strategies=("ddp",)),
-    StrategySetting(name="meta_device", title=tr_noop("Meta device"),
-                    frameworks=("pytorch",), strategies=("fsdp",)),
-    StrategySetting(name="activation_checkpointing", title=tr_noop("Activation checkpointing"),
-                    frameworks=("pytorch",), strategies=("single", "ddp", "fsdp")),
-)  # fmt: skip
+    StrategySetting(name="cross_device_ops", title=tr_noop("Reduction over devices")),
+    StrategySetting(name="output_device", title=tr_noop("Output device")),
+    StrategySetting(name="bucket_mb", title=tr_noop("Gradient buckets in MB")),
+    StrategySetting(name="gradient_compression", title=tr_noop("Gradient compression")),
+    StrategySetting(name="meta_device", title=tr_noop("Meta device")),
+    StrategySetting(name="activation_checkpointing", title=tr_noop("Activation checkpointing")),
+)
+"""The settings that are refused with another strategy. (The number of micro-batches is not: it has always a value.)"""
 
 
 def without_meaning(framework_name: str, strategy: str) -> set[str]:
-    """Return the names of the settings that this strategy does not have."""
-    return {row.name for row in STRATEGY_SETTINGS if not row.fits(framework_name, strategy)}
+    """Return the names of the settings that other strategies have and this one does not."""
+    names = {name for row in STRATEGIES for name in row.settings}
+    own = [row.settings for row in STRATEGIES if (row.framework, row.name) == (framework_name, strategy)]
+    return names.difference(*own)
 
 
 def setting_problems(spec: RunSpec, kinds: set[str]) -> Iterator[str]:
     """Yield what is wrong with these settings of a recipe's spec: sentences. `kinds`: of the chosen devices."""
-    usual = Training()
+    usual, foreign = Training(), without_meaning(spec.framework, spec.strategy)
     for row in STRATEGY_SETTINGS:
         is_set = getattr(spec.training, row.name) != getattr(usual, row.name)
-        if is_set and not row.fits(spec.framework, spec.strategy):
+        if is_set and row.name in foreign:
             yield _belongs_elsewhere(row, spec)
             return
     yield from _device_problems(spec, on_cpu="cpu" in kinds)
@@ -65,15 +62,17 @@ def setting_problems(spec: RunSpec, kinds: set[str]) -> Iterator[str]:
 
 
 def _belongs_elsewhere(row: StrategySetting, spec: RunSpec) -> str:
+    strategies = list(dict.fromkeys(each.name for each in row.strategies))
+    frameworks = dict.fromkeys(framework(each.framework).title for each in row.strategies)
     return tr_plural(
         "The setting “{title}” is for strategy {strategies} of {frameworks} only, but {chosen} of {framework} is "
         "chosen. Leave it at its default.",
         "The setting “{title}” is for strategies {strategies} of {frameworks} only, but {chosen} of {framework} is "
         "chosen. Leave it at its default.",
-        len(row.strategies),
+        len(strategies),
         title=tr(row.title),
-        strategies=join_names(row.strategies),
-        frameworks=join_names(framework(each).title for each in row.frameworks),
+        strategies=join_names(strategies),
+        frameworks=join_names(frameworks),
         chosen=spec.strategy,
         framework=framework(spec.framework).title,
     )

@@ -248,11 +248,11 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 title=framework(strategy.framework).title,
             )
         )
-    if spec.training.precision == "float16" and strategy.name in {"central_storage", "parameter_server", "tpu"}:
+    if spec.training.precision == "float16" and not strategy.scales_loss:
         found.append(
             tr("Strategy {name} cannot scale the loss for float16. Choose bfloat16 or float32.", name=strategy.name)
         )
-    if strategy.name == "pipeline" and (count := spec.training.micro_batches) < len(spec.devices):
+    if "micro_batches" in strategy.settings and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(
             tr_plural(
                 "{count} micro-batch cannot fill a pipeline of {stages} stages. "
@@ -263,10 +263,8 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 stages=len(spec.devices),
             )
         )
-    if strategy.name == "placement" and strategy.framework != "pytorch" and spec.training.compile:
-        found.append(tr("XLA compiles for one device, but a placed model is on several. Switch compiling off."))
-    if strategy.name == "data_parallel" and spec.training.compile:
-        found.append(tr("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp."))
+    if strategy.no_compile and spec.training.compile:
+        found.append(tr(strategy.no_compile))
     return found
 
 
@@ -275,7 +273,7 @@ def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
     training, devices = spec.training, len(spec.devices)
     split = strategy.batch_parts(devices)
     parts = [(split, tr_plural("device", "devices", split))]
-    if strategy.name == "pipeline":
+    if "micro_batches" in strategy.settings:
         parts = [
             (1, tr("pipeline of {devices} stages", devices=devices)),
             (training.micro_batches, tr("micro-batches")),

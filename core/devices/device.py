@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SLOWDOWNS = ("hardware slowdown", "too hot", "far too hot", "power supply")
 """The reasons for low clocks that mean trouble: a GPU at its power limit does what it should."""
 HEAT = ("too hot", "far too hot")
-"""Those of them that are about the temperature."""
+"""The reasons that are about the temperature."""
 ASLEEP_PREFIX = "PCI-"
 """Prefix of the id of a GPU that sleeps and was not woken up to read its UUID; its PCI address follows."""
 

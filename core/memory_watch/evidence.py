@@ -72,67 +72,70 @@ Share = tuple[ProcessInfo, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageDelta:
-    """How the use of one device changed between the reading before the run and the one after it. Memory in bytes."""
+    """How the use of one device changed between the reading before the run and the one after it. Memory in bytes.
 
-    left: tuple[Share, ...]
-    """Processes that hold less than before, or nothing any more; and how much less."""
-    vanished: tuple[ProcessInfo, ...]
-    """Processes that the driver listed before without their memory, and lists no more."""
+    The run has ended, so all of these processes belong to others, except perhaps the unidentified ones.
+    """
+
+    shrunk: tuple[Share, ...]
+    """Processes that hold less than before, or nothing any more, and how much less."""
+    gone_unmeasured: tuple[ProcessInfo, ...]
+    """Processes that released an unknown amount: the driver listed them before without their memory, and no more."""
     grown: tuple[Share, ...]
-    """Processes of others, visible here, that hold more than before, and how much more; largest first."""
-    unknown: tuple[Share, ...]
+    """Processes, visible here, that hold more than before, and how much more; largest first."""
+    grown_unidentified: tuple[Share, ...]
     """Like `grown`, for pids that are unknown here: in a container, or already ended. They may be of this run."""
-    unsure: tuple[ProcessInfo, ...]
+    perhaps_grown: tuple[ProcessInfo, ...]
     """Processes that may hold more than before; how much is not known."""
-    beyond: int
-    """Bytes in use beyond those before the run and those of `grown`; negative when fewer are used."""
+    unexplained_bytes: int
+    """How much more is in use than before the run, without what `grown` took; negative when less is used."""
 
     @property
-    def unaccounted(self) -> int:
-        """`beyond`, when the bytes of `left` no longer count as used before: what this run may still hold."""
-        return self.beyond + _sum(self.left)
+    def most_unexplained_bytes(self) -> int:
+        """What this run may still hold at most: it may have kept what `shrunk` seem to have released."""
+        return self.unexplained_bytes + _sum(self.shrunk)
 
     @property
-    def beyond_unknown(self) -> int:
-        """`beyond`, when all bytes of `unknown` count as those of others."""
-        return self.beyond - _sum(self.unknown)
+    def least_unexplained_bytes(self) -> int:
+        """What stays unexplained if `grown_unidentified` are processes of others."""
+        return self.unexplained_bytes - _sum(self.grown_unidentified)
 
 
 def compare_usage(evidence: MemoryEvidence) -> UsageDelta:
     """Compare the use of a device before and after the run; its memory must have been read both times."""
     assert evidence.before is not None
     assert evidence.after is not None
-    parts, unsure = _growth(evidence)
+    parts, perhaps_grown = _growth(evidence)
     grown = tuple(part for part in parts if part[0].name is not None)
     return UsageDelta(
-        left=tuple(_shrinkage(evidence)),
-        vanished=tuple(_vanished(evidence)),
+        shrunk=tuple(_shrinkage(evidence)),
+        gone_unmeasured=tuple(_gone_unmeasured(evidence)),
         grown=grown,
-        unknown=tuple(part for part in parts if part[0].name is None),
-        unsure=tuple(unsure),
-        beyond=evidence.after - evidence.before - _sum(grown),
+        grown_unidentified=tuple(part for part in parts if part[0].name is None),
+        perhaps_grown=tuple(perhaps_grown),
+        unexplained_bytes=evidence.after - evidence.before - _sum(grown),
     )
 
 
 def _growth(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:
-    known, unsure = [], []
+    """Return the processes that hold more than before, with how much more, and those that may hold more."""
+    grown, perhaps_grown = [], []
     for process in evidence.holders:
         earlier = next((each for each in evidence.held_before if _is_same(each, process)), None)
         if process.memory_used_bytes is None:
-            if (
-                earlier is None or process.listed
-            ):  # a process that only has the device file open, as before, has not changed
-                unsure.append(process)
+            # A process that only has the device file open, as before, has not changed.
+            if earlier is None or process.listed:
+                perhaps_grown.append(process)
         elif _is_unknown_before(earlier, evidence):
-            unsure.append(process)
+            perhaps_grown.append(process)
         elif (taken := process.memory_used_bytes - _used(earlier)) > 0:
-            known.append((process, taken))
-    known.sort(key=lambda part: -part[1])
-    return known, unsure
+            grown.append((process, taken))
+    grown.sort(key=lambda part: -part[1])
+    return grown, perhaps_grown
 
 
 def _is_unknown_before(earlier: ProcessInfo | None, evidence: MemoryEvidence) -> bool:
-    """Whether it is unknown how much a process held before: without a list, it may have been there unseen."""
+    """Return whether it is unknown how much a process held before: without a list, it may have been there unseen."""
     return not evidence.listed_before if earlier is None else earlier.memory_used_bytes is None
 
 
@@ -144,7 +147,7 @@ def _shrinkage(evidence: MemoryEvidence) -> Iterable[Share]:
             yield process, process.memory_used_bytes - _used(now)
 
 
-def _vanished(evidence: MemoryEvidence) -> Iterable[ProcessInfo]:
+def _gone_unmeasured(evidence: MemoryEvidence) -> Iterable[ProcessInfo]:
     for process in evidence.held_before:
         stays = any(each.listed and _is_same(process, each) for each in evidence.holders)
         if process.listed and process.memory_used_bytes is None and not stays:
@@ -152,7 +155,7 @@ def _vanished(evidence: MemoryEvidence) -> Iterable[ProcessInfo]:
 
 
 def _is_same(earlier: ProcessInfo, now: ProcessInfo) -> bool:
-    """Whether these are one process. Of a process that has ended since, the driver keeps only the pid."""
+    """Return whether these are one process. Of a process that has ended since, the driver keeps only the pid."""
     return earlier.pid == now.pid and now.created in {None, earlier.created}
 
 

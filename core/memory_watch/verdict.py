@@ -5,15 +5,16 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_plural
+from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.evidence import compare_usage
+from core.memory_watch.wording import excess_words, when_read, with_run, with_size
 from core.runs.verdicts import Verdict
 from core.system.procfs import STUCK
-from core.text import first_names
+from core.text import enumerated
 from core.units import size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from core.memory_watch.evidence import MemoryEvidence, UsageDelta
     from core.system.process_info import ProcessInfo
@@ -82,14 +83,14 @@ def _blind(evidence: MemoryEvidence) -> str:
 
 
 def _cannot(evidence: MemoryEvidence, sentence: str) -> Judgement:
-    return Verdict.CANNOT_BE_JUDGED, _joined(sentence, _ended(evidence), evidence.trouble)
+    return Verdict.CANNOT_BE_JUDGED, join_sentences([sentence, _ended(evidence), evidence.trouble])
 
 
 # -- memory that came back ---------------------------------------------------------------------
 
 
 def _released(evidence: MemoryEvidence) -> Judgement:
-    label, peak, after, when = evidence.label, size(evidence.peak), size(evidence.after), _when(evidence)
+    label, peak, after, when = evidence.label, size(evidence.peak), size(evidence.after), when_read(evidence)
     if evidence.before is None:
         sentence = tr(
             "The memory of {label} came back: {peak} at most, {after} {when}.",
@@ -107,13 +108,13 @@ def _released(evidence: MemoryEvidence) -> Judgement:
             after=after,
             when=when,
         )
-    return Verdict.RELEASED, _joined(sentence, _ended(evidence), evidence.trouble if evidence.blind else None)
+    return Verdict.RELEASED, join_sentences([sentence, _ended(evidence), evidence.trouble if evidence.blind else None])
 
 
 def _released_cpu(evidence: MemoryEvidence) -> Judgement:
     sentence = tr("Nothing of this run is left on {label}: its memory came back.", label=evidence.label)
     most = tr("It held {peak} at most.", peak=size(evidence.peak)) if evidence.peak is not None else None
-    return Verdict.RELEASED, _joined(sentence, most, _ended(evidence))
+    return Verdict.RELEASED, join_sentences([sentence, most, _ended(evidence)])
 
 
 # -- memory that others have taken or released -------------------------------------------------
@@ -121,19 +122,19 @@ def _released_cpu(evidence: MemoryEvidence) -> Judgement:
 
 def _judge_change(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement | None:
     """Judge by what other processes have taken or released since before the run."""
-    if delta.unaccounted <= evidence.tolerance_bytes and not delta.vanished:
+    if delta.most_unexplained_bytes <= evidence.tolerance_bytes and not delta.gone_unmeasured:
         return _released(evidence) if evidence.excess <= evidence.tolerance_bytes else _held_by_others(evidence, delta)
     if not evidence.due:
         return None
-    if delta.beyond <= evidence.tolerance_bytes:
+    if delta.unexplained_bytes <= evidence.tolerance_bytes:
         return _cannot(evidence, _hidden(evidence, delta))
     return _missing(evidence, delta)
 
 
 def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
     """Word that others explain the memory in use, but that memory released by others may now be held by this run."""
-    left = [*((process, taken) for process, taken in delta.left), *((process, None) for process in delta.vanished)]
-    names = enumerated(f"{process.words}, {size(taken)}" for process, taken in left)
+    released = [*delta.shrunk, *((process, None) for process in delta.gone_unmeasured)]
+    names = enumerated(f"{process.words}, {size(amount)}" for process, amount in released)
     if evidence.excess <= evidence.tolerance_bytes:
         used = tr(
             "{label} uses {after}, no more than the {before} before the run.",
@@ -142,8 +143,8 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
             before=size(evidence.before),
         )
     else:
-        took = enumerated(_with_run(process) for process, _ in delta.grown)
-        used = tr("{excess}, which other processes have: {names}.", excess=_excess(evidence), names=took)
+        took = enumerated(with_run(process) for process, _ in delta.grown)
+        used = tr("{excess}, which other processes have: {names}.", excess=excess_words(evidence), names=took)
     unknown = tr(
         "But processes that used memory before the run seem to have released it ({names}), so it is not known "
         "whether all of this run's memory came back.",
@@ -159,15 +160,16 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     """Judge a device that uses more than before, and more than visible other processes have taken."""
     if evidence.cut_short:
         skipped = tr("{excess}, and the check was skipped, so it is not known whether the rest is released.",
-                     excess=_excess(evidence))  # fmt: skip
+                     excess=excess_words(evidence))  # fmt: skip
         return _cannot(evidence, skipped)
-    if delta.unsure or (delta.unknown and delta.beyond_unknown <= evidence.tolerance_bytes):
+    unidentified_explain = delta.grown_unidentified and delta.least_unexplained_bytes <= evidence.tolerance_bytes
+    if delta.perhaps_grown or unidentified_explain:
         return _perhaps_held_by_others(evidence, delta)
-    return _unexplained(evidence, [process for process, _ in (*delta.grown, *delta.unknown)])
+    return _unexplained(evidence, [process for process, _ in (*delta.grown, *delta.grown_unidentified)])
 
 
 def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
-    names = enumerated(_with_run(process) for process, _ in delta.grown)
+    names = enumerated(with_run(process) for process, _ in delta.grown)
     sentence = tr_plural(
         "This run released its memory on {label}. Another process took {size} meanwhile: {names}.",
         "This run released its memory on {label}. Other processes took {size} meanwhile: {names}.",
@@ -181,14 +183,15 @@ def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
         "Trainyard did not end them; end them yourself if they are not needed.",
         len(delta.grown),
     )
-    return Verdict.HELD_BY_OTHERS, _joined(sentence, yours, _ended(evidence), evidence.trouble)
+    return Verdict.HELD_BY_OTHERS, join_sentences([sentence, yours, _ended(evidence), evidence.trouble])
 
 
 def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
-    others = [*(process for process, _ in (*delta.grown, *delta.unknown)), *delta.unsure]
-    names = enumerated(map(_with_run, others))
-    excess = _excess(evidence)
-    if delta.unsure:
+    unidentified = [process for process, _ in delta.grown_unidentified]
+    others = [*(process for process, _ in delta.grown), *unidentified, *delta.perhaps_grown]
+    names = enumerated(map(with_run, others))
+    excess = excess_words(evidence)
+    if delta.perhaps_grown:
         sentence = tr(
             "{excess}. No process of this run is left; other processes may have it (amount unknown): {names}.",
             excess=excess,
@@ -210,16 +213,16 @@ def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judg
             "An unknown pid may also belong to a process of this run that has exited, but whose memory the driver has "
             "not freed."
         )
-        if any(process.name is None for process in (*(process for process, _ in delta.unknown), *delta.unsure))
+        if any(process.name is None for process in (*unidentified, *delta.perhaps_grown))
         else None
     )
-    return Verdict.HELD_BY_OTHERS, _joined(sentence, yours, unknown, _ended(evidence), evidence.trouble)
+    return Verdict.HELD_BY_OTHERS, join_sentences([sentence, yours, unknown, _ended(evidence), evidence.trouble])
 
 
 def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Judgement:
-    names = enumerated(map(_with_run, others))
+    names = enumerated(map(with_run, others))
     sharers = tr_plural("{names} has a part of it.", "{names} have a part of it.", len(others), names=names)
-    dead = enumerated(_with_size(process) for process in evidence.gone)
+    dead = enumerated(with_size(process) for process in evidence.gone)
     owner = tr("The driver attributes it to {names}, of this run, which ended.", names=dead) if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
     remedies = tr(
@@ -228,14 +231,14 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
         "reboot. Trainyard never does these for you.",
         device=device,
     )
-    excess = _excess(evidence)
+    excess = excess_words(evidence)
     nothing = (
         tr("{excess}, and no program was found that holds all of it.", excess=excess)
         if others
         else tr("{excess}, and no program was found that holds it.", excess=excess)
     )
-    return Verdict.UNEXPLAINED, _joined(
-        nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, remedies
+    return Verdict.UNEXPLAINED, join_sentences(
+        [nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, remedies]
     )
 
 
@@ -243,7 +246,7 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
 
 
 def _held_by_run(evidence: MemoryEvidence) -> Judgement:
-    names = enumerated(map(_with_size, evidence.own))
+    names = enumerated(map(with_size, evidence.own))
     stuck: dict[str | None, list[ProcessInfo]] = {}
     for process in evidence.own:
         if process.state == STUCK:
@@ -261,7 +264,7 @@ def _held_by_run(evidence: MemoryEvidence) -> Judgement:
             )
         )
     sentence = tr("{label} is still held by this run: {names}.", label=evidence.label, names=names)
-    return Verdict.HELD_BY_RUN, _joined(sentence, *advice, _ended(evidence))
+    return Verdict.HELD_BY_RUN, join_sentences([sentence, *advice, _ended(evidence)])
 
 
 def _on_stuck(evidence: MemoryEvidence, some: Sequence[ProcessInfo], sent: str | None) -> str:
@@ -303,52 +306,7 @@ def _pids(some: Sequence[ProcessInfo]) -> str:
     return enumerated(f"pid {process.pid}" for process in some)
 
 
-def waiting(evidence: MemoryEvidence) -> str:
-    """Return what the watch is waiting for on a device."""
-    if evidence.own:
-        names = enumerated(f"{process.words}{_doing(process)}" for process in evidence.own)
-        return tr_plural(
-            "{label}: {names} outlived its worker and is being terminated.",
-            "{label}: {names} outlived their worker and are being terminated.",
-            len(evidence.own),
-            label=evidence.label,
-            names=names,
-        )
-    if evidence.lost is not None:
-        return tr("{label} does not answer; its memory is read as soon as it does.", label=evidence.label)
-    if evidence.after is None:
-        return tr("The memory of {label} has not been read since the end; waiting for a reading.", label=evidence.label)
-    if evidence.excess <= evidence.tolerance_bytes:
-        return tr(
-            "{label} uses no more than before the run, but other processes have released memory since; "
-            "waiting until this run's memory is released.",
-            label=evidence.label,
-        )
-    return tr("{excess}; waiting until it is released.", excess=_excess(evidence))
-
-
-def _doing(process: ProcessInfo) -> str:
-    return tr(", which is reading or writing,") if process.state == STUCK else ""
-
-
-def _excess(evidence: MemoryEvidence) -> str:
-    """Word how much more the device uses than before the run."""
-    return tr(
-        "{label} uses {excess} more than before the run ({before} before, {peak} at most, {after} {when})",
-        label=evidence.label,
-        excess=size(evidence.excess),
-        before=size(evidence.before),
-        peak=size(evidence.peak),
-        after=size(evidence.after),
-        when=_when(evidence),
-    )
-
-
-def _when(evidence: MemoryEvidence) -> str:
-    """Word when the last reading was made."""
-    return (
-        tr("after its end") if evidence.seconds < 1.5 else tr("{seconds:.0f} s after its end", seconds=evidence.seconds)
-    )
+# -- parts of sentences ------------------------------------------------------------------------
 
 
 def _waited(evidence: MemoryEvidence) -> str:
@@ -370,29 +328,3 @@ def _ended(evidence: MemoryEvidence) -> str | None:
         len(evidence.ended),
         names=enumerated(evidence.ended),
     )
-
-
-def _with_run(process: ProcessInfo) -> str:
-    """Word a process of another program: its run, if it belongs to a run of this user, and its memory."""
-    run = tr(" of run {run}", run=process.run_id) if process.run_id and process.ours else ""
-    return f"{process.words}{run}{_size_of(process)}"
-
-
-def _with_size(process: ProcessInfo) -> str:
-    """Word a process of this run and its memory."""
-    # A process of this run is in this pid namespace: if it is unknown, it has exited.
-    return (process.words if process.name else f"pid {process.pid}") + _size_of(process)
-
-
-def _size_of(process: ProcessInfo) -> str:
-    return "" if process.memory_used_bytes is None else f", {size(process.memory_used_bytes)}"
-
-
-def enumerated(words: Iterable[str]) -> str:
-    """Join the first names to a list, and count the others."""
-    return "; ".join(first_names(list(words)))
-
-
-def _joined(*sentences: str | None) -> str:
-    """Join sentences; None and empty ones are left out."""
-    return " ".join(sentence for sentence in sentences if sentence)

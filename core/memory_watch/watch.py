@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from core.memory_watch import gpu_processes
 from core.memory_watch.evidence import MemoryEvidence
-from core.memory_watch.verdict import judge, waiting
+from core.memory_watch.progress import awaited
+from core.memory_watch.verdict import judge
 from core.runs.verdicts import Release, Verdict
 from core.system import process_info, processes, procfs
 from core.system.procfs import STUCK
@@ -171,10 +172,10 @@ class MemoryWatch:
             self._devices[sample.device_id].take(sample, after_the_end=self._ended_at is not None)
             self._scan_is_old = True
 
-    def adopt(self, killed: Iterable[ProcessId]) -> None:
+    def track_killed(self, killed: Iterable[ProcessId]) -> None:
         """Track processes of the run to which the supervisor has sent SIGKILL."""
         for process in killed:
-            self._survivors.adopt(process, self._clock())
+            self._survivors.track_killed(process, self._clock())
 
     def end(self, workers: Iterable[ProcessId]) -> None:
         """Note that the last worker has ended. `take` must have had all readings that were made until now."""
@@ -226,7 +227,7 @@ class MemoryWatch:
         if reported == self._reported:
             return None
         self._reported = reported
-        return " ".join(map(waiting, evidence))
+        return " ".join(map(awaited, evidence))
 
     def _read_again(self) -> None:
         """Note that a process of the run has just ended: earlier readings include its memory."""
@@ -304,7 +305,7 @@ class MemoryWatch:
         return process.ours and (known or process.run_id == self._run_id)
 
     def _was_own(self, process: ProcessInfo) -> bool:
-        """Whether this is a process of the run that has ended, perhaps without having been reaped."""
+        """Return whether this is a process of the run that has ended, perhaps without having been reaped."""
         if self._is_own(process):
             return False
         return any(own.pid == process.pid and process.created in {None, own.created} for own in self._own)
@@ -317,7 +318,10 @@ class MemoryWatch:
         return self._clock() - self._ended_at
 
     def _is_due(self, *, for_own: bool = False) -> bool:
-        """Whether the waiting time is over. `for_own`: processes of the run have at least the time of both signals."""
+        """Return whether the waiting time is over.
+
+        `for_own`: for processes of the run, which have at least the time of both signals.
+        """
         return self._seconds >= (max(self._wait_s, 2 * SURVIVOR_GRACE_S) if for_own else self._wait_s)
 
     @property

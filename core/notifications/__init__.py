@@ -5,7 +5,7 @@
 - `news`: what became of a run, read from its directory
 - `message`: the text that is sent about one run or several
 - `outbox`: what waits to be sent: many runs within a short time become one message
-- `delivery`: send a message through all channels that are set, each within a time limit
+- `delivery`: send a message through all channels that are set, each within a time limit, and again if that may help
 - `channels`: desktop, command, web services
 - `start`: start the process that sends, which is `__main__`
 """

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import language
-from core.notifications.delivery import deliver_news, record
+from core.notifications.delivery import deliver_news, record, retry
 from core.notifications.news import news_of_end, news_of_stall
 from core.notifications.outbox import Outbox
 from core.notifications.settings import STALLED, load
 
 if TYPE_CHECKING:
+    from core.notifications.delivery import Undelivered
     from core.notifications.news import RunNews
     from core.notifications.settings import NotificationSettings
 
@@ -26,7 +27,7 @@ NICE = 10
 
 
 def is_wanted(news: RunNews, settings: NotificationSettings) -> bool:
-    """Return whether the user wants to be told this."""
+    """Return whether the settings ask for a notification of this."""
     took_s = news.asked_s if news.asked_s is not None else 0.0
     is_short = news.occasion != STALLED and took_s < settings.min_duration_s
     return news.occasion in settings.occasions and not is_short
@@ -46,7 +47,9 @@ def main() -> int:
         return 0
     loaded = load()
     if is_wanted(news, loaded.settings):
-        Outbox(deliver_news).send(news)
+        undelivered: list[Undelivered] = []
+        Outbox(lambda collected: undelivered.extend(deliver_news(collected))).send(news)
+        retry(undelivered)  # the outbox is no longer locked: other processes send what comes meanwhile
     elif loaded.problem:
         record(run_dir, [loaded.problem])
     return 0

@@ -1,18 +1,18 @@
-"""Send a message through all channels that are set, each within a time limit."""
+"""Send a message through all channels that are set, each within a time limit, and again where that may help."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import in_english, tr, tr_noop
-from core.notifications.channels.errors import NoDesktopError, NotDeliveredError
+from core.notifications.channels.errors import NoDesktopError, NotDeliveredError, TemporaryError
 from core.notifications.channels.registry import CHANNELS
 from core.notifications.message import message_about
 from core.notifications.settings import FAILED, load
@@ -22,7 +22,7 @@ from core.schema.events import Writer
 from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from core.notifications.channels.registry import Channel
     from core.notifications.message import Message
@@ -33,14 +33,9 @@ LIMIT_S = 20.0
 """Seconds for each attempt of a channel."""
 MARGIN_S = 5.0
 """Seconds that a channel may need beyond its own limit, such as a server that sends a byte now and then."""
-TRANSPORTS = {
-    "desktop": tr_noop("The notification could not be shown on the desktop. {why}"),
-    "command": tr_noop("The notification could not be sent by your command. {why}"),
-    "webhook": tr_noop("The notification could not be sent to your webhook. {why}"),
-    "ntfy": tr_noop("The notification could not be sent to ntfy. {why}"),
-    "apprise": tr_noop("The notification could not be sent through Apprise. {why}"),
-}
-"""What is recorded in a run, by the name of the channel."""
+RETRY_S = (15.0, 60.0, 240.0)
+"""Seconds to wait before each further attempt at a service that could not be reached."""
+LATER = tr_noop("A later attempt to send the notification through {channel} succeeded.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +49,28 @@ class Outcome:
     """More for the user alone."""
     is_absent: bool = False
     """Whether there is no desktop here, which is no failure."""
+    is_temporary: bool = False
+    """Whether another attempt may succeed."""
 
 
-def deliver(settings: NotificationSettings, message: Message, limit_s: float = LIMIT_S) -> list[Outcome]:
-    """Send a message through all channels that are set, at the same time. Returns within `limit_s` and some seconds."""
-    channels = [each for each in CHANNELS if each.is_set(settings)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered:
+    """A message that is to be sent again through some channels."""
+
+    settings: NotificationSettings
+    message: Message
+    channels: tuple[Channel, ...]
+
+
+def deliver(
+    settings: NotificationSettings, message: Message, limit_s: float = LIMIT_S, *,
+    channels: Sequence[Channel] = CHANNELS,
+) -> list[Outcome]:  # fmt: skip
+    """Send a message through those of the channels that are set, at the same time.
+
+    Returns within `limit_s` and some seconds.
+    """
+    channels = [each for each in channels if each.is_set(settings)]
     outcomes: dict[str, Outcome] = {}
 
     def send(channel: Channel) -> None:
@@ -74,15 +86,48 @@ def deliver(settings: NotificationSettings, message: Message, limit_s: float = L
     return [outcomes.get(each.name) or Outcome(channel=each, why=late) for each in channels]
 
 
-def deliver_news(news: Sequence[RunNews]) -> None:
-    """Send one message about these runs as the user has set; record in each run what could not be delivered."""
+def deliver_news(news: Sequence[RunNews]) -> list[Undelivered]:
+    """Send one message about these runs as the user has set; record in each run what could not be delivered.
+
+    Returns what `retry` is to send again.
+    """
     loaded = load()
     failures = [loaded.problem] if loaded.problem else []
-    outcomes = deliver(loaded.settings, message_about(news, held=_queue_is_held(news)))
+    message = message_about(news, held=_queue_is_held(news))
+    outcomes = deliver(loaded.settings, message)
     with in_english():
         failures += [recorded(each) for each in outcomes if each.why and not each.is_absent]
-    for run_dir in dict.fromkeys(each.run_dir for each in news):
-        record(Path(run_dir), failures)
+    _record_in_all(message, failures)
+    again = tuple(each.channel for each in outcomes if each.is_temporary)
+    return [Undelivered(settings=loaded.settings, message=message, channels=again)] if again else []
+
+
+def retry(undelivered: Iterable[Undelivered], sleep: Callable[[float], None] = time.sleep) -> None:
+    """Send messages again through services that could not be reached, after the times in `RETRY_S`.
+
+    What is delivered then is recorded in the runs.
+    """
+    left = list(undelivered)
+    for wait_s in RETRY_S:
+        if not left:
+            return
+        sleep(wait_s)
+        left = [again for each in left if (again := _sent_again(each)) is not None]
+
+
+def _sent_again(given: Undelivered) -> Undelivered | None:
+    """Send a message again; return what is to be sent once more."""
+    outcomes = deliver(given.settings, given.message, channels=given.channels)
+    with in_english():
+        delivered = [tr(LATER, channel=tr(each.channel.title)) for each in outcomes if not each.why]
+    _record_in_all(given.message, delivered)
+    again = tuple(each.channel for each in outcomes if each.is_temporary)
+    return replace(given, channels=again) if again else None
+
+
+def _record_in_all(message: Message, texts: Sequence[str]) -> None:
+    for run_dir in dict.fromkeys(each.run_dir for each in message.news):
+        record(Path(run_dir), texts)
 
 
 def _queue_is_held(news: Sequence[RunNews]) -> str:
@@ -96,7 +141,7 @@ def _queue_is_held(news: Sequence[RunNews]) -> str:
 
 def recorded(outcome: Outcome) -> str:
     """Return what is recorded in a run about a message that was not delivered."""
-    return tr(TRANSPORTS[outcome.channel.name], why=outcome.why)
+    return tr(outcome.channel.not_delivered, why=outcome.why)
 
 
 def record(run_dir: Path, failures: Iterable[str]) -> None:
@@ -118,7 +163,11 @@ def _outcome(channel: Channel, settings: NotificationSettings, message: Message,
         channel.send(settings, message, limit_s)
     except NotDeliveredError as error:
         return Outcome(
-            channel=channel, why=str(error), detail=error.detail, is_absent=isinstance(error, NoDesktopError)
+            channel=channel,
+            why=str(error),
+            detail=error.detail,
+            is_absent=isinstance(error, NoDesktopError),
+            is_temporary=isinstance(error, TemporaryError),
         )
     except Exception as error:  # noqa: BLE001 (the outer border of a thread; a library of others may raise anything)
         why = tr("It failed for an unexpected reason: {error}. Please report this.", error=type(error).__name__)

@@ -7,11 +7,11 @@ import time
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from core.history.summary import SummaryReader
 from core.language import tr, tr_stored
 from core.notifications.settings import OCCASION_OF, STALLED
 from core.runs.run import Run, folders_mark
 from core.runs.states import RunState, state_info
-from core.runs.summary import SummaryReader
 from core.runs.verdicts import Verdict, worst
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import list_labels, one_line
@@ -19,8 +19,8 @@ from core.text import list_labels, one_line
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from core.history.summary import RunSummary
     from core.runs.facts import RunFacts
-    from core.runs.summary import RunSummary
 
 OVER_WITHIN_S = 30.0
 """Seconds to wait for the end of a run: its supervisor may still be leaving."""

@@ -21,6 +21,8 @@ MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 4096
 """Longest command or address."""
 MAX_ADDRESSES = 20
+NO_ADDRESSES = ("desktop", "occasions", "min_duration_s")
+"""Settings that are no address and no command."""
 
 FINISHED, STOPPED, FAILED, LOST, STALLED = "finished", "stopped", "failed", "lost", "stalled"
 OCCASIONS = {
@@ -53,7 +55,7 @@ class NotificationSettings:
     """Addresses as the library Apprise defines them."""
     occasions: tuple[str, ...] = tuple(OCCASIONS)
     min_duration_s: float = 10.0
-    """Shorter runs are not told: whoever started one is still there. Time in a queue counts."""
+    """Runs that took less time are not notified, since their user is probably still there. Time in the queue counts."""
 
     def __post_init__(self) -> None:
         problems = (
@@ -71,7 +73,7 @@ class NotificationSettings:
     @property
     def has_addresses(self) -> bool:
         """Whether anything but the desktop is set."""
-        return bool(self.command or self.webhook or self.ntfy or self.apprise)
+        return any(getattr(self, each.name) for each in fields(self) if each.name not in NO_ADDRESSES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

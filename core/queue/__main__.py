@@ -41,7 +41,10 @@ def main() -> int:
 
 
 def _leave(run_dir: Path, given: dict[str, Any]) -> None:
-    """End a run that its user has stopped, or that waited for a run which did not finish; the user is told of that."""
+    """End a run that will not start: its user stopped it, or the run it waited for did not finish.
+
+    Then send a notification, unless the user stopped it.
+    """
     other, _, state = given["about"].rpartition(" ")
     why = tr(
         "The run was not started, since it was to follow run {other} only if that finished: it is {state}.",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TELL_S = 30.0
 """Seconds between two estimates of the end of a run."""
 CHANGED = 0.1
-"""Part of the time left by which an estimate has to change to be told."""
+"""Share of the remaining time by which an estimate must change before the ticket is updated."""
 
 
 class Claims:
@@ -45,7 +45,7 @@ class Claims:
         self._began: tuple[float, float] | None = None
         """When the progress was first looked at, and how much was done."""
         self.lock_descriptors: list[int] = []
-        """Of the lock of a queued run, which its waiting process took."""
+        """The descriptors of the lock of a queued run, which its waiting process took."""
         self.was_queued = False
 
     @classmethod
@@ -71,7 +71,7 @@ class Claims:
         return claims
 
     @classmethod
-    def adopt(cls, run_dir: Path, text: str) -> Claims:
+    def take_over(cls, run_dir: Path, text: str) -> Claims:
         """Return the claims that the process which waited for them has handed over; see `core.queue.waiter`."""
         given = json.loads(text)
         line = Line(*given["line"])

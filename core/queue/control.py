@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
+from core.history.index import directories
 from core.language import tr, tr_noop
 from core.queue import device_check, workload
 from core.queue.folder import own_line
@@ -19,7 +20,6 @@ from core.queue.request import QueueRequest, change_request, read_request, write
 from core.runs.directory import cannot_write, launch
 from core.runs.facts import RunFacts
 from core.runs.fold import fold
-from core.runs.index import directories
 from core.runs.lock import take
 from core.runs.ownership import owner_of_run
 from core.runs.requests import Requests
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 WAITER = Path(__file__).with_name("waiter.py")
+LATE_S = 30.0
+"""Seconds after which a run that has not taken its free devices is passed, besides the time to ask their driver."""
 WAITING_S = 5.0
 """Seconds to wait for the processes that wait for devices to be there."""
 NAP_S = 0.02
@@ -88,7 +90,7 @@ def wait_in_line(run_dir: Path) -> None:
         return
     facts, spec = facts_of(run_dir), read_spec(run_dir)
     if facts.state is not RunState.QUEUED:
-        if state_info(facts.state).over or not request.requeue:
+        if not _goes_on(facts, request):
             return
         Requests(run_dir).clear()  # of before the reboot
     own = own_line()
@@ -103,7 +105,7 @@ def wait_in_line(run_dir: Path) -> None:
         "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
         "ticket_fields": fields, **_paths(run_dir), "no_answer": NO_ANSWER,
         "claimed": CLAIMED,
-        "retry_s": max(1.0, 1.5 * device_check.quiet_s()),
+        "retry_s": max(1.0, 1.5 * device_check.quiet_s()), "late_s": LATE_S + 3 * device_check.quiet_s(),
     }  # fmt: skip
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606
 
@@ -180,7 +182,7 @@ def move(run_dir: Path, place: int, queued: list[QueuedRun]) -> int:
 
     A run that is moved past runs of another priority takes that. Raises `ValueError` or `RunError`.
     """
-    others = [each.request for each in queued if each.run_dir != run_dir]
+    others = [each for each in queued if each.run_dir != run_dir]
     own = next((each.request for each in queued if each.run_dir == run_dir), None)
     if own is None:
         raise ValueError(tr("Run {run} is not in the queue.", run=run_dir.name))
@@ -189,7 +191,15 @@ def move(run_dir: Path, place: int, queued: list[QueuedRun]) -> int:
             tr("There is no place {place} in your queue. Give a number from 1 to {last}.", place=place,
                last=len(others) + 1)
         )  # fmt: skip
-    priority, order = _between(own, others[place - 2] if place > 1 else None, dict(enumerate(others)).get(place - 1))
+    before = others[place - 2].request if place > 1 else None
+    after = others[place - 1].request if place <= len(others) else None
+    priority, order = _between(own, before, after)
+    if (before is not None and (before.priority, order) == (priority, before.order)) or (
+        after is not None and (after.priority, order) == (priority, after.order)
+    ):  # after many moves to one place, no number is left between two others
+        for number, each in enumerate(others):
+            _change(each.run_dir, order=float(number if number < place - 1 else number + 1))
+        order = float(place - 1)
     _change(run_dir, priority=priority, order=order)
     return priority
 
@@ -225,15 +235,17 @@ def revive(runs_root: Path) -> list[Path]:
             continue
         if not line.is_waiting(run_dir.name) and _is_left(run_dir):
             found.append(run_dir)
-    # Those that trained go first: a run that waits for the end of one of them finds it in the queue, and not lost.
-    found.sort(key=lambda run_dir: facts_of(run_dir).state is RunState.QUEUED)
-    for run_dir in found:
-        _launch(run_dir)
-    deadline = time.monotonic() + WAITING_S
-    while not all(line.is_waiting(run_dir.name) for run_dir in found) and time.monotonic() < deadline:
-        time.sleep(NAP_S)
+    # Those that trained go first: a run that waits for the end of one of them finds it in the queue, and not stopped.
+    queued = [run_dir for run_dir in found if facts_of(run_dir).state is RunState.QUEUED]
+    trained = [run_dir for run_dir in found if run_dir not in queued]
+    for run_dirs in (trained, queued):
+        for run_dir in run_dirs:
+            _launch(run_dir)
+        deadline = time.monotonic() + WAITING_S
+        while not all(line.is_waiting(run_dir.name) for run_dir in run_dirs) and time.monotonic() < deadline:
+            time.sleep(NAP_S)
     line.tickets(remove=True)  # what was left of runs that are over
-    return found
+    return trained + queued
 
 
 def _launch(run_dir: Path) -> None:
@@ -251,13 +263,18 @@ def _is_left(run_dir: Path) -> bool:
     if facts.state is not RunState.QUEUED:
         restarted = facts.host is not None and facts.host.boot != here.boot
         request = _request_or_none(run_dir)
-        if state_info(facts.state).over or not restarted or request is None or not request.requeue:
+        if not restarted or request is None or not _goes_on(facts, request):
             return False
     lock = take(run_dir)
     if lock is None:
         return False
     lock.release()
     return True
+
+
+def _goes_on(facts: RunFacts, request: QueueRequest) -> bool:
+    """Return whether a run that was started goes on after a reboot, which has killed its supervisor, or stopped it."""
+    return request.requeue and (not state_info(facts.state).over or facts.stopped_by_signal)
 
 
 def _request_or_none(run_dir: Path) -> QueueRequest | None:

@@ -22,7 +22,8 @@ BLOCKED_LONG_S = 300.0
 MAX_NAME = 60
 """Characters of the name of a run that its ticket shows to other users."""
 MAX_TEXT = 400
-MAX_DEVICES = 64
+MAX_DEVICES = 1024
+"""A machine with two processors may have 512 CPU devices, any of which a run may take."""
 
 # Why a run waits.
 GRANTED, HELD, NOT_BEFORE, AFTER, USED, KEPT, BLOCKED, TOO_FEW = (
@@ -44,7 +45,7 @@ class Ticket:
         self.state = _one_of(fields["state"], (WAITING, HOLDING))
         self.name = _text(fields.get("name", "")) or shown_name(run)
         self.devices = _texts(fields.get("devices", ()))
-        """Those that it needs exactly, or holds."""
+        """The devices that it needs exactly, or holds."""
         self.any = int(_number(fields.get("any", 0)))
         """How many of `among` it needs in place of `devices`; 0 for none."""
         self.among = _texts(fields.get("among", ()))
@@ -94,7 +95,7 @@ class Outcome:
     ) -> None:  # fmt: skip
         self.reason = reason
         self.devices = tuple(devices)
-        """Those that it may take now, that are set aside for it, or that the reason is about."""
+        """The devices that it may take now, that are set aside for it, or that the reason is about."""
         self.other = other
         """The run that uses the device, or that it is kept for."""
         self.until = until
@@ -202,7 +203,7 @@ class _Plan:
         present = [each for each in ticket.wanted if each not in blocked]
         outcome = self._reason(ticket, own, blocked)
         if len(present) < ticket.count and _is_blocked_long(ticket, self._now):
-            return outcome  # nobody knows how long it waits: others may go
+            return outcome  # it is unknown how long it will wait, so nothing is set aside
         outcome.expected = self._set_aside(ticket, own, blocked)
         return outcome
 
@@ -253,7 +254,12 @@ def _is_blocked_long(ticket: Ticket, now: float) -> bool:
 
 def shown_name(name: str) -> str:
     """Return the name of a run as its ticket shows it: short, and without characters that control a terminal."""
-    return "".join(each if each.isprintable() else "?" for each in name)[:MAX_NAME]
+    return printable(name)[:MAX_NAME]
+
+
+def printable(text: str) -> str:
+    """Return a text as a ticket may have it, such as one with the name of a process, which any program can choose."""
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def _text(value: object) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
-from core.language import tr
-from core.runs.device_use import program_name
+from core.history.device_use import program_name
+from core.language import join_sentences, tr, tr_stored
 from core.system.process_info import glance
 from core.units import size
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample, Survey
 
-QUIET_S = 10.0
+QUIET_S, MAX_QUIET_S = 10.0, 3600.0
 VARIABLE = "TRAINYARD_QUEUE_QUIET_S"
 """The environment variable with the seconds for which a device must be free, in place of `QUIET_S`."""
 POLL_S = 0.5
+STALE_S = 5.0
+"""Seconds after which a reading does not say any more that a device is free."""
 LARGE_BYTES = 2**30
 LARGE_SHARE = 0.05
 """Memory from which a program counts as using a device, the smaller of both: a desktop uses a little of every GPU."""
@@ -31,9 +33,10 @@ LARGE_SHARE = 0.05
 def quiet_s() -> float:
     """Return for how many seconds a device must be free."""
     try:
-        return float(os.environ[VARIABLE])
+        given = float(os.environ[VARIABLE])
     except (KeyError, ValueError):
         return QUIET_S
+    return given if 0 <= given <= MAX_QUIET_S else QUIET_S
 
 
 def busy_devices(device_ids: Sequence[str], free_bytes: int) -> dict[str, str]:
@@ -46,7 +49,7 @@ def busy_devices(device_ids: Sequence[str], free_bytes: int) -> dict[str, str]:
         sampler.set_period(POLL_S, processes_s=POLL_S)
         until = time.monotonic() + quiet_s()
         while True:
-            if busy := judge(survey, device_ids, free_bytes):
+            if busy := judge(survey, device_ids, free_bytes) or _unread(survey, device_ids):
                 return busy
             if time.monotonic() >= until:
                 return {}
@@ -62,16 +65,33 @@ def judge(survey: Survey, device_ids: Sequence[str], free_bytes: int) -> dict[st
     for device_id in device_ids:
         device, sample = devices.get(device_id), samples.get(device_id)
         if device is None:
-            busy[device_id] = tr(
+            gone = tr(
                 "Device {device} is not on this machine any more. Check its power and its driver, or queue the run on "
                 "another.",
                 device=device_id,
             )
+            busy[device_id] = join_sentences([tr_stored(survey.banner or ""), gone])
         elif why := device.blocked or (sample.lost if sample is not None else None):
             busy[device_id] = tr("{device} cannot be used: {why}", device=device.label, why=why)
         elif sample is not None and (why := _user(device, sample, free_bytes)):
             busy[device_id] = why
     return busy
+
+
+def _unread(survey: Survey, device_ids: Sequence[str]) -> dict[str, str]:
+    """Return by device id that it gives no readings, as while its driver hangs: it is not known to be free."""
+    now = time.monotonic()
+    ages = [(device, survey.age_s(device.id, now)) for device in survey.devices if device.id in device_ids]
+    return {
+        device.id: tr(
+            "{device} has given no reading for {seconds:g} s, so it is not known to be free. `trainyard devices` shows "
+            "what its driver says.",
+            device=device.label,
+            seconds=STALE_S,
+        )
+        for device, age_s in ages
+        if age_s is None or age_s > STALE_S
+    }
 
 
 def _user(device: Device, sample: Sample, free_bytes: int) -> str | None:

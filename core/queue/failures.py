@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr_noop
-from core.queue.line import HELD, MAX_HELD_BYTES, USE, decayed, read_small
+from core.queue.line import HELD, MAX_HELD_BYTES, TICKETS, USE, decayed, read_small
 from core.runs.states import RunState
 from core.schema.files import write_whole
 from core.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from core.queue.line import Line
     from core.runs.facts import RunFacts
 
@@ -23,6 +27,7 @@ IN_A_ROW = 3
 SOON_S = 60.0
 """Seconds within which a run failed early."""
 MAX_ERROR = 300
+ALONE_S, NAP_S = 1.0, 0.005
 QUEUE_HELD = tr_noop(
     "Your queue is held, since {count} queued runs in a row failed within a minute with the same error: {error} "
     "Correct the cause, then let the queue go on with: trainyard queue release"
@@ -43,15 +48,35 @@ def record(line: Line, seconds: float, ended: dict[str, Any] | None) -> None:
     `seconds`: for each device those that the run had it. Raises `OSError`.
     """
     path, now = Path(line.own) / USE, time.time()
-    fields = _read(path)
-    with contextlib.suppress(TypeError, ValueError):
-        seconds += decayed(float(fields.get("seconds", 0.0)), now - float(fields.get("at", now)))
-    last = fields.get("ended")
-    latest = [*(last if isinstance(last, list) else []), *([] if ended is None else [ended])][-IN_A_ROW:]
-    write_whole(path, json.dumps({"seconds": seconds, "at": now, "ended": latest}))
-    path.chmod(0o644)  # what others are to read
-    if ended is not None and _are_alike(latest):
-        hold(line, QUEUE_HELD.format(count=IN_A_ROW, error=ended["error"]))
+    with _alone(line):
+        fields = _read(path)
+        with contextlib.suppress(TypeError, ValueError):
+            seconds += decayed(float(fields.get("seconds", 0.0)), now - float(fields.get("at", now)))
+        last = fields.get("ended")
+        latest = [*(last if isinstance(last, list) else []), *([] if ended is None else [ended])][-IN_A_ROW:]
+        write_whole(path, json.dumps({"seconds": seconds, "at": now, "ended": latest}))
+        path.chmod(0o644)  # what others are to read
+        if ended is not None and _are_alike(latest):
+            hold(line, QUEUE_HELD.format(count=IN_A_ROW, error=ended["error"]))
+
+
+@contextlib.contextmanager
+def _alone(line: Line) -> Iterator[None]:
+    """Wait while another run of this user records its end: runs on several devices may fail at the same moment.
+
+    It waits a second at most, since other users can lock the folder, too. Raises `OSError`.
+    """
+    handle = os.open(Path(line.own) / TICKETS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        until = time.monotonic() + ALONE_S
+        while time.monotonic() < until:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(NAP_S)
+        yield
+    finally:
+        os.close(handle)
 
 
 def hold(line: Line, why: str = HELD_BY_USER) -> None:

@@ -17,7 +17,7 @@ from core.schema.files import make_folder, not_written
 from core.system import processes
 from core.system.mounts import mount_of
 
-PARENT = Path("/var/tmp")  # noqa: S108 (every user has a folder in it that belongs to nobody else: see `core.queue.line`)
+PARENT = Path("/var/tmp")  # noqa: S108 (owned by root and sticky: see `core.queue.line`)
 VARIABLE = "TRAINYARD_QUEUE_DIR"
 NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "fuse.", "glusterfs")
 """How types of file systems begin whose locks may not hold between processes, or between machines."""
@@ -52,7 +52,7 @@ def own_line() -> OwnLine:
     """
     above, prefix = parent(), f"{PREFIX}{boot_id()}-"
     folder = above / f"{prefix}{os.getuid()}"
-    problem = _network(above) or _prepare(folder)
+    problem = _relative(above) or _network(above) or _prepare(folder)
     if problem is None:
         _remove_left(above)
         return OwnLine(line=Line(str(folder), str(above), prefix))
@@ -65,6 +65,16 @@ def own_line() -> OwnLine:
         raise RunError(join_sentences([problem, second]))
     alone = tr("Runs of other users are not seen by this queue, nor are yours by theirs. {problem}", problem=problem)
     return OwnLine(line=Line(str(folder), str(folder.parent), ""), alone=alone)
+
+
+def _relative(above: Path) -> str | None:
+    if above.is_absolute():
+        return None
+    return tr(
+        "{variable} is {folder}, which is another folder for each process. Give a path that begins with /.",
+        variable=VARIABLE,
+        folder=above,
+    )
 
 
 def _network(above: Path) -> str | None:

@@ -5,10 +5,12 @@
     trainyard-BOOT-UID/held            there while all queued runs of the user are held: why
     trainyard-BOOT-UID/use             how long the user's runs have used devices, and how runs of late have ended
 
-Each user has a folder of their own in /var/tmp. The sticky bit of /var/tmp, which belongs to root, keeps others from
-removing or replacing it; in one folder for all, whoever made it could remove the claims of the others. A device is
-claimed by locking one's own file and then finding that of every other user unlocked: of two users who try at once, both
-may have to try again, and never do both succeed. Another boot makes other folders, so that what is left means nothing.
+Each user has a folder of their own in /var/tmp, which belongs to root and has the sticky bit, so other users cannot
+remove or replace it. In one shared folder, its maker could remove the claims of others.
+
+A process claims a device by locking its user's own file and then finding that of every other user unlocked. If two
+users try at once, both may have to try again, but never do both succeed. The folders of another boot have other names,
+so what is left from before a reboot is ignored.
 
 Loaded by each waiting run: only a few modules of the standard library, and no dataclasses, to stay small.
 """
@@ -21,6 +23,7 @@ import json
 import os
 import stat
 import time
+from itertools import islice
 
 from core.queue.decision import Ticket
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 PREFIX = "trainyard-"
 TICKETS, DEVICES, HELD, USE = "tickets", "devices", "held", "use"
-MAX_TICKET_BYTES = 16 * 1024
+MAX_TICKET_BYTES = 32 * 1024
 MAX_HELD_BYTES = 4096
 MAX_EVENTS_BYTES = 256 * 1024
 MAX_TICKETS = 1000
@@ -72,14 +75,10 @@ class Line:
         return self._folders
 
     def _others(self) -> Iterator[tuple[int, str]]:
-        try:
-            names = sorted(os.listdir(self.parent))
-        except OSError:
-            return
-        for name in names:
+        for name in _entries(self.parent, self.prefix):
             uid = name[len(self.prefix) :]
             path = f"{self.parent}/{name}"
-            if not name.startswith(self.prefix) or not uid.isascii() or not uid.isdigit() or path == self.own:
+            if not uid.isascii() or not uid.isdigit() or path == self.own:
                 continue
             try:
                 found = os.lstat(path)
@@ -116,11 +115,11 @@ class Line:
         if len(data) > MAX_TICKET_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         _unlink(temporary)
-        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFELY, FILE_MODE)
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFELY, 0o600)
         try:
-            os.fchmod(handle, FILE_MODE)  # whatever the umask
             os.write(handle, data)
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # before another user can open it, and lock it first
+            os.fchmod(handle, FILE_MODE)  # whatever the umask
             os.rename(temporary, path)
         except OSError:
             _unlink(temporary)
@@ -186,7 +185,7 @@ class Line:
             why = "size"
         data = b"" if why else read_small(path, MAX_TICKET_BYTES, uid=uid)
         try:
-            ticket = None if why or data is None else Ticket(uid, os.path.basename(path), json.loads(data))
+            ticket = None if why or data is None else Ticket(uid, os.path.basename(path), json.loads(data.decode()))
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
             ticket, why = None, "content"
         if why:
@@ -208,7 +207,7 @@ class Line:
         for uid, folder in self.folders():
             data = read_small(f"{folder}/{USE}", MAX_HELD_BYTES, uid=uid)
             try:
-                fields = json.loads(data) if data else {}
+                fields = json.loads(data.decode()) if data else {}
                 seconds, at = float(fields["seconds"]), float(fields["at"])
                 found[uid] = decayed(seconds, now - at) if 0.0 <= seconds < float("inf") and at <= now else 0.0
             except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
@@ -320,11 +319,16 @@ def last_state(path: str) -> str | None:
 
 
 def _names(folder: str) -> list[str]:
+    return [f"{folder}/{name}" for name in _entries(folder, limit=MAX_TICKETS) if not name.startswith(".")]
+
+
+def _entries(folder: str, prefix: str = "", limit: int | None = None) -> list[str]:
+    """Return the names in a folder that begin so. Others may have filled it with millions, which are not collected."""
     try:
-        names = sorted(os.listdir(folder))[:MAX_TICKETS]
+        with os.scandir(folder) as entries:
+            return sorted(islice((each.name for each in entries if each.name.startswith(prefix)), limit))
     except OSError:
         return []
-    return [f"{folder}/{name}" for name in names if not name.startswith(".")]
 
 
 def _remove_dead(path: str) -> bool:

@@ -5,22 +5,28 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.language import tr, tr_noop
+from core.history.index import directories
+from core.language import tr, tr_noop, tr_plural
 from core.queue import words
-from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, decide
+from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, decide, shown_name
 from core.queue.folder import own_line
 from core.queue.line import last_state
 from core.queue.request import QueueRequest, read_request
-from core.runs.index import directories
+from core.runs.facts import RunFacts
+from core.runs.fold import fold
 from core.runs.ownership import owner_of_run
 from core.runs.states import RunState
+from core.schema.events import Tail
 from core.schema.files import is_regular
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
+from core.system import processes, procfs
+from core.system.process_info import user_name
 from core.text import join_names
 
 if TYPE_CHECKING:
@@ -32,6 +38,8 @@ if TYPE_CHECKING:
 
 QUEUED, IS_HELD = "queued", "held"
 STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}
+MAX_REFUSED = 5
+"""Tickets that are named as passed over: a user may have planted hundreds."""
 REFUSED = {
     "owner": tr_noop("{path} belongs to another user than its folder, and is passed over."),
     "kind": tr_noop("{path} is not a regular file, and is passed over."),
@@ -57,6 +65,22 @@ class QueuedRun:
     """Unix seconds, if that is known."""
     waits: bool
     """Whether a process waits for its devices."""
+    line_place: int | None = None
+    """Its place in the line of all users, from 1; None while no process waits for its devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherRun:
+    """A queued run of another user, as its ticket shows it."""
+
+    user: str
+    run: str
+    """The name of its folder, which cannot be relied on."""
+    line_place: int
+    state: str
+    needs: str
+    reason: str
+    expected_start: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +89,8 @@ class QueueView:
 
     runs: tuple[QueuedRun, ...] = ()
     """In the order of the line; those for which no process waits come last."""
+    others: tuple[OtherRun, ...] = ()
+    """The queued runs of other users, in the order of the line."""
     set_aside: Mapping[str, str] = field(default_factory=dict)
     """By device id, a sentence for whom a free device is kept."""
     held: str = ""
@@ -97,10 +123,17 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
     holding = {ticket.key for ticket in tickets if ticket.state == HOLDING}
     why_held = held.get(os.getuid(), "")
     runs = [_described(run_dir, request, decision, now, holding=holding, held=why_held) for run_dir, request in found]
-    places = {ticket.run: place for place, ticket in enumerate(_own(decision))}
+    places = {ticket.run: place for place, ticket in enumerate(decision.order, 1) if ticket.uid == os.getuid()}
     runs.sort(key=lambda each: (not each.waits, places.get(each.run_dir.name, 0), each.request.order))
     return QueueView(
-        runs=tuple(replace(each, place=place) for place, each in enumerate(runs, 1)),
+        runs=tuple(
+            replace(each, place=place, line_place=places.get(each.run_dir.name)) for place, each in enumerate(runs, 1)
+        ),
+        others=tuple(
+            _described_other(ticket, place, decision.outcomes[ticket.key], now)
+            for place, ticket in enumerate(decision.order, 1)
+            if ticket.uid != os.getuid()
+        ),
         set_aside=_set_aside(decision, tickets),
         held=words.held_words(why_held),
         troubles=(*([own.alone] if own.alone else []), *_refused(own.line)),
@@ -161,8 +194,17 @@ def is_queued(run_dir: Path) -> bool:
     return last_state(str(run_dir / EVENTS / SUPERVISOR_EVENTS)) == RunState.QUEUED.value
 
 
-def _own(decision: Decision) -> list[Ticket]:
-    return [ticket for ticket in decision.order if ticket.uid == os.getuid()]
+def _described_other(ticket: Ticket, place: int, outcome: Outcome, now: float) -> OtherRun:
+    is_held = outcome.reason == HELD
+    return OtherRun(
+        user=user_name(ticket.uid),
+        run=shown_name(ticket.run),
+        line_place=place,
+        state=IS_HELD if is_held else QUEUED,
+        needs=words.needs_words(ticket),
+        reason=tr("Its user holds it.") if is_held else words.reason_words(ticket, outcome, now),
+        expected_start=outcome.expected,
+    )
 
 
 def _described(
@@ -178,16 +220,25 @@ def _described(
     reason = words.reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
     if outcome.reason == AFTER and _follows_itself(run_dir, request):
         reason = tr(words.IN_A_CIRCLE, run=run_dir.name)
+    elif outcome.reason == GRANTED and waits and (pid := _stopped_waiter(run_dir)) is not None:
+        reason = tr(words.IS_STOPPED, pid=pid)
     return QueuedRun(
         run_dir=run_dir,
         request=request,
         place=0,
         state=IS_HELD if request.held or outcome.reason == HELD else QUEUED,
         needs=words.needs_words(ticket),
-        reason=reason if waits else tr(words.NOBODY_WAITS),
+        reason=reason if waits else tr(words.NO_PROCESS_WAITS),
         expected_start=outcome.expected if waits else None,
         waits=waits,
     )
+
+
+def _stopped_waiter(run_dir: Path) -> int | None:
+    """Return the id of the process that waits for a run if it is stopped, as by SIGSTOP."""
+    waiter = fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read()).waiter
+    stat = procfs.stat(waiter.pid) if waiter is not None and processes.is_alive(waiter) else None
+    return waiter.pid if waiter is not None and stat is not None and stat.state in procfs.STOPPED else None
 
 
 def _follows_itself(run_dir: Path, request: QueueRequest | None) -> bool:
@@ -222,5 +273,7 @@ def _set_aside(decision: Decision, tickets: list[Ticket]) -> dict[str, str]:
 
 
 def _refused(line: Line) -> Iterator[str]:
-    for path, why in line.refused.items():
+    for path, why in islice(line.refused.items(), MAX_REFUSED):
         yield tr(REFUSED[why], path=path)
+    if (more := len(line.refused) - MAX_REFUSED) > 0:
+        yield tr_plural("{count} more ticket is passed over.", "{count} more tickets are passed over.", more)

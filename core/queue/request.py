@@ -52,7 +52,7 @@ class QueueRequest:
     why_held: str = ""
     """A sentence unless its user held it."""
     workload_hash: str = ""
-    """Of the recipe or script, as it was queued; empty if it could not be read."""
+    """The hash of the recipe or script, as it was queued; empty if it could not be read."""
     if_changed: str = "hold"
 
     def __post_init__(self) -> None:

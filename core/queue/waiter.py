@@ -17,13 +17,15 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from core.queue.decision import GRANTED, decide
+from core.queue.decision import GRANTED, decide, printable
 from core.queue.line import Line, is_locked, last_state, read_small, release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from subprocess import Popen
     from typing import Any, NoReturn
+
+    from core.queue.decision import Decision, Ticket
 
 TICK_S, SOON_S = 1.0, 0.25
 """Seconds between two ticks; the second are those of the first runs in the line."""
@@ -35,21 +37,22 @@ RARELY_S = 5.0
 """Seconds between two readings by runs that are not among the first."""
 FIRST = 4
 MARGIN_S = 0.1
-"""Seconds by which the next look is later than the end of a block, so that it finds that over."""
+"""Seconds from the end of a block to the next look at the device."""
 REFUSED_S = 2.0
 """Seconds after which a device that could not be claimed is tried again."""
 REFUSALS = 3
-"""Claims that fail in a row, after which the reason is told: a ticket may come or go a moment later than its lock."""
+"""Claims that must fail in a row before the ticket says why: another ticket may come or go shortly after its lock."""
 LOST_S = 30.0
 """Seconds for which the supervisor of a run must be gone before its end counts."""
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_ANSWER = 4000
+MAX_REASON = 300
 NO_DRIVER = "cpu:"
-"""How ids of devices begin of which no driver says who uses them."""
+"""The beginning of the ids of devices without a driver that says which processes use them."""
 IN_BACKGROUND = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 &'
 OVER = ("finished", "stopped", "failed")
 CHANGEABLE = ("priority", "order", "held", "not_before")
-"""Fields of the request that the ticket has, too."""
+"""Fields of the request that are also in the ticket."""
 
 
 class Waiter:
@@ -66,6 +69,8 @@ class Waiter:
         self._mark: object = None
         self._looked_at = float("-inf")
         self._place = 0
+        self._granted: dict[tuple[int, str], float] = {}
+        """By key of a ticket, since when its run may take its devices, in seconds of `time.monotonic`."""
         self._devices: dict[str, int] = {}
         """The devices that are claimed while their driver is asked."""
         self._again_at = float("inf")
@@ -177,7 +182,7 @@ class Waiter:
                 return
         tickets = self.line.tickets(remove=True)
         self._revive_others()
-        decision = decide(tickets, now, use=self.line.use(now), held=self.line.held_users())
+        decision = self._decide(tickets, now)
         key = (self.line.uid, self._run)
         self._place = next((place for place, each in enumerate(decision.order) if each.key == key), 0)
         outcome = decision.outcomes.get(key)
@@ -186,6 +191,21 @@ class Waiter:
         if all(device.startswith(NO_DRIVER) for device in self._devices):
             self._start()
         self._begin_check()
+
+    def _decide(self, tickets: list[Ticket], now: float) -> Decision:
+        """Decide about all waiting runs; without those that do not take the devices that they are given.
+
+        Such a process may be stopped (SIGSTOP), and would keep all others waiting.
+        """
+        use, held = self.line.use(now), self.line.held_users()
+        decision = decide(tickets, now, use=use, held=held)
+        granted = [key for key, outcome in decision.outcomes.items() if outcome.reason == GRANTED]
+        self._granted = {key: self._granted.get(key, self._looked_at) for key in granted}
+        late = {key for key, since in self._granted.items() if self._looked_at - since > self._given["late_s"]}
+        late.discard((self.line.uid, self._run))
+        if not late:
+            return decision
+        return decide([each for each in tickets if each.key not in late], now, use=use, held=held)
 
     def _revive_others(self) -> None:
         """Start the processes of queued runs beside this one that have ended, such as one that was killed."""
@@ -261,7 +281,7 @@ class Waiter:
         blocked = {name: block for name, block in known.items() if block[1] > now - 2 * retry_s and name not in busy}
         for device, why in busy.items():
             since = known[device][0] if device in known else now
-            blocked[device] = [since, now + retry_s, why[:300]]
+            blocked[device] = [since, now + retry_s, printable(why)[:MAX_REASON]]
         self._tell(blocked=blocked)
 
     def _end_check(self) -> None:

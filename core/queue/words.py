@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from core.queue.decision import Outcome, Ticket
 
 HELD_BY_USER = tr_noop("It is held. Let it go on with: trainyard queue release {run}")
-NOBODY_WAITS = tr_noop(
+NO_PROCESS_WAITS = tr_noop(
     "The process that waited for its devices has ended, as at a reboot. Let it wait again with: trainyard queue revive"
 )
 IN_A_CIRCLE = tr_noop(
     "It waits for the end of a run that waits for its own end. Stop one of them, such as: trainyard stop {run}"
+)
+IS_STOPPED = tr_noop(
+    "The process that waits for its devices (pid {pid}) is stopped, so other runs pass it. Continue it: "
+    "kill -CONT {pid}"
 )
 ABOUT_TO_START = tr_noop("Its devices are free: it is about to start.")
 

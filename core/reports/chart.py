@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.arrays import np
+from core.comparison.curves import MIN_MAX, Member, group_curve
 from core.language import tr, tr_plural
 from core.reports.markup import Markup, element, joined
 from core.series.series import STEP, Axis
@@ -28,6 +29,8 @@ COLOURS = 12
 LOG_RATIO = 1000.0
 """Positive values that differ by more than this factor are drawn on a logarithmic scale."""
 TICKS = 5
+CENTRE_PX = 4
+"""How far below the middle of a text its base line is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,36 @@ class Line:
     axis: Axis = STEP
     unit: float = 1.0
     """By which the values are divided."""
+    group: Sequence[Series] = ()
+    """Of runs that differ only in the seed, all their series: their mean is drawn, with a band from min to max."""
+
+    @property
+    def all_series(self) -> Sequence[Series]:
+        """Everything that is drawn of it."""
+        return self.group or (self.series,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Curves that are drawn together."""
+
+    name: str
+    """How a file with it is called, without a suffix: `loss`."""
+    title: str
+    lines: Sequence[Line]
+    along: str
+    """What the horizontal axis counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A chart as elements of SVG, which fill `WIDTH` and `HEIGHT`."""
+
+    heading: str
+    content: tuple[Markup, ...]
+    """The grid and the lines."""
+    lines: Sequence[Line]
+    """The lines that have a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,35 +115,66 @@ def chart(title: str, lines: Sequence[Line], pixels: int, *, name: str, along: s
     `pixels`: the columns over which each curve is drawn. `name`: the identifier of the figure in the page. `along`:
     what the horizontal axis counts.
     """
-    lines = [line for line in lines if len(line.series)]
-    if not lines:
+    drawing = draw(title, lines, pixels, along=along)
+    if drawing is None:
         return Markup("")
-    ends = [line.axis.place(_column(line)[[0, -1]]).tolist() for line in lines]
-    low, high = min(first for first, _ in ends), max(last for _, last in ends)
-    across = Scale(low=low, high=high) if high > low else Scale(low=low - 0.5, high=high + 0.5)
-    drawn = []
-    for line in lines:
-        x, y = line.series.view(line.axis, across.low, across.high, pixels)
-        drawn.append((x, y / line.unit))
-    finite = np.concatenate([y[np.isfinite(y)] for _, y in drawn])
-    if not len(finite):
-        return Markup("")
-    up = _vertical(float(finite.min()), float(finite.max()))
-    heading = tr("{title} (logarithmic scale)", title=title) if up.is_log else title
-    paths = [_path(line, across.place(x), up.place(y)) for line, (x, y) in zip(lines, drawn, strict=True)]
     picture = element(
         "svg",
-        element("title", heading, id=f"{name}-title"),
-        element("desc", " ".join(_descriptions(lines, along)), id=f"{name}-desc"),
-        *_grid(across, up, along, whole=all(line.axis == STEP for line in lines)),
-        element("g", *paths, class_="lines", transform=f"translate({LEFT} {TOP}) scale({1 / FINE:g})"),
+        element("title", drawing.heading, id=f"{name}-title"),
+        element("desc", " ".join(_descriptions(drawing.lines, along)), id=f"{name}-desc"),
+        *drawing.content,
         viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_labelledby=f"{name}-title {name}-desc",
     )  # fmt: skip
-    return element("figure", element("figcaption", heading), picture, _legend(lines), class_="chart")
+    heading = element("figcaption", drawing.heading)
+    return element("figure", heading, picture, _legend(drawing.lines), class_="chart")
 
 
-def _column(line: Line) -> Floats:
-    return line.series.steps if line.axis.column == "step" else line.series.times
+def draw(title: str, lines: Sequence[Line], pixels: int, *, along: str) -> Drawing | None:
+    """Return these curves as elements of SVG; None if there is no finite value. The arguments are those of `chart`."""
+    lines = [line for line in lines if len(line.series)]
+    if not lines:
+        return None
+    ends = [
+        line.axis.place(_column(line, each)[[0, -1]]).tolist() for line in lines for each in line.all_series
+    ]  # fmt: skip
+    low, high = min(first for first, _ in ends), max(last for _, last in ends)
+    across = Scale(low=low, high=high) if high > low else Scale(low=low - 0.5, high=high + 0.5)
+    drawn = [_drawn(line, across, pixels) for line in lines]
+    values = [y for curves, band in drawn for y in (*(y for _, y in curves), *band[1:])]
+    finite = np.concatenate([y[np.isfinite(y)] for y in values])
+    if not len(finite):
+        return None
+    up = _vertical(float(finite.min()), float(finite.max()))
+    paths = [_band(line, across.place(x), up.place(below), up.place(above))
+             for line, (_, band) in zip(lines, drawn, strict=True) if band for x, below, above in [band]]  # fmt: skip
+    paths += [_path(line, across.place(x), up.place(y))
+              for line, (curves, _) in zip(lines, drawn, strict=True) for x, y in curves]  # fmt: skip
+    return Drawing(
+        heading=tr("{title} (logarithmic scale)", title=title) if up.is_log else title, lines=lines,
+        content=(
+            *_grid(across, up, along, whole=all(line.axis == STEP for line in lines)),
+            element("g", *paths, class_="lines", transform=f"translate({LEFT} {TOP}) scale({1 / FINE:g})"),
+        ),
+    )  # fmt: skip
+
+
+def _column(line: Line, series: Series) -> Floats:
+    return series.steps if line.axis.column == "step" else series.times
+
+
+def _drawn(line: Line, across: Scale, pixels: int) -> tuple[list[tuple[Floats, Floats]], tuple[Floats, ...]]:
+    """Return the curves of a line, positions and values, and its band: positions, lower and upper ends, or nothing.
+
+    A group has a curve of its mean, and one of each run where not all go on.
+    """
+    span = across.low, across.high
+    if len(line.group) < 2:
+        x, y = line.series.view(line.axis, *span, pixels)
+        return [(x, y / line.unit)], ()
+    found = group_curve([Member(series=each, axis=line.axis) for each in line.group], span, pixels, 0.0, MIN_MAX)
+    rest = [(x, y) for x, y in found.rest if np.isfinite(y).any()]
+    curves = [(x, y / line.unit) for x, y in ((found.x, found.mean), *rest)]
+    return curves, (found.x, found.low / line.unit, found.high / line.unit)
 
 
 def _vertical(low: float, high: float) -> Scale:
@@ -129,9 +193,12 @@ def _grid(across: Scale, up: Scale, along: str, *, whole: bool) -> Iterator[Mark
     """
     parts = []
     for value, share in _placed(up):
-        y = f"{TOP + INNER_HEIGHT * (1 - share):.1f}"
+        place = TOP + INNER_HEIGHT * (1 - share)
+        y = f"{place:.1f}"
         parts.append(element("line", x1=f"{LEFT}", x2=f"{WIDTH - RIGHT}", y1=y, y2=y))
-        parts.append(element("text", tick_text(value), x=f"{LEFT - 6}", y=y, dy=".32em", text_anchor="end"))
+        # Not `dy`, which Qt does not know.
+        below = f"{place + CENTRE_PX:.1f}"
+        parts.append(element("text", tick_text(value), x=f"{LEFT - 6}", y=below, text_anchor="end"))
     for value, share in _placed(across):
         if whole and value != int(value):
             continue
@@ -171,8 +238,28 @@ def _path(line: Line, x: Floats, y: Floats) -> Markup:
         elif here != before:
             words.append(f"l{here[0] - before[0]} {here[1] - before[1]}")
         before = here
+    return element("path", d="".join(words).replace(" -", "-"), class_=line_class(line))
+
+
+def _band(line: Line, x: Floats, below: Floats, above: Floats) -> Markup:
+    """Return the area between shares of the drawing, one for each stretch without a gap."""
+    present = np.flatnonzero(np.isfinite(x) & np.isfinite(below) & np.isfinite(above))
+    words = []
+    for stretch in np.split(present, np.flatnonzero(np.diff(present) > 1) + 1):
+        if len(stretch) > 1:
+            around = np.concatenate([stretch, stretch[::-1]])
+            xs = np.rint(x[around] * INNER_WIDTH * FINE).astype(np.int64)
+            shares = np.concatenate([above[stretch], below[stretch[::-1]]])
+            ys = np.rint((1 - shares) * INNER_HEIGHT * FINE).astype(np.int64)
+            moves = zip(np.diff(xs).tolist(), np.diff(ys).tolist(), strict=True)
+            words.append(f"M{xs[0]} {ys[0]}" + "".join(f"l{dx} {dy}" for dx, dy in moves if dx or dy) + "z")
+    return element("path", d="".join(words).replace(" -", "-"), class_=f"band b{line.colour % COLOURS}")
+
+
+def line_class(line: Line) -> str:
+    """Return the classes of a line, which give it its colour and its dashes."""
     dashed = " dashed" * (line.colour // COLOURS % 2)
-    return element("path", d="".join(words).replace(" -", "-"), class_=f"c{line.colour % COLOURS}{dashed}")
+    return f"c{line.colour % COLOURS}{dashed}"
 
 
 def _legend(lines: Sequence[Line]) -> Markup:
@@ -180,8 +267,7 @@ def _legend(lines: Sequence[Line]) -> Markup:
         return Markup("")
     items = []
     for line in lines:
-        dashed = " dashed" * (line.colour // COLOURS % 2)
-        key = element("span", class_=f"key c{line.colour % COLOURS}{dashed}", aria_hidden="true")
+        key = element("span", class_=f"key {line_class(line)}", aria_hidden="true")
         items.append(element("li", key, " ", line.label))
     return element("ul", joined(items), class_="legend")
 
@@ -189,12 +275,15 @@ def _legend(lines: Sequence[Line]) -> Markup:
 def _descriptions(lines: Sequence[Line], along: str) -> Iterator[str]:
     """Yield a sentence on each curve, for those who do not see it."""
     for line in lines:
+        if len(line.group) > 1:
+            yield _group_description(line, along)
+            continue
         series = line.series
         finite = series.values[np.isfinite(series.values)] / line.unit
         if not len(finite):
             yield tr("{label}: no finite value.", label=line.label)
             continue
-        begin, end = line.axis.place(_column(line)[[0, -1]]).tolist()
+        begin, end = line.axis.place(_column(line, series)[[0, -1]]).tolist()
         yield tr_plural(
             "{label}: {count} value, {along} {begin} to {end}; first {first}, last {last}, smallest {low}, "
             "largest {high}.",
@@ -204,3 +293,17 @@ def _descriptions(lines: Sequence[Line], along: str) -> Iterator[str]:
             first=short(float(finite[0])), last=short(float(finite[-1])), low=short(float(finite.min())),
             high=short(float(finite.max())),
         )  # fmt: skip
+
+
+def _group_description(line: Line, along: str) -> str:
+    ends = np.concatenate([line.axis.place(_column(line, each)[[0, -1]]) for each in line.group])
+    values = np.concatenate([each.values for each in line.group])
+    finite = values[np.isfinite(values)] / line.unit
+    if not len(finite):
+        return tr("{label}: no finite value.", label=line.label)
+    return tr(
+        "{label}: {along} {begin} to {end}; last values {last}, smallest {low}, largest {high}.",
+        label=line.label, along=along, begin=tick_text(float(ends.min())), end=tick_text(float(ends.max())),
+        last=", ".join(short(each.last) for each in line.group), low=short(float(finite.min())),
+        high=short(float(finite.max())),
+    )  # fmt: skip

@@ -33,7 +33,7 @@ figure{margin:0;background:var(--soft);border-radius:8px;padding:.8rem}figcaptio
 svg{display:block;width:100%;height:auto}.grid line{stroke:var(--edge)}
 .grid text{fill:var(--muted);font-size:12px}
 .lines path{fill:none;stroke-width:1.5;stroke-linecap:round;stroke-linejoin:round;vector-effect:non-scaling-stroke}
-.lines .dashed{stroke-dasharray:6 4}
+.lines .dashed{stroke-dasharray:6 4}.lines .band{stroke:none;fill-opacity:.2}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.1rem 1rem;padding:0;margin:.4rem 0 0;font-size:.87rem}
 .legend li{overflow-wrap:anywhere}
 .key{display:inline-block;width:1.4rem;border-top:3px solid;vertical-align:middle}.key.dashed{border-top-style:dashed}
@@ -64,7 +64,10 @@ def section(title: str, *content: str) -> Markup:
 
 def _style() -> str:
     """Return the style sheet with the colours of curves as variables."""
-    lines = "".join(f".c{number}{{stroke:var(--c{number});color:var(--c{number})}}" for number in range(len(ON_LIGHT)))
+    lines = "".join(
+        f".c{number}{{stroke:var(--c{number});color:var(--c{number})}}.lines .b{number}{{fill:var(--c{number})}}"
+        for number in range(len(ON_LIGHT))
+    )
     text = STYLE.strip().replace("$lines", lines)
     return text.replace("$light", _variables(ON_LIGHT)).replace("$dark", _variables(ON_DARK))
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import framework_title
 from core.comparison import table_text
 from core.comparison.measured_run import check_different, read_run
 from core.comparison.metric import NothingInCommonError
 from core.comparison.table import compare
+from core.diagnosis.timeline import Timeline
 from core.language import tr, tr_plural
 from core.reports import sections
 from core.reports.markup import Markup, element, fold, joined, table
 from core.reports.page import page, section
 from core.reports.sections import ReportedRun
-from core.runs.timeline import Timeline
 from core.system.installation import version
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _read(run_dir: Path) -> ReportedRun:
 
 def report(
     runs: Sequence[ReportedRun], *, made: float, metric: str | None = None, baseline: str | None = None,
-    target: float | None = None, lower: bool | None = None,
+    target: float | None = None, lower: bool | None = None, grouped: bool = True,
 ) -> bytes:  # fmt: skip
     """Return a report as a file of HTML.
 
@@ -61,8 +61,12 @@ def report(
         title = tr("Report on {run}", run=runs[0].id)
     else:
         title = tr_plural("Report on {count} run", "Report on {count} runs", len(runs))
-    compared = joined(_comparison(runs, metric, baseline, target, lower=lower)) if len(runs) > 1 else Markup("")
-    return page(title, [header(title, made), *parts(runs, compared)])
+    compared = Markup("")
+    if len(runs) > 1:
+        compared = joined(_comparison(
+            runs, metric=metric, baseline=baseline, target=target, lower=lower, grouped=grouped
+        ))  # fmt: skip
+    return page(title, [header(title, made), *parts(runs, compared, grouped=grouped)])
 
 
 def header(title: str, made: float) -> Markup:
@@ -71,12 +75,12 @@ def header(title: str, made: float) -> Markup:
     return element("header", element("h1", title), element("p", by, class_="muted"))
 
 
-def parts(runs: Sequence[ReportedRun], compared: Markup = Markup("")) -> list[Markup]:  # noqa: B008 (immutable)
-    """Return the parts of a report on runs. `compared`: their comparison; the empty text for none."""
+def parts(runs: Sequence[ReportedRun], compared: Markup | None = None, *, grouped: bool = True) -> list[Markup]:
+    """Return the parts of a report on runs. `compared`: their comparison, if there is one."""
     return [
         section(tr("Summary"), *sections.summary(runs)),
-        section(tr("Comparison"), compared),
-        section(tr("Curves"), *sections.curves(runs)),
+        section(tr("Comparison"), compared or Markup("")),
+        section(tr("Curves"), *sections.curves(runs, grouped=grouped)),
         section(tr("Metrics"), _metrics(runs)),
         section(tr("Settings"), *sections.settings(runs)),
         section(tr("Environment"), *sections.environment(runs)),
@@ -85,12 +89,10 @@ def parts(runs: Sequence[ReportedRun], compared: Markup = Markup("")) -> list[Ma
     ]
 
 
-def _comparison(
-    runs: Sequence[ReportedRun], metric: str | None, baseline: str | None, target: float | None, *, lower: bool | None
-) -> Iterator[Markup]:
+def _comparison(runs: Sequence[ReportedRun], **choices: Any) -> Iterator[Markup]:  # noqa: ANN401 (those of `compare`)
     """Yield the table of the runs; a sentence if they have no metric in common."""
     try:
-        found = compare([each.run for each in runs], metric=metric, baseline=baseline, target=target, lower=lower)
+        found = compare([each.run for each in runs], **choices)
     except NothingInCommonError as error:
         yield element("p", str(error), class_="warn")
         return

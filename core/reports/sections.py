@@ -11,10 +11,10 @@ from core.catalog.frameworks import framework_title
 from core.comparison.metric import SETTINGS
 from core.comparison.reasons import differing_packages
 from core.comparison.results import result_of
+from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.language import tr, tr_noop, tr_plural, tr_stored
-from core.reports.chart import INNER_WIDTH, Line, chart
+from core.reports.chart import INNER_WIDTH, Chart, Line, chart
 from core.reports.markup import Markup, element, fold, joined, table
-from core.runs.run_loss import LOSS, VALIDATION_LOSS
 from core.runs.states import state_info
 from core.series.series import Axis
 from core.text import join_names, short
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from core.comparison.measured_run import MeasuredRun
-    from core.runs.timeline import TimelineEntry
+    from core.diagnosis.timeline import TimelineEntry
     from core.series.series import Series
 
 MAX_CHARTS = 40
@@ -33,6 +33,8 @@ MAX_ROWS = 1000
 MAX_COLUMNS = 100_000
 """Pixel columns of all curves together: they take about 15 bytes each."""
 MIN_COLUMNS = 30
+BAND_LINES = 3
+"""As how many curves the mean of a group and its band count, beside those of its runs."""
 FIRST = (LOSS, VALIDATION_LOSS)
 """Metrics whose curves come first."""
 
@@ -130,16 +132,19 @@ def _left_out(count: int) -> Markup:
 # -- curves --------------------------------------------------------------------------------------
 
 
-def curves(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
-    """Yield a chart for each metric; of a single run a chart for each metric and its validation, and its devices."""
-    charts = _metric_charts(runs)
+def curves(runs: Sequence[ReportedRun], *, grouped: bool = True) -> Iterator[Markup]:
+    """Yield a chart for each metric; of a single run a chart for each metric and its validation, and its devices.
+
+    `grouped`: whether runs that differ only in the seed are one line, with a band.
+    """
+    charts = _metric_charts([each.run for each in runs], grouped=grouped)
     shown, more = charts[:MAX_CHARTS], len(charts) - MAX_CHARTS
     if len(runs) == 1:
         shown += _device_charts(runs[0].run)
-    count = sum(len(lines) for _, lines, _ in shown)
+    count = sum(BAND_LINES + len(line.group) if len(line.group) > 1 else 1 for each in shown for line in each.lines)
     columns = max(MIN_COLUMNS, min(INNER_WIDTH, MAX_COLUMNS // max(count, 1)))
-    drawn = [chart(title, lines, columns, name=f"chart-{at}", along=along)
-             for at, (title, lines, along) in enumerate(shown)]  # fmt: skip
+    drawn = [chart(each.title, each.lines, columns, name=f"chart-{at}", along=each.along)
+             for at, each in enumerate(shown)]  # fmt: skip
     if any(drawn):
         yield element("div", *drawn, class_="charts")
     if more > 0:
@@ -151,28 +156,50 @@ def curves(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
         )  # fmt: skip
 
 
-def _metric_charts(runs: Sequence[ReportedRun]) -> list[tuple[str, list[Line], str]]:
-    """Return title, lines and what the horizontal axis counts of each chart."""
-    names = _ordered(dict.fromkeys(name for each in runs for name in each.run.series.metrics))
-    groups: dict[str, list[Line]] = {}
-    by_epoch: dict[str, set[bool]] = {}
-    for name in names:
-        for at, each in enumerate(runs):
-            series, is_epoch = each.run.series.metrics.get(name), name in each.run.series.by_epoch
-            if series is None or not len(series):
-                continue
+def charts_of(runs: Sequence[MeasuredRun], *, grouped: bool = True) -> list[Chart]:
+    """Return all charts of a report, also those for which a page has no room."""
+    return [*_metric_charts(runs, grouped=grouped), *(_device_charts(runs[0]) if len(runs) == 1 else ())]
+
+
+def _metric_charts(runs: Sequence[MeasuredRun], *, grouped: bool) -> list[Chart]:
+    """Return a chart for each metric; of a single run, a metric and its validation share one."""
+    if len(runs) == 1:
+        return _own_charts(runs[0])
+    groups: dict[str, list[MeasuredRun]] = {}
+    for each in runs:
+        groups.setdefault(each.settings.group if grouped else each.id, []).append(each)
+    charts = []
+    for name in _ordered(dict.fromkeys(name for each in runs for name in each.series.metrics)):
+        lines = []
+        for colour, members in enumerate(groups.values()):
+            found = [run for run in members if len(run.series.metrics.get(name, ()))]
+            if found:
+                series = [run.series.metrics[name] for run in found]
+                label = found[0].id if len(found) == 1 else _group_label(found)
+                lines.append(Line(label=label, colour=colour, series=max(series, key=len), group=series))
+        if lines:
+            by_epoch = {name in run.series.by_epoch for run in runs if len(run.series.metrics.get(name, ()))}
+            along = tr("epochs") if by_epoch == {True} else tr("steps")
+            charts.append(Chart(name=name, title=name, lines=lines, along=along))
+    return charts
+
+
+def _group_label(runs: Sequence[MeasuredRun]) -> str:
+    return tr("{run}, mean of {count} runs", run=runs[0].id, count=len(runs))
+
+
+def _own_charts(run: MeasuredRun) -> list[Chart]:
+    """Return the charts of a single run."""
+    found: dict[tuple[str, bool], list[Line]] = {}
+    for name in _ordered(run.series.metrics):
+        if len(run.series.metrics[name]):
             # Epochs and steps of one run do not go on one axis.
-            group = f"{name.partition('@')[0].removeprefix('val_')} {is_epoch}" if len(runs) == 1 else name
-            lines = groups.setdefault(group, [])
-            lines.append(
-                Line(label=name, colour=len(lines), series=series)
-                if len(runs) == 1
-                else Line(label=each.id, colour=at, series=series)
-            )
-            by_epoch.setdefault(group, set()).add(is_epoch)
+            shared = name.partition("@")[0].removeprefix("val_"), name in run.series.by_epoch
+            lines = found.setdefault(shared, [])
+            lines.append(Line(label=name, colour=len(lines), series=run.series.metrics[name]))
     return [
-        (lines[0].label if len(runs) == 1 else name, lines, tr("epochs") if by_epoch[name] == {True} else tr("steps"))
-        for name, lines in groups.items()
+        Chart(name=lines[0].label, title=lines[0].label, lines=lines, along=tr("epochs") if by_epoch else tr("steps"))
+        for (_, by_epoch), lines in found.items()
     ]
 
 
@@ -181,21 +208,21 @@ def _ordered(names: Mapping[str, object]) -> list[str]:
     return sorted(names, key=lambda name: (name not in FIRST, name in SETTINGS, name))
 
 
-def _device_charts(run: MeasuredRun) -> list[tuple[str, list[Line], str]]:
+def _device_charts(run: MeasuredRun) -> list[Chart]:
     along, unit = next(
         (tr(name), seconds) for name, seconds, enough in _UNITS if run.series.duration_s >= enough
     )  # fmt: skip
     axis = Axis(column="time", origin=run.series.started or 0.0, unit=unit)
     charts = []
-    for title, every, divisor in (
-        (tr("Utilisation of the devices in %"), run.series.utilisation, 1.0),
-        (tr("Memory of the devices in GB"), run.series.memory, float(BYTES_PER_GB)),
+    for name, title, every, divisor in (
+        ("utilisation", tr("Utilisation of the devices in %"), run.series.utilisation, 1.0),
+        ("memory", tr("Memory of the devices in GB"), run.series.memory, float(BYTES_PER_GB)),
     ):
         lines = [
             Line(label=_label(run, device), colour=at, series=series, axis=axis, unit=divisor)
             for at, (device, series) in enumerate(every.items())
         ]
-        charts.append((title, lines, along))
+        charts.append(Chart(name=f"device-{name}", title=title, lines=lines, along=along))
     return charts
 
 

@@ -39,7 +39,8 @@ def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
     Raises `OSError` or `CalledProcessError`.
     """
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
-        return start_in_background(own_command(module, str(run_dir.resolve()), *options), log.fileno())
+        command = own_command(module, str(run_dir.resolve()), *options)
+        return start_in_background(command, log.fileno(), survives_logout=True)
 
 
 def new_directory(runs_root: Path, name: str) -> Path:

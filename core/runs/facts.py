@@ -105,6 +105,8 @@ class RunFacts:
 
     state: RunState = RunState.CREATED
     history: tuple[tuple[float, RunState], ...] = ()
+    stopped_by_signal: bool = False
+    """Whether it was stopped by a signal to its supervisor, as at a log-out or a shutdown, and not by a user."""
     software: Software | None = None
     """None also for runs of earlier versions."""
     source: Source | None = None

@@ -98,7 +98,7 @@ def _state(facts: RunFacts, event: Event) -> RunFacts:
         facts, state=state, history=(*facts.history, (time, state)), error=_cut(error),
         traceback=_cut(traceback), asked=facts.asked if state_info(state).can_pause else "", waiting=None,
         stalled=None, phase=facts.phase if state_info(state).can_pause else None,
-        slowed=facts.slowed if state is RunState.RUNNING else {},
+        slowed=facts.slowed if state is RunState.RUNNING else {}, stopped_by_signal=event.get("by_signal") is True,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ class Lock:
 
     def __init__(self) -> None:
         self.descriptors: list[int] = []
-        """Of the folder, and of the file in it."""
+        """The descriptors of the folder and of the file in it."""
 
     def release_file(self) -> None:
         """Close the file, so that it can be removed: network file systems keep an open one under another name."""

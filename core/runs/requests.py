@@ -37,6 +37,8 @@ class Requests:
         self._control = run_dir / CONTROL
         self._recorded = ""
         self._signalled = False
+        self._wrote_stop = False
+        """Whether the request to stop was written for a signal, and not by a user."""
 
     def clear(self) -> None:
         """Remove all requests, before a run is resumed."""
@@ -73,9 +75,15 @@ class Requests:
         """Whether the run is to stop."""
         return self._signalled or self.has("stop")
 
+    @property
+    def stopped_by_signal(self) -> bool:
+        """Whether the run is to stop only because of a signal, as at a log-out or a shutdown."""
+        return self._signalled and (self._wrote_stop or not self.has("stop"))
+
     def write_stop(self) -> None:
         """Write the file of a stop that came as a signal: the training loop looks for the file."""
-        if self._signalled:
+        if self._signalled and not self.has("stop"):
+            self._wrote_stop = True
             with contextlib.suppress(OSError):  # without the file, the signals of the escalation stop the workers
                 touch(self._control / "stop")
 

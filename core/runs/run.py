@@ -276,11 +276,11 @@ class Run:
         return False
 
     def _is_supervised(self) -> bool:
-        """Whether a process with the command line of this run's supervisor is there."""
+        """Return whether a process with the command line of this run's supervisor is there."""
         return self.id in own_processes.supervised_runs(self.dir.stat().st_uid)
 
     def _is_elsewhere(self) -> bool:
-        """Whether the run is on another machine or in another container, where its pids mean other processes."""
+        """Return whether the run is on another machine or in another container, where its pids mean other processes."""
         here, host = processes.here(), self.facts.host
         if host is None or host == here:
             return False

@@ -99,6 +99,7 @@ TRANSITIONS = frozenset({
     (RunState.QUEUED, RunState.STOPPED),
     (RunState.QUEUED, RunState.FAILED),
     (RunState.LOST, RunState.QUEUED),
+    (RunState.STOPPED, RunState.QUEUED),  # by the shutdown of a machine
     # Resumed.
     (RunState.PAUSED, RunState.STARTING),
     (RunState.STOPPED, RunState.STARTING),

@@ -6,5 +6,6 @@
 - `table`: throughput, speed-up, efficiency and memory of the runs, as rows and JSON
 - `table_text`: that table as cells for people, as Markdown and as CSV
 - `scaling_report`: that table as a page of HTML, with the report on its runs
+- `deletion`: delete a table, alone or with its runs
 - `measuring`: start the command that makes the runs, so that it goes on without its window, and stop it
 """

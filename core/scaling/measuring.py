@@ -47,7 +47,7 @@ def launch(record: ScalingRecord) -> None:
     # With --json it speaks English, as everything does that is stored.
     words = own_command("core.cli", "scale", "--resume", record.name, "--runs", str(record.root.resolve()), "--json")
     try:
-        command = start_in_background(words, subprocess.DEVNULL)
+        command = start_in_background(words, subprocess.DEVNULL, survives_logout=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise RunError(tr("The measuring could not be started: {error}.", error=error)) from error
     until = time.monotonic() + WAIT_S

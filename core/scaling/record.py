@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
+from core.history.index import is_run
+from core.history.rename import why_no_name
 from core.language import tr
 from core.runs.directory import ROOT_MODE, cannot_make
-from core.runs.index import is_run
 from core.runs.ownership import owner_of_file
-from core.runs.rename import why_no_name
 from core.scaling.plan import BATCHES
 from core.schema.files import is_regular, make_folder, read_json, write_whole
 from core.schema.paths import SCALING_SUFFIX

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.runs.run_loss import LOSS, VALIDATION_LOSS
+from core.history.run_loss import LOSS, VALIDATION_LOSS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.arrays import np
 from core.language import tr, tr_plural
-from core.reports.chart import COLOURS, Line, chart
+from core.reports.chart import COLOURS, Chart, Line, chart
 from core.reports.markup import Markup, element, table
 from core.reports.page import page, section
 from core.reports.run_report import header, parts, read_reported
@@ -48,16 +48,20 @@ def _result(found: ScalingTable) -> Iterator[Markup]:
     yield table(tr("What each further device gains"), headings, rows)
     for notice in found.notices:
         yield element("p", notice, class_="warn")
-    yield element("div", *_charts(found), class_="charts")
+    drawn = [chart(each.title, each.lines, PIXELS, name=each.name, along=each.along) for each in charts_of(found)]
+    yield element("div", *drawn, class_="charts")
 
 
-def _charts(found: ScalingTable) -> Iterator[Markup]:
+def charts_of(found: ScalingTable) -> list[Chart]:
+    """Return the charts of a scaling table."""
+    charts = []
     for name, title, values in curves(found):
         lines = [Line(label=title, colour=0, series=_series(values))]
         if name == SPEED_UP:
             ideal = [(row.devices, float(row.devices)) for row in found.rows]
             lines.append(Line(label=tr("Without any loss"), colour=COLOURS, series=_series(ideal)))
-        yield chart(title, lines, PIXELS, name=f"scaling-{name}", along=tr("devices"))
+        charts.append(Chart(name=f"scaling-{name}", title=title, lines=lines, along=tr("devices")))
+    return charts
 
 
 SPEED_UP, RATE = "speed-up", "rate"

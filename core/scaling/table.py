@@ -11,8 +11,8 @@ from core.comparison.measured_run import read_run
 from core.comparison.results import peak_memory, throughput
 from core.comparison.table import Statistic, statistic_of
 from core.errors import RunError
+from core.history.setting_values import device_text
 from core.language import tr, tr_plural, tr_stored
-from core.runs.setting_values import device_text
 from core.runs.states import RunState
 from core.runs.verdicts import Verdict, worst
 from core.runs.workload_text import workload_text
@@ -175,7 +175,7 @@ def _why_not_compared(record: ScalingRecord) -> str | None:
             "With a fixed batch per device the global batch grows with the devices. The curves differ by design and "
             "are not compared."
         )
-    if strategy_of(several).processes == "parameter_server":
+    if strategy_of(several).is_asynchronous:
         return tr(
             "Strategy {strategy} is asynchronous. The curves differ by design and are not compared.",
             strategy=several.strategy,

@@ -52,7 +52,7 @@ class ScriptAnalysis:
     why: str
     """A sentence that says why `launch` is proposed."""
     frameworks: tuple[str, ...] = ()
-    """Those of `FRAMEWORKS` that it or its own modules import."""
+    """The frameworks of `FRAMEWORKS` that it or its own modules import."""
     imports: tuple[str, ...] = ()
     """The packages without which it fails at once, except its own modules and the standard library."""
     modules: tuple[str, ...] = ()

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
+from core.history.marks import marks_fields, read_marks
 from core.runs import outputs
 from core.runs.checkpoints import listed
-from core.runs.marks import marks_fields, read_marks
 from core.runs.verdicts import release_fields, worst
 from core.schema.spec import read_spec
 from core.series.export_file import export_bytes, export_file
@@ -20,13 +20,13 @@ from core.series.run_series import RunSeries
 from core.text import markdown_table, replace_control_characters, short
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
     from typing import TextIO
 
+    from core.history.summary import RunSummary
     from core.runs.facts import RunFacts
     from core.runs.run import Run
-    from core.runs.summary import RunSummary
     from core.runs.verdicts import Release
     from core.schema.events import Event
     from core.series.series import Series
@@ -179,16 +179,23 @@ def export_runs(summaries: Sequence[RunSummary], path: Path) -> None:
 
     Raises `RunError` as `export_file`.
     """
-    if path.suffix.lower() == ".md":
-        rows = [[_cell(_run_row(each).get(name)) for name in RUN_COLUMNS] for each in summaries]
-        export_bytes(markdown_table([RUN_COLUMNS, *rows]).encode(), path)
-        return
+    export_bytes((runs_markdown if path.suffix.lower() == ".md" else runs_csv)(summaries).encode(), path)
+
+
+def runs_markdown(summaries: Iterable[RunSummary]) -> str:
+    """Return a table with a line for each run, with its result and its main settings, as Markdown."""
+    rows = [[_cell(_run_row(each).get(name)) for name in RUN_COLUMNS] for each in summaries]
+    return markdown_table([RUN_COLUMNS, *rows])
+
+
+def runs_csv(summaries: Iterable[RunSummary]) -> str:
+    """Return the same table as CSV."""
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, RUN_COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for each in summaries:
         writer.writerow({name: spreadsheet_cell(value) for name, value in _run_row(each).items()})
-    export_bytes(file.getvalue().encode(), path)
+    return file.getvalue()
 
 
 def _cell(value: object) -> str:

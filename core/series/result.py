@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.runs.run_loss import LOSS, RECENT, VALIDATION_LOSS, recent_mean, run_loss
+from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, recent_mean, run_loss
 
 if TYPE_CHECKING:
-    from core.runs.run_loss import RunLoss
+    from core.history.run_loss import RunLoss
     from core.series.run_series import RunSeries
 
 

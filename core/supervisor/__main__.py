@@ -17,7 +17,7 @@ from core.runs.states import RunState
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
 from core.supervisor.claim import claim, claim_again, claim_queued, clear
-from core.supervisor.guard import start_guard
+from core.supervisor.guard import fork_supervisor
 from core.supervisor.jobs import job
 from core.supervisor.supervisor import Supervisor
 
@@ -94,11 +94,12 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a parent may have blocked it; workers inherit this
     guard = claims = None
     try:
-        claims = Claims.adopt(run_dir, options[1]) if options[:1] == ["--claims"] else None
+        claims = Claims.take_over(run_dir, options[1]) if options[:1] == ["--claims"] else None
         lock, facts = _claim_run(run_dir, claims, resumes="--resume" in options)
         spec = read_spec(run_dir) if claims is None else _spec_of_queued(run_dir, claims)
         claims = claims or Claims.take(run_dir, spec)
-        guard = start_guard(run_dir, close_fds=lock.descriptors, at_end=claims.release)  # this becomes its child
+        # Only the child returns and goes on as the supervisor; the parent stays behind as its guard.
+        guard = fork_supervisor(run_dir, close_fds=lock.descriptors, at_end=claims.release)
         own = job(spec, run_dir, close_fds=(*lock.descriptors, *claims.descriptors, guard.pipe), umask=users_umask)
         supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts, guard=guard, claims=claims)
     except (RunError, RecordError, ValueError, OSError) as error:

@@ -1,9 +1,9 @@
 """The run's guard: a process that waits for the supervisor to end, and then kills what is left of the run.
 
-Each worker has a dead-man switch of its own (`core.worker.deadman`), but that is a thread of the worker: it cannot act
-while the worker is stopped or while user code holds the interpreter lock, and it does not reach children that began a
-session of their own. The guard finds them by the run's tag or among its children (`core.system.run_processes`), and
-records what it killed in an event file of its own.
+Each worker of a recipe has a dead-man switch of its own (`core.worker.deadman`), but that is a thread of the worker: it
+cannot act while the worker is stopped or while user code holds the interpreter lock, and it does not reach children
+that began a session of their own. A script has none. The guard finds all of them by the run's tag or among its children
+(`core.system.run_processes`), and records what it killed in an event file of its own.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Guard:
             processes.send(self.process, signal.SIGCONT)  # a guard that was stopped would hold the run for ever
 
 
-def start_guard(run_dir: Path, *, close_fds: Iterable[int], at_end: Callable[[], None] = lambda: None) -> Guard:
-    """Fork, and return in the child alone, which becomes the supervisor. This process becomes the guard.
+def fork_supervisor(run_dir: Path, *, close_fds: Iterable[int], at_end: Callable[[], None] = lambda: None) -> Guard:
+    """Fork the supervisor: return in it alone, with its guard. This process becomes the guard and never returns.
 
     The guard is the parent, so that it inherits what the supervisor leaves behind, whatever the environment of these
     processes is. Call this before any thread is started. `close_fds`: descriptors of the run's lock, which the guard
@@ -88,14 +88,14 @@ def start_guard(run_dir: Path, *, close_fds: Iterable[int], at_end: Callable[[],
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel removes adopted orphans that have ended
         own = RunProcesses(run_id=run_dir.name, supervisor=supervisor, guard=guard if adopts else None)
-        if not _stand(run_dir, reading, own):
+        if not _wait_and_clean_up(run_dir, reading, own):
             at_end()
     finally:
         os._exit(0)
 
 
-def _stand(run_dir: Path, reading: int, own: RunProcesses) -> bool:
-    """Wait for a byte, which dismisses the guard, or for the end of the pipe, which sets it off.
+def _wait_and_clean_up(run_dir: Path, reading: int, own: RunProcesses) -> bool:
+    """Wait for a byte, which dismisses the guard, or for the end of the pipe, after which it kills what is left.
 
     Returns whether it was dismissed.
     """
@@ -156,13 +156,13 @@ def _children() -> list[ProcessId]:
 
 
 def _is_helper(process: ProcessId, run_dir: Path) -> bool:
-    """Whether this is a helper of this run's supervisor, and not of a run that was started from within it."""
+    """Return whether this is a helper of this run's supervisor, and not of a run that was started from within it."""
     words = procfs.words(process.pid)
     return asks_drivers(words) or (SUPERVISOR in words and str(run_dir) in words)
 
 
 def _is_ending(process: ProcessId) -> bool:
-    """Whether it is still there. A process that waits inside the kernel, perhaps for ever, does not count."""
+    """Return whether it is still there. A process that waits inside the kernel, perhaps for ever, does not count."""
     seen = process_info.glance(process.pid)
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
 

@@ -1,10 +1,10 @@
-"""Find chosen GPUs that a script never used: it has one replica on two GPUs, or its ranks chose the same one."""
+"""Find chosen GPUs that a script never used: it has one model on one of two GPUs, or its ranks chose the same one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_plural
+from core.language import tr_plural
 from core.text import join_names
 
 if TYPE_CHECKING:
@@ -57,13 +57,3 @@ class IdleDeviceWatch:
             idle=join_names([device.label for device in idle]),
             used=join_names([device.label for device in self._devices if device.id in self._used]),
         )
-
-
-def never_met(name: str, count: int) -> str:
-    """Return that the ranks of a script never met."""
-    return tr(
-        "The {count} processes of {name} never met through torch.distributed, so they did not train one model "
-        "together: each trained alone. Choose one device, or a program that joins its processes.",
-        count=count,
-        name=name,
-    )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
+from core.diagnosis.tracebacks import as_printed, last_traceback, raised_in
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback
@@ -17,10 +18,8 @@ from core.launchers.ranks import FETCH, fetcher, free_addresses
 from core.launchers.script import TF_CONFIG, Launcher
 from core.metrics.process import MetricsProcess
 from core.runs.directory import last_lines
-from core.runs.tracebacks import as_printed, last_traceback, raised_in
 from core.schema.paths import log_of_rank
 from core.supervisor.disk_watch import DiskWatch
-from core.supervisor.idle_devices import never_met
 from core.supervisor.workers import describe
 
 if TYPE_CHECKING:
@@ -220,8 +219,15 @@ class ScriptJob(Job):
         return self.trouble() if self._disk.poll() else problem
 
     def remark(self) -> str | None:
-        """See `Job`."""
-        return never_met(self._name, len(self._spec.devices)) if self._launcher.ranks_never_met else None
+        """Return that the ranks of the script never met, if that is so; else None."""
+        if not self._launcher.ranks_never_met:
+            return None
+        return tr(
+            "The {count} processes of {name} never met through torch.distributed, so they did not train one model "
+            "together: each trained alone. Choose one device, or a program that joins its processes.",
+            count=len(self._spec.devices),
+            name=self._name,
+        )
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return the exit code with the error at the end of the output, or with the last line of the output."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.strategies import strategy_of
 from core.language import tr, tr_plural
-from core.memory_watch.verdict import enumerated
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.fold import ALL_ENDED
 from core.runs.verdicts import release_fields
@@ -19,7 +18,7 @@ from core.supervisor.slowdown import SlowdownWatch
 from core.supervisor.stall import StallWatch
 from core.supervisor.unticked_devices import UntickedDeviceWatch
 from core.system.process_info import ended_fields
-from core.text import MAX_NAMES
+from core.text import MAX_NAMES, enumerated
 
 if TYPE_CHECKING:
     import signal
@@ -76,9 +75,9 @@ class RunMonitor:
         """See `IdleDeviceWatch.sentence`."""
         return self._idle.sentence()
 
-    def adopt(self, killed: Iterable[ProcessId]) -> None:
-        """See `MemoryWatch.adopt`."""
-        self._watch.adopt(killed)
+    def track_killed(self, killed: Iterable[ProcessId]) -> None:
+        """See `MemoryWatch.track_killed`."""
+        self._watch.track_killed(killed)
 
     def abort(self) -> None:
         """Wait less, and record no readings: the run cannot go on, and the disk may be full."""
@@ -101,7 +100,7 @@ class RunMonitor:
 
 def _ranks_wait(spec: RunSpec) -> bool:
     """Return whether the devices of the run wait for each other in every step, as far as that is known."""
-    return spec.script is None and strategy_of(spec).processes != "parameter_server"
+    return spec.script is None and not strategy_of(spec).is_asynchronous
 
 
 def watch_release(

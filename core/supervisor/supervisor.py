@@ -1,8 +1,8 @@
-"""One detached process per run: owns the workers, writes the life-cycle, samples the devices.
+"""One detached process per run: starts and ends its workers, writes its events, samples its devices.
 
-    python -m core.supervisor RUN_DIR [--resume]
-
-It imports no framework and no Qt. When it dies, its workers die with it (`core.worker.deadman`).
+`python -m core.supervisor` starts it (see `core.supervisor.__main__`). It imports no framework and no Qt. If it dies,
+its guard kills what is left of the run (`core.supervisor.guard`); workers of recipes also end by themselves
+(`core.worker.deadman`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal
 
 from core.catalog.strategies import strategy_of
+from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
 from core.language import tr, tr_noop
 from core.launchers import local, ranks
 from core.runs.directory import folder_is_gone
 from core.runs.facts import RunFacts
-from core.runs.failures import KERNEL_KILLED
 from core.runs.fold import fold
 from core.runs.requests import Requests
 from core.runs.states import TRANSITIONS, RunState, state_info
@@ -57,8 +57,6 @@ TICK_S = 0.25
 """Seconds between two polls while training: each poll takes time from the training. A worker's exit cuts it short."""
 BUSY_TICK_S = 0.1
 """Seconds between two polls while starting or stopping."""
-STRAGGLER_S = 10.0
-"""Seconds that workers have to exit after the end of their training."""
 SERVER_STEPS = (("SIGTERM", signal.SIGTERM, 3.0), ("SIGKILL", signal.SIGKILL, None))
 """How workers that serve others are stopped once no others are left; see `escalation_steps`."""
 KILLED_S = 2.0
@@ -96,7 +94,6 @@ class Supervisor:
         self._oom_kills = oom_kills()
         self._has_stepped = False
         self._measured_at = float("-inf")
-        self._done_since = time.monotonic()
         self._escalation = StopEscalation(escalation_steps(spec.ladder), send=self._send, record=self._record_step)
         self._server_escalation = StopEscalation(SERVER_STEPS, send=self._send)
 
@@ -242,15 +239,11 @@ class Supervisor:
 
     @property
     def _trains(self) -> bool:
-        return self._facts.state is RunState.RUNNING and not all(worker.done for worker in self._workers.trainers)
+        return self._facts.state is RunState.RUNNING and not self._workers.have_trained
 
     def _stop_stragglers(self) -> None:
-        """Stop workers that have trained to the end but do not exit: a thread of the recipe may keep them alive."""
-        if not all(worker.done for worker in self._workers.trainers):
-            self._done_since = time.monotonic()
-        elif time.monotonic() - self._done_since > STRAGGLER_S:
-            self._done_since = float("inf")
-            pids = ", ".join(str(worker.process.pid) for worker in self._workers.working if not worker.serves)
+        if stragglers := self._workers.stragglers():
+            pids = ", ".join(str(worker.process.pid) for worker in stragglers)
             self._events.write(
                 "notice",
                 text=tr(
@@ -279,7 +272,7 @@ class Supervisor:
     def _send(self, number: signal.Signals) -> None:
         """Signal the workers. Processes that SIGKILL ends together with a worker are tracked, and named at the end."""
         if number is signal.SIGKILL and self._monitor is not None:
-            self._monitor.adopt(self._workers.in_their_groups(self._processes.find()))
+            self._monitor.track_killed(self._workers.in_their_groups(self._processes.find()))
         self._workers.send(number)
 
     def _record_step(self, name: str, timeout_s: float | None) -> None:
@@ -304,7 +297,7 @@ class Supervisor:
                 sentence = f"{sentence} {KERNEL_KILLED}"
             self._fail(sentence, trace)
         elif stopped:
-            self._enter(RunState.STOPPED)
+            self._enter(RunState.STOPPED, by_signal=self._requests.stopped_by_signal)
         elif self._workers.paused:
             self._enter(RunState.PAUSED)
         else:
@@ -320,7 +313,7 @@ class Supervisor:
     def _release(self) -> None:
         assert self._monitor is not None
         workers = [worker.identity for worker in self._workers.members if worker.identity]
-        self._monitor.adopt(self._workers.left)
+        self._monitor.track_killed(self._workers.alive)
         self._monitor.release(workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended)
 
     def _abort(self, sentence: str, trace: str | None) -> None:
@@ -341,7 +334,7 @@ class Supervisor:
         found = self._processes.find()
         if self._monitor is not None:
             workers = {worker.process.pid for worker in self._workers.members}
-            self._monitor.adopt(each for each in found if each.pid not in workers)
+            self._monitor.track_killed(each for each in found if each.pid not in workers)
         self._workers.send(signal.SIGKILL)
         self._processes.end(signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Find processes of a run on GPUs that were not ticked, by the driver's lists of processes."""
+"""Find processes of a run on GPUs that were not ticked (chosen) for it, by the driver's lists of processes."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def _whole_gpus(ticked: Collection[str], devices: Sequence[Device]) -> set[str]:
 
 def _sentence(pids: Sequence[int], device: Device) -> str:
     return tr_plural(
-        "Process {pids} of this run is on {label} ({name}), which was not ticked. "
-        "Stop the run; check the recipe for device numbers.",
-        "Processes {pids} of this run are on {label} ({name}), which was not ticked. "
-        "Stop the run; check the recipe for device numbers.",
+        "Process {pids} of this run is on {label} ({name}), which was not chosen for it. "
+        "Stop the run, and look for device numbers in its recipe or script.",
+        "Processes {pids} of this run are on {label} ({name}), which was not chosen for it. "
+        "Stop the run, and look for device numbers in its recipe or script.",
         len(pids),
         pids=join_names(first_names([str(pid) for pid in pids])),
         label=device.label,

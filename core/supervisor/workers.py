@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.diagnosis.tracebacks import first_sentence
 from core.language import tr, tr_noop
-from core.runs.tracebacks import first_sentence
 from core.schema.events import Event, Tail
 from core.schema.paths import EVENTS, worker_events
 from core.system import processes
@@ -32,6 +32,8 @@ NAMES = {
 }
 """What a process is called in a sentence, by its role: without a device, and with one."""
 WORKER = (tr_noop("Worker {rank}"), tr_noop("Worker {rank} on {device}"))
+STRAGGLER_S = 10.0
+"""Seconds that workers have to exit after the end of their training."""
 STUCK_AFTER_S = 10.0
 """Seconds after SIGKILL after which a worker counts as stuck inside the kernel, and is no longer waited for."""
 
@@ -100,6 +102,8 @@ class WorkerGroup:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.members: list[Worker] = []
+        self._trained_at: float | None = None
+        """When all had trained to the end, in seconds of `time.monotonic`; inf once stragglers were returned."""
 
     def add(self, assignment: RankAssignment, launch: Callable[[RankAssignment], subprocess.Popen[bytes]]) -> Worker:
         """Start a worker and add it. Events from before a resume are skipped."""
@@ -144,7 +148,7 @@ class WorkerGroup:
                 if event["kind"] == "done":
                     worker.done, worker.paused = True, event.get("paused") is True
                 events.append(event)
-        if all(worker.done for worker in self.trainers):
+        if self.have_trained:
             for worker in self.members:
                 worker.done = True
         return events
@@ -153,6 +157,22 @@ class WorkerGroup:
     def trainers(self) -> list[Worker]:
         """The workers that train: all but those that serve."""
         return [worker for worker in self.members if not worker.serves]
+
+    @property
+    def have_trained(self) -> bool:
+        """Whether all workers that train have reported the end of their training."""
+        return all(worker.done for worker in self.trainers)
+
+    def stragglers(self) -> list[Worker]:
+        """Return, once, workers that have trained to the end but do not exit: a thread of the recipe may keep them."""
+        if not self.have_trained:
+            return []
+        now = time.monotonic()
+        self._trained_at = now if self._trained_at is None else self._trained_at
+        if now - self._trained_at <= STRAGGLER_S:
+            return []
+        self._trained_at = float("inf")
+        return [worker for worker in self.working if not worker.serves]
 
     @property
     def paused(self) -> bool:
@@ -178,7 +198,7 @@ class WorkerGroup:
         return [worker for worker in self.members if worker.exit_code is None and not worker.stuck]
 
     @property
-    def left(self) -> list[ProcessId]:
+    def alive(self) -> list[ProcessId]:
         """The workers that have not exited, stuck ones included."""
         return [worker.identity for worker in self.members if worker.exit_code is None and worker.identity]
 

@@ -1,6 +1,7 @@
-"""Trainyard's own processes: make their command lines, start them, and recognise them: they are no trainings.
+"""Make, start and recognise Trainyard's own processes. Trainings (workers and scripts) are not among them.
 
-Workers (`core.worker`) are not among them.
+- main processes: the window, commands, supervisors with their guards, the queue, notifications
+- processes that ask a driver: the helper that reads devices, and the check of what CUDA will see
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.system import processes, procfs
+from core.system.logout import outside_session
 from core.system.procfs import PROC
 
 if TYPE_CHECKING:
@@ -20,13 +22,14 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 SUPERVISOR = "core.supervisor"
-"""The module of supervisors. Guards and collectors of metrics are forked from them and look the same."""
+"""The module of supervisors. Their guards and their collectors of metrics have the same command line: the guard forks
+the supervisor, and the supervisor forks the collector."""
 NOTIFIER = "core.notifications"
 """The module of the process that sends a notification about a run."""
 QUEUE = "core.queue"
 """The module of the processes before and after the wait of a queued run."""
-PANEL_MODULES = frozenset({SUPERVISOR, NOTIFIER, QUEUE, "core.cli", "trainyard"})
-PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
+MAIN_MODULES = frozenset({SUPERVISOR, NOTIFIER, QUEUE, "core.cli", "trainyard"})
+MAIN_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"
 PREFLIGHT_SCRIPT = "ask_cuda.py"
 
@@ -38,12 +41,15 @@ def own_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", str(START), "-m", module, *arguments]
 
 
-def start_in_background(command: Sequence[str], output: int) -> ProcessId | None:
+def start_in_background(command: Sequence[str], output: int, *, survives_logout: bool = False) -> ProcessId | None:
     """Start a command that goes on when this process ends; return None if it has exited already.
 
     A shell starts it in the background and exits, so it is no child of this process: a window collects no zombies, and
-    leaves none behind. `output`: a descriptor for what it prints. Raises `OSError` or `CalledProcessError`.
+    leaves none behind. `output`: a descriptor for what it prints. `survives_logout`: see `outside_session`, which may
+    ask systemd-logind. Raises `OSError` or `CalledProcessError`.
     """
+    if survives_logout:
+        command = outside_session(command)
     shell = subprocess.run(
         ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, cwd="/",
@@ -54,14 +60,14 @@ def start_in_background(command: Sequence[str], output: int) -> ProcessId | None
     return processes.identify(int(shell.stdout))
 
 
-def is_part(words: Sequence[str]) -> bool:
+def is_trainyard(words: Sequence[str]) -> bool:
     """Return whether a process with this command line belongs to Trainyard."""
-    return is_panel(words) or asks_drivers(words)
+    return is_main_process(words) or asks_drivers(words)
 
 
-def is_panel(words: Sequence[str]) -> bool:
-    """Return whether this command line starts the window, a command, a supervisor, or a notification."""
-    return bool(PANEL_MODULES & _modules(words)) or any(Path(word).name in PANEL_SCRIPTS for word in words[:2])
+def is_main_process(words: Sequence[str]) -> bool:
+    """Return whether this command line starts the window, a command, a supervisor, the queue, or a notification."""
+    return bool(MAIN_MODULES & _modules(words)) or any(Path(word).name in MAIN_SCRIPTS for word in words[:2])
 
 
 def asks_drivers(words: Sequence[str]) -> bool:

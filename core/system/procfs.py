@@ -168,7 +168,12 @@ def namespace(pid: int | str, proc: Path = PROC) -> str | None:
         return None
 
 
-def _read(proc: Path, pid: int, name: str) -> bytes:
+def control_groups(proc: Path = PROC) -> str:
+    """Return the control groups of this process, a line each; the empty string where they cannot be read."""
+    return _read(proc, "self", "cgroup").decode(errors="replace")
+
+
+def _read(proc: Path, pid: int | str, name: str) -> bytes:
     try:
         return (proc / str(pid) / name).read_bytes()
     except OSError:

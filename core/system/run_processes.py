@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.system import processes, procfs
-from core.system.own_processes import is_part
+from core.system.own_processes import is_trainyard
 from core.system.processes import TAG, ProcessId
 from core.system.procfs import PROC
 
@@ -73,7 +73,7 @@ class RunProcesses:
                 continue  # an exiting process has no command line; it may be a helper of a dead supervisor
             # Another run that was started from within this one goes on by itself.
             other_run = procfs.variable(procfs.variables(pid, self.proc), TAG) not in {None, self.run_id}
-            if other_run or is_part(procfs.words(pid, self.proc)):
+            if other_run or is_trainyard(procfs.words(pid, self.proc)):
                 continue
             if procfs.owner(pid, self.proc) == os.getuid() and (found := processes.identify(pid, self.proc)):
                 yield found

@@ -95,7 +95,7 @@ class ProcessEscalation:
         self.blind = False
         """Whether processes cannot be listed."""
 
-    def adopt(self, process: ProcessId, now: float) -> None:
+    def track_killed(self, process: ProcessId, now: float) -> None:
         """Track a process to which the caller has sent SIGKILL, or sends it now."""
         info = self._processes.inspect(process)
         if info is not None and process not in self._known:
@@ -297,7 +297,7 @@ class _Targets(Generic[AnyTarget]):
 
 
 def _may_end(survivor: TrackedProcess, within_grace: bool, proc: Path) -> bool:
-    """Whether waiting is of use: not for a process that could not be signalled."""
+    """Return whether waiting is of use: not for a process that could not be signalled."""
     signalled = survivor.signal is signal.SIGKILL or (survivor.signal is signal.SIGTERM and within_grace)
     return signalled or _is_exiting(survivor.process.pid, proc)
 
@@ -308,7 +308,7 @@ def _is_stuck(pid: int, proc: Path) -> bool:
 
 
 def _is_exiting(pid: int, proc: Path) -> bool:
-    """Whether it has given up its memory, and with it the environment that holds its tag."""
+    """Return whether it has given up its memory, and with it the environment that holds its tag."""
     memory = procfs.memory(pid, proc)
     return memory is not None and memory.size_bytes == 0
 

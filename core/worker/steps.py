@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..language import tr
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from .recipe import LoadedRecipe
 
-TRAINING_STEP, VALIDATION_STEP = "training_step", "validation_step"
+TRAINING_STEP, VALIDATION_STEP, OPTIMIZERS = "training_step", "validation_step", "optimizers"
 LOSS, WEIGHT, RATE, VALIDATION_PREFIX = "loss", "weight", "learning_rate", "val_"
 _ONLY_LOSS = (LOSS,)
 
@@ -141,6 +142,74 @@ def other_names(rank: int, names: Sequence[str], first: Sequence[str]) -> ValueE
             first=", ".join(first),
         )
     )
+
+
+def unused_optimizer(name: str) -> ValueError:
+    """Return the error for one of several optimizers whose pass has given none of its parameters a gradient."""
+    return ValueError(
+        tr(
+            "No parameter of optimizer {name!r} got a gradient from training_step(model, batch, {name!r}). Let its "
+            "loss depend on them, or leave the optimizer out of optimizers().",
+            name=name,
+        )
+    )
+
+
+def wrong_optimizers(recipe: LoadedRecipe, found: Mapping[object, object], remedy: str) -> TypeError:
+    """Return the error for a dict of `optimizers()` that has something else in it. `remedy`: what it must return."""
+    held = ", ".join(f"{name!r}: {_kind(each)}" for name, each in found.items())
+    return TypeError(
+        tr(
+            "optimizers() of {recipe} returned a dict of ({held}). {remedy}",
+            recipe=recipe.name,
+            held=held,
+            remedy=remedy,
+        )
+    )
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_kind, value))})"
+    return type(value).__name__
+
+
+def shared_parameter(recipe: LoadedRecipe, one: str, other: str, parameter: str) -> ValueError:
+    """Return the error for a parameter that two optimizers have."""
+    return ValueError(
+        tr(
+            "The optimizers {one!r} and {other!r} of {recipe} share the parameter {parameter}. Give each "
+            "parameter to one of them.",
+            one=one,
+            other=other,
+            recipe=recipe.name,
+            parameter=parameter,
+        )
+    )
+
+
+def foreign_parameter(recipe: LoadedRecipe, name: str) -> ValueError:
+    """Return the error for an optimizer with a parameter that is not one of the model."""
+    return ValueError(
+        tr(
+            "Optimizer {name!r} of {recipe} has a parameter that is not one of the model. Make it a part "
+            "of what model() returns, so that it is moved and saved.",
+            name=name,
+            recipe=recipe.name,
+        )
+    )
+
+
+def turn_names(readers: Mapping[str, StepReader]) -> tuple[str, ...]:
+    """Return the names of the values of a step in which several optimizers take turns.
+
+    These are `loss`, which is the sum, `loss_NAME` of each optimizer, and the other metrics. A metric that several of
+    them return gets their names. `readers`: what has read the step of each optimizer.
+    """
+    own = tuple(f"{LOSS}_{name}" for name in readers)
+    others = [(metric, name) for name, reader in readers.items() for metric in (reader.names or ())[1:]]
+    counts = Counter([*own, *(metric for metric, _ in others)])
+    return (LOSS, *own, *(f"{metric}_{name}" if counts[metric] > 1 else metric for metric, name in others))
 
 
 def has_steps(recipe: LoadedRecipe) -> bool:

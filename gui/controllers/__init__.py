@@ -7,7 +7,7 @@
 - `reuse_controller`: start from an earlier run or a preset
 - `recipe_copy_controller`: copy a built-in workload to a file of the user's
 - `history_controller`: search in the list of runs, star, tags, notes and archive
-- `comparison_controller`, `comparison_view`: compare the ticked runs
+- `comparison_controller`, `comparison_view`, `comparison_export`: compare the ticked runs, and export that
 - `removal_controller`: delete runs
 - `teach_controller`: mark the numbers of the log, and teach what they are
 - `export_controller`: export measurements, models, pictures and tables; rename runs

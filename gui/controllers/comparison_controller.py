@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtGui import QGuiApplication
 
-from core.language import tr, tr_plural
+from core.language import tr
 from gui.services.background_task import BackgroundTask, reason
+from gui.services.step_queue import StepQueue
+
+from .comparison_export import ComparisonExport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from core.comparison.table import Comparison
     from gui.services.comparison_reader import ComparisonReader
     from gui.services.services import Services
-    from gui.viewmodels.compared import ComparedRun, Entry
+    from gui.viewmodels.compared import Entry
 
     from .comparison_view import ComparisonView
     from .dock_layout import MainPanels
@@ -39,7 +41,9 @@ class ComparisonController(QObject):
 
     def __init__(self, panels: MainPanels, services: Services, export: ExportController) -> None:
         super().__init__()
-        self._panels, self._services, self._export = panels, services, export
+        self._panels, self._services = panels, services
+        self._export = ComparisonExport(panels, export, lambda: self.reader)
+        self._save_picture = export.save_picture
         self._reader: ComparisonReader | None = None
         self._colours: Any = None
         self._baseline: str | None = None
@@ -48,7 +52,10 @@ class ComparisonController(QObject):
         self._unlisted: set[str] = set()
         """Compared runs that are not in the list now."""
         self._is_closing = False
-        self._draw_again_at = 0.0
+        self._draw_again_at = self._began = 0.0
+        self._drawing = StepQueue(self)
+        self._is_outdated = False
+        """Whether other runs are there than those that are shown."""
         self._why: BackgroundTask[list[str]] = BackgroundTask("why-differ")
         self._why_of: tuple[object, ...] = ()
         """The runs whose differences are shown."""
@@ -61,6 +68,8 @@ class ComparisonController(QObject):
         runs.rows_changed.connect(self._tick_again)
         for left in (panels.machine.clicked, runs.chosen):
             left.connect(lambda _: self.close())
+        panels.menu.action("exportComparison").triggered.connect(lambda _: self._export.export("file", self._target))
+        panels.menu.file.aboutToShow.connect(self._allow_export)
         panels.menu.action("compare").triggered.connect(lambda _: self._open_or_explain())
 
     @property
@@ -76,7 +85,7 @@ class ComparisonController(QObject):
 
             self._reader = ComparisonReader()
             self._reader.setParent(self)
-            self._reader.changed.connect(self._show_runs)
+            self._reader.changed.connect(self._note_change)
             self._reader.table_changed.connect(self._show_table)
         return self._reader
 
@@ -90,6 +99,7 @@ class ComparisonController(QObject):
         self._choose(ticked)
         if not was_open:
             self._panels.scroll.show_instead(view)
+            self._panels.machine.show_chosen(chosen=False)
             self._panels.runs.keeps_ticks = True
             self._timer.start()
             self.toggled.emit()
@@ -101,8 +111,12 @@ class ComparisonController(QObject):
             return False
         self._is_closing = True
         self._timer.stop()
+        self._drawing.stop()
+        self.reader.go_on()
         self._panels.scroll.show_instead(None)
         self.reader.close()
+        if self._panels.comparison is not None:
+            self._panels.comparison.clear()
         self._entries, self._why_of = (), ()
         self._panels.runs.keeps_ticks = False
         self._panels.runs.show_colours({})
@@ -110,31 +124,55 @@ class ComparisonController(QObject):
             self._panels.runs.clearSelection()
         run = self._services.session.run
         self._panels.runs.mark_chosen(run.dir if run is not None else None)
+        self._panels.machine.show_chosen(chosen=run is None)
         self._is_closing = False
         self.toggled.emit()
         return True
 
     def poll(self) -> None:
-        """Take in what was read, and draw: one plot in each turn of the event loop, so that none is held up."""
+        """Take in what was read, and draw in steps."""
+        from gui.viewmodels.compared import progress_words
+
+        self.reader.hold()  # until all is drawn: two threads of Python hold up each other
         self.reader.poll()
         lines = self._why.poll()
         view = self._panels.comparison
         if view is None or not self.is_open:
+            self.reader.go_on()
             return
         if lines is not None:
             view.card.show_why(lines)
-        if self.reader.waiting and time.monotonic() < self._draw_again_at:
+        view.plot.set_note(progress_words(len(self.reader.chosen), self.reader.waiting))
+        if self._drawing.busy:
             return
-        began = time.monotonic()
-        for place, plot in enumerate(view.plots):
-            if place:
-                QTimer.singleShot(0, plot, plot.redraw)
-            else:
-                plot.redraw()
+        if self.reader.waiting and time.monotonic() < self._draw_again_at:
+            self.reader.go_on()
+            return
+        self._began = time.monotonic()
+        first = [self._show_runs] if self._is_outdated else []
+        # The table is begun a turn later, when the last plot is painted.
+        steps = (*(plot.redraw for plot in view.plots), self._end_drawing, self.reader.make_table)
+        self._drawing.start([*first, *steps])
+
+    def _end_drawing(self) -> None:
+        """Let other threads work again: they would hold up a drawing."""
         now = time.monotonic()
-        self._draw_again_at = now + READING_S + REST_SHARE * (now - began)
+        self._draw_again_at = now + READING_S + REST_SHARE * (now - self._began)
+        self.reader.go_on()
+
+    def _note_change(self) -> None:
+        """Show other runs at once; while runs are read, with the next drawing."""
+        self._is_outdated = True
+        if not self.reader.waiting:
+            self._show_runs()
 
     # -- the view --------------------------------------------------------------------------------
+
+    def show_theme(self) -> None:
+        """Show the compared runs in the colours of the theme."""
+        if self.is_open:
+            self._show_runs()
+            self._show_table()
 
     def _view(self) -> ComparisonView:
         panels = self._panels
@@ -145,11 +183,13 @@ class ComparisonController(QObject):
             view.plot.controls.restore(panels.comparison_choices)
             view.plot.controls.changed.connect(self._apply_controls)
             view.left.connect(self.close)
-            view.picture_asked.connect(lambda plot: self._export.save_picture(plot, plot.objectName()))
+            view.picture_asked.connect(lambda plot: self._save_picture(plot, plot.objectName()))
+            view.values_asked.connect(self._export.copy_values)
+            view.card.row_selected.connect(self._select_row)
             view.card.baseline_chosen.connect(self._choose_baseline)
             view.card.target_chosen.connect(self._choose_target)
             view.card.why_asked.connect(lambda _: self._explain())
-            view.card.export_asked.connect(self._do_export)
+            view.card.export_asked.connect(lambda name: self._export.export(name, self._target))
         return panels.comparison
 
     def _open_or_explain(self) -> None:
@@ -186,6 +226,7 @@ class ComparisonController(QObject):
                 tr("A comparison shows {limit} runs at most. The first {limit} of the {count} ticked runs are shown.",
                    limit=MAX_RUNS, count=len(run_dirs)), "warn",
             )  # fmt: skip
+        self._draw_again_at = 0.0
         self.reader.choose([Path(each) for each in run_dirs])
 
     def _apply_controls(self) -> None:
@@ -199,16 +240,17 @@ class ComparisonController(QObject):
         """Show the runs that are read, and how many are not."""
         from core.comparison.axes import AXES, axis_of
         from gui.plots.compared import origin_of
-        from gui.viewmodels.compared import entries_of, metrics_of
+        from gui.viewmodels.compared import empty_words, entries_of, metrics_of, usual_metric
 
         view, reader = self._panels.comparison, self._reader
+        self._is_outdated = False
         if view is None or reader is None or not reader.chosen:
             return
         runs, controls = reader.runs, view.plot.controls
         colours = self._colours_of(reader.chosen)
         metrics = metrics_of(runs)
         if controls.has_other_metrics(metrics):
-            controls.offer_metrics(metrics, _usual(runs, metrics))
+            controls.offer_metrics(metrics, usual_metric(runs, metrics))
         grouped = controls.group_box.isChecked()
         self._entries = entries_of(runs, colours, time.time(), grouped=grouped)
         is_group = len({run.measured.settings.group for run in runs}) < len(runs)
@@ -218,12 +260,11 @@ class ComparisonController(QObject):
         origin = origin_of(runs) if controls.axis == "wall" else 0.0
         view.show_entries(self._entries, axis_name=controls.axis, origin=origin, metric=metric, version=reader.version)
         view.show_count(len(reader.chosen))
-        view.plot.set_note(_progress(len(reader.chosen), reader.waiting))
         for plot in view.plots:
             of_metric = plot is view.plot
-            plot.show_empty_words(_empty_words(waiting=bool(reader.waiting), metric=metric, of_metric=of_metric))
+            plot.show_empty_words(empty_words(waiting=bool(reader.waiting), metric=metric, of_metric=of_metric))
         if not metrics and not reader.waiting:
-            view.card.show_problem(_empty_words(waiting=False, metric="", of_metric=True))
+            view.card.show_problem(empty_words(waiting=False, metric="", of_metric=True))
         own = {str(run_dir): colour for run_dir, colour in colours.items()}
         of_entries = {str(run.dir): entry.colour for entry in self._entries for run in entry.runs}
         self._panels.runs.show_colours({**own, **of_entries})
@@ -273,14 +314,27 @@ class ComparisonController(QObject):
     def _show_notices(self) -> None:
         view = self._panels.comparison
         if view is not None:
+            from gui.plots.comparison import BOLD_UP_TO
+            from gui.viewmodels.compared import bands_notice
+
             comparison = self.reader.comparison
-            view.card.show_notices([*self.reader.problems.values(), *(comparison.notices if comparison else ())])
+            notices = [*self.reader.problems.values(), *(comparison.notices if comparison else ())]
+            notices += bands_notice(view.plot.hidden_bands, BOLD_UP_TO)
+            view.card.show_notices(notices)
 
     def _choose_baseline(self, row: int) -> None:
         comparison = self.reader.comparison
         if comparison is not None and row < len(comparison.rows):
             self._baseline = comparison.rows[row].runs[0].id
             self._choose_table()
+
+    def _select_row(self, row: int) -> None:
+        """Make the line of a row of the table bold where not all are."""
+        view, comparison = self._panels.comparison, self.reader.comparison
+        if view is not None and comparison is not None and row < len(comparison.rows):
+            entries = self._entries_of(comparison) or []
+            view.plot.select(entries[row].label if 0 <= row < len(entries) else None)
+            self._show_notices()
 
     def _choose_target(self, target: float | None) -> None:
         self._target = target
@@ -302,7 +356,7 @@ class ComparisonController(QObject):
 
         def work() -> list[str]:
             from core.comparison.reasons import reasons
-            from gui.viewmodels.comparison_rows import why_text
+            from gui.viewmodels.run_differences import why_text
 
             return [line for run in others for line in [*why_text(first.id, run.id, reasons(first, run)), ""]]
 
@@ -310,50 +364,7 @@ class ComparisonController(QObject):
             self._why_of = of
             view.card.show_why([tr("Comparing settings, packages and texts …")])
 
-    # -- export ----------------------------------------------------------------------------------
-
-    def _do_export(self, name: str) -> None:
-        from core.comparison import table_text
-
-        view, comparison, message = self._panels.comparison, self.reader.comparison, self._panels.message
-        if view is None:
-            return
-        if name == "picture":
-            self._export.save_picture(view, "comparison")
-        elif comparison is None:
-            message.show_message(tr("There is no table yet."), "warn")
-        elif name == "table":
-            self._export.save_table(table_text.csv_text(comparison), "comparison")
-        else:
-            form = table_text.csv_text if name == "csv" else table_text.markdown
-            QGuiApplication.clipboard().setText(form(comparison))
-            message.show_passing(
-                tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", len(comparison.rows))
-            )
-
-
-def _usual(runs: Sequence[ComparedRun], metrics: Sequence[str]) -> str:
-    """Return the metric to draw at first: the one that the command would compare."""
-    from core.comparison.metric import choose_metric
-    from core.errors import RunError
-
-    try:
-        return choose_metric([run.measured for run in runs])
-    except RunError:
-        return metrics[0]
-
-
-def _progress(count: int, waiting: int) -> str:
-    return tr("{done} of {total} runs read", done=count - waiting, total=count) if waiting else ""
-
-
-def _empty_words(*, waiting: bool, metric: str, of_metric: bool) -> str:
-    """Return what stands where there are no curves. `of_metric`: of the metric, not of devices."""
-    if waiting:
-        return tr("Reading the runs …")
-    if of_metric and not metric:
-        return tr("None of these runs has measured anything.")
-    if of_metric:
-        return tr("None of these runs has a value of {metric} on this axis. Choose another metric or axis above.",
-                  metric=metric.replace("_", " "))  # fmt: skip
-    return tr("These runs have no readings of devices.")
+    def _allow_export(self) -> None:
+        """Offer the export while there is a comparison with a table."""
+        is_there = self.is_open and self._reader is not None and self._reader.comparison is not None
+        self._panels.menu.action("exportComparison").setEnabled(is_there)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QMenu, QPushButton, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSplitter, QVBoxLayout, QWidget
 
 from core.language import tr
 from gui.panels.comparison.differences_card import DifferencesCard
@@ -14,6 +14,7 @@ from gui.plots.compared_readings import ComparedReadingsPlot
 from gui.plots.comparison import ComparisonPlot
 from gui.style.icons import glyph, icon_size
 from gui.widgets.compact import compact_button
+from gui.widgets.context_menu import give_menu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     from gui.plots.compared import ComparedPlot
     from gui.style.theme import Theme
-    from gui.viewmodels.compared import Entry
+    from gui.viewmodels.compared import Entry as Compared
+    from gui.widgets.context_menu import Entry
 
 BETWEEN_PX = 8
 CROSS_PX, GAP_PX = 10, 4
@@ -37,6 +39,8 @@ class ComparisonView(QWidget):
     """The user goes back to the run or to this machine."""
     picture_asked = Signal(QWidget)
     """A plot of which a picture shall be saved."""
+    values_asked = Signal()
+    """The values that the plot of the metric shows shall be copied."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -60,11 +64,16 @@ class ComparisonView(QWidget):
         self._lay_out()
 
     def show_entries(
-        self, entries: Sequence[Entry], *, axis_name: str, origin: float, metric: str, version: int
+        self, entries: Sequence[Compared], *, axis_name: str, origin: float, metric: str, version: int
     ) -> None:
         """Draw these entries from the next `redraw` on."""
         for plot in self.plots:
             plot.show_entries(entries, axis_name=axis_name, origin=origin, metric=metric, version=version)
+
+    def clear(self) -> None:
+        """Forget all runs: they take much memory."""
+        for plot in self.plots:
+            plot.clear()
 
     def show_count(self, count: int) -> None:
         """Show that so many runs are compared."""
@@ -92,8 +101,7 @@ class ComparisonView(QWidget):
             plot.canvas.view.sigXRangeChanged.connect(lambda _, span, plot=plot: self._show_span(plot, span))
             plot.follow_changed.connect(lambda follow, plot=plot: self._follow(plot, follow))
             plot.canvas.pointed.connect(lambda x, plot=plot: self._point(plot, x))
-            plot.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-            plot.customContextMenuRequested.connect(lambda at, plot=plot: self._open_menu(plot, at))
+            give_menu(plot, "comparedPlotMenu", partial(self._menu_entries, plot))
 
     def _show_span(self, origin: ComparedPlot, span: tuple[float, float]) -> None:
         for plot in self.plots:
@@ -109,16 +117,12 @@ class ComparisonView(QWidget):
         for plot in self.plots:
             plot.show_crosshair(x if plot is not origin else None)
 
-    def _open_menu(self, plot: ComparedPlot, at: QPoint) -> None:
-        menu = QMenu(plot)
-        menu.setObjectName("comparedPlotMenu")
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        picture, everything = QAction(tr("Save picture…"), menu), QAction(tr("Show all"), menu)
-        picture.triggered.connect(lambda _: self.picture_asked.emit(plot))
-        everything.triggered.connect(lambda _: plot.set_follow(True))
-        everything.setEnabled(not plot.shows_all)
-        menu.addActions([picture, everything])
-        menu.popup(plot.mapToGlobal(at))
+    def _menu_entries(self, plot: ComparedPlot, _place: QPoint) -> list[Entry]:
+        entries: list[Entry] = [(tr("Save picture…"), lambda: self.picture_asked.emit(plot))]
+        if plot is self.plot:
+            entries.insert(0, (tr("Copy values"), self.values_asked.emit))
+        entries += [None, *self.card.export_entries()]
+        return entries if plot.shows_all else [*entries, None, (tr("Show all"), lambda: plot.set_follow(True))]
 
     def _lay_out(self) -> None:
         devices = QSplitter(Qt.Orientation.Horizontal)

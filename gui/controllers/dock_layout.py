@@ -251,7 +251,7 @@ class DockLayout(QObject):
         return max((each.sizeHint().height() + 1 for each in tabs), default=0) if self._is_narrow else 0
 
     def _make_room(self) -> None:
-        """If there are more devices than when the user moved a dock, make room for them."""
+        """Make room for devices that were added since the user moved a dock."""
         devices, training = self.docks[:2]
         count = len(self._devices.table.rows)
         if count <= self._room_for or not self._window.isVisible():  # before it is shown, Qt would undo it

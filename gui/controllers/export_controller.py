@@ -1,9 +1,7 @@
-"""Export measurements, models, pictures and the table of runs; rename a run, open its folder, copy its path."""
+"""Export runs, pictures and tables: ask for a file, and write it. Rename a run, open its folder, copy its path."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +9,13 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
-from core import language
 from core.errors import RunError
-from core.language import tr, tr_noop, tr_plural, tr_stored
-from core.runs.rename import rename, why_no_name
+from core.history.rename import rename, why_no_name
+from core.language import tr, tr_noop
 from core.runs.run import Run
 from core.schema.paths import SCALING_SUFFIX
-from core.system.helper_process import HelperProcess, clean_environment
-from core.system.own_processes import own_command
-from gui.services.background_task import BackgroundTask, reason
+from gui.services import exports
+from gui.services.background_task import BackgroundTask
 from gui.viewmodels.run.run_actions import obstacles
 from gui.viewmodels.setup.owner_question import owner_question
 from gui.widgets.file_dialog import FileDialog
@@ -28,21 +24,31 @@ from gui.widgets.name_dialog import NameDialog
 from .start_controller import ask_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from PySide6.QtWidgets import QWidget
 
-    from core.runs.summary import RunSummary
     from core.schema.spec import RunSpec
+    from core.series.series import Axis, Series
     from gui.panels.runs.run_menu import RunMenu
     from gui.plots.base import Plot
+    from gui.services.exports import Outcome
     from gui.services.services import Services
 
     from .dock_layout import MainPanels
     from .help_controller import HelpController
 
-PNG, SVG = tr_noop("PNG picture (*.png)"), tr_noop("SVG drawing (*.svg)")
-MARKDOWN = tr_noop("Markdown table (*.md)")
+KINDS = {
+    ".csv": tr_noop("CSV table (*.csv)"), ".md": tr_noop("Markdown table (*.md)"),
+    ".html": tr_noop("HTML page (*.html)"), ".png": tr_noop("PNG picture (*.png)"),
+    ".svg": tr_noop("SVG drawing (*.svg)"),
+}  # fmt: skip
+"""Kinds of files by their suffixes, as a dialog offers them."""
+OF_TABLES = ("path", "report", "remove")
+"""Actions of the menu of a run that a scaling table has, too."""
+PICTURES = (".png", ".svg")
+SILENT_S = 1.5
+"""Seconds of writing after which a message says that it goes on."""
 MAX_REPORTED = 100
 """Runs of one report: more curves cannot be told apart, and reading them takes minutes."""
 BUSY = tr_noop("Another export is under way. Try again when it has ended.")
@@ -56,7 +62,9 @@ class ExportController(QObject):
         self._panels, self._message = panels, panels.message
         self._run_list, self._session = services.run_list, services.session
         self._help = help_
-        self._task: BackgroundTask[tuple[str, str]] = BackgroundTask("export")
+        self._writing = ""
+        """What to say when writing takes long; the empty string if it was said, or need not be."""
+        self._task: BackgroundTask[Outcome] = BackgroundTask("export")
         for menu in panels.run_menus:
             self._connect(menu)
         shown = panels.header.again.run_menu
@@ -65,6 +73,7 @@ class ExportController(QObject):
         panels.menu.action("pictures").triggered.connect(lambda _: self._ask_for_picture(panels.plots, "plots"))
         panels.menu.action("runTable").triggered.connect(lambda _: self._ask_for_table())
         panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
+        panels.runs.several_asked.connect(self._export_several)
         panels.plots.copy_asked.connect(self._copy_values)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
 
@@ -74,10 +83,13 @@ class ExportController(QObject):
         return self._task.busy
 
     def poll(self) -> None:
-        """Report what was written."""
+        """Report what was written, and what is still being written after a while."""
         outcome = self._task.poll()
         if outcome is not None:
             self._message.show_message(*outcome)
+        elif self._writing and self._task.busy_s > SILENT_S:
+            self._message.show_message(self._writing)
+            self._writing = ""
 
     def _connect(self, menu: RunMenu) -> None:
         menu.opened.connect(lambda: self._allow(menu))
@@ -85,14 +97,15 @@ class ExportController(QObject):
         menu.path_asked.connect(self._copy_path)
         menu.rename_asked.connect(self._ask_for_name)
         menu.csv_asked.connect(self._ask_for_csv)
-        menu.tensorboard_asked.connect(self._ask_for_tensorboard)
-        menu.report_asked.connect(self._ask_for_report)
+        menu.tensorboard_asked.connect(lambda run_dir: self._ask_for_tensorboard([Path(run_dir)], self._name(run_dir)))
+        menu.report_asked.connect(self._ask_for_run_report)
         menu.model_asked.connect(self._ask_for_model)
 
     def _allow(self, menu: RunMenu) -> None:
         found = obstacles(self._run_list.summary(menu.run_dir))
         if menu.run_dir.endswith(SCALING_SUFFIX):
-            found = dict.fromkeys(found, tr("This row is a scaling table. Click it, and choose one of its runs below."))
+            of_run = tr("This row is a scaling table. Click it, and choose one of its runs below.")
+            found = {name: "" if name in OF_TABLES else of_run for name in found}
         menu.allow(found)
 
     # -- name and folder -------------------------------------------------------------------------
@@ -127,57 +140,57 @@ class ExportController(QObject):
         """Ask where to save a picture of a widget. `name`: how the name of the file begins."""
         self._ask_for_picture(widget, name, of_run=False)
 
-    def save_table(self, csv_text: str, name: str) -> None:
-        """Ask where to save a table."""
-        self.ask_where(
-            tr("Save table"), f"{name}.csv", tr("CSV table (*.csv)"), ".csv",
-            lambda path, _: self.write(lambda: _bytes(csv_text.encode(), path)),
-        )  # fmt: skip
+    def _export_several(self, name: str) -> None:
+        """Export the ticked runs."""
+        run_dirs = [Path(each) for each in self._panels.runs.ticked]
+        if name == "report":
+            self._ask_for_report(run_dirs, "runs")
+        elif name == "tensorboard":
+            self._ask_for_tensorboard(run_dirs, "runs")
 
     # -- exports ---------------------------------------------------------------------------------
 
     def _ask_for_csv(self, run_dir: str) -> None:
-        self.ask_where(
-            tr("Export measurements"), f"{self._name(run_dir)}.csv", tr("CSV table (*.csv)"), ".csv",
-            lambda path, _: self.write(lambda: _csv(Path(run_dir), path)),
+        self.ask_kind(
+            tr("Export measurements"), self._name(run_dir), (".csv",),
+            lambda path, _: lambda: exports.write_csv(Path(run_dir), path),
         )  # fmt: skip
 
-    def _ask_for_tensorboard(self, run_dir: str) -> None:
-        self.ask_where(
-            tr("Export for TensorBoard"), f"{self._name(run_dir)}-tensorboard", tr("Folder (*)"), "",
-            lambda path, _: self.write(lambda: _tensorboard(Path(run_dir), path)),
+    def _ask_for_tensorboard(self, run_dirs: Sequence[Path], name: str) -> None:
+        self._ask_where(
+            tr("Export for TensorBoard"), f"{name}-tensorboard", {"": tr("Folder (*)")},
+            lambda path, _: self._write(lambda: exports.write_tensorboard(run_dirs, path), path),
         )  # fmt: skip
 
-    def _ask_for_report(self, run_dir: str) -> None:
-        self.ask_where(
-            tr("Export report"), f"{self._name(run_dir)}.html", tr("HTML page (*.html)"), ".html",
-            lambda path, _: self.write(lambda: _report([Path(run_dir)], path)),
-        )  # fmt: skip
+    def _ask_for_run_report(self, run_dir: str) -> None:
+        if not run_dir.endswith(SCALING_SUFFIX):  # that of a table is the work of another controller
+            self._ask_for_report([Path(run_dir)], self._name(run_dir))
+
+    def _ask_for_report(self, run_dirs: Sequence[Path], name: str) -> None:
+        if len(run_dirs) > MAX_REPORTED:
+            self._message.show_message(
+                tr("{count} runs are chosen, and a report compares at most {limit}. Choose fewer, or filter the list.",
+                   count=len(run_dirs), limit=MAX_REPORTED),
+                "warn",
+            )  # fmt: skip
+            return
+        self.ask_kind(
+            tr("Export report"), name, (".html",), lambda path, _: lambda: exports.write_report(run_dirs, path)
+        )
 
     def _ask_for_list_report(self) -> None:
         """Ask where to write one report on all runs that the list shows now."""
         run_dirs = [each.dir for each in self._run_list.found]
-        if not run_dirs:
-            self._message.show_message(tr("The list shows no run, so there is nothing to report on."), "warn")
-        elif len(run_dirs) > MAX_REPORTED:
-            self._message.show_message(
-                tr(
-                    "The list shows {count} runs, and a report compares at most {limit}. Filter the list first.",
-                    count=len(run_dirs), limit=MAX_REPORTED,
-                ),
-                "warn",
-            )  # fmt: skip
+        if run_dirs:
+            self._ask_for_report(run_dirs, "runs")
         else:
-            self.ask_where(
-                tr("Export report"), "runs.html", tr("HTML page (*.html)"), ".html",
-                lambda path, _: self.write(lambda: _report(run_dirs, path)),
-            )  # fmt: skip
+            self._message.show_message(tr("The list shows no run, so there is nothing to report on."), "warn")
 
     def _ask_for_table(self) -> None:
         summaries = list(self._run_list.summaries)
-        self.ask_where(
-            tr("Export table of runs"), "runs.csv", f"{tr('CSV table (*.csv)')};;{tr(MARKDOWN)}", ".csv",
-            lambda path, _: self.write(lambda: _table(summaries, path)),
+        self.ask_kind(
+            tr("Export table of runs"), "runs", (".csv", ".md"),
+            lambda path, _: lambda: exports.write_table(summaries, path),
         )  # fmt: skip
 
     def _ask_for_model(self, run_dir: str) -> None:
@@ -192,8 +205,8 @@ class ExportController(QObject):
         formats = {tr("{name}, in a new folder (*)", name=name): name for name in FORMATS.get(spec.framework, ())}
 
         def ask() -> None:
-            self.ask_where(
-                tr("Export model to a new folder"), f"{self._name(run_dir)}-model", ";;".join(formats), "",
+            self._ask_where(
+                tr("Export model to a new folder"), f"{self._name(run_dir)}-model", {"": ";;".join(formats)},
                 lambda path, chosen: self._write_model(spec, Path(run_dir), path, formats.get(chosen)),
             )  # fmt: skip
 
@@ -201,30 +214,30 @@ class ExportController(QObject):
         ask_first(self._panels.window, question, ask)
 
     def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
-        if self.write(lambda: _model(run_dir, path, format_name)):
+        if self._write(lambda: exports.write_model(run_dir, path, format_name), path):
+            self._writing = ""
             self._message.show_message(
                 tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name), "good"
             )
 
     def _ask_for_picture(self, widget: QWidget, name: str, *, of_run: bool = True) -> None:
-        from gui.plots.picture import png, png_bytes, svg
-
-        def write(path: Path, _: str) -> None:
-            if path.suffix.lower() == ".svg":
-                data = svg(widget)
-                self.write(lambda: _bytes(data, path))
-            else:
-                image = png(widget)
-                self.write(lambda: _bytes(png_bytes(image), path))
-
         run = self._session.run if of_run else None
         begin = f"{self._name(str(run.dir))}-{name}" if run else name
-        self.ask_where(tr("Save picture"), f"{begin}.png", f"{tr(PNG)};;{tr(SVG)}", ".png", write)
+        self.ask_kind(tr("Save picture"), begin, PICTURES, lambda path, kind: picture_work(widget, kind, path))
 
     def _copy_values(self, plot: Plot) -> None:
+        from core.series.series import STEP
+
+        run_series = plot.run_series
+        measured = plot.measured(run_series) if run_series is not None else {}
+        axis = plot.axis(run_series) if run_series is not None else STEP
+        self.copy_values([(name, series, axis) for name, series in measured.items()], plot.canvas.x_range)
+
+    def copy_values(self, measured: Sequence[tuple[str, Series, Axis]], span: tuple[float, float]) -> None:
+        """Copy the values of series, with their names and axes, between two positions."""
         from gui.plots.picture import values_text
 
-        text, count = values_text(plot)
+        text, count = values_text(measured, span)
         if text and count:
             QGuiApplication.clipboard().setText(text)
             self._message.show_passing(
@@ -241,27 +254,55 @@ class ExportController(QObject):
         else:
             self._message.show_message(tr("The plot shows no values to copy."), "warn")
 
-    def ask_where(
-        self, title: str, name: str, filters: str, suffix: str, chosen: Callable[[Path, str], object]
+    def ask_kind(
+        self, title: str, name: str, kinds: Sequence[str], work: Callable[[Path, str], Callable[[], Outcome]]
     ) -> None:
-        """Ask for a file; call `chosen` with it and the filter that is selected. `suffix`: added if there is none."""
+        """Ask for a file of one of these `KINDS`, and have it written.
+
+        `work`: called with the file and its kind in this thread; returns what another thread does.
+        """
+
+        def write(path: Path, chosen: str) -> None:
+            kind = path.suffix.lower()
+            if kind not in kinds:
+                kind = next((each for each in kinds if tr(KINDS[each]) == chosen), kinds[0])
+            self._write(work(path, kind), path)
+
+        self._ask_where(title, f"{name}{kinds[0]}", {kind: tr(KINDS[kind]) for kind in kinds}, write)
+
+    def _ask_where(
+        self, title: str, name: str, kinds: Mapping[str, str], chosen: Callable[[Path, str], object]
+    ) -> None:
+        """Ask for a file; call `chosen` with it and the filter that is selected. `kinds`: filters by suffix."""
+        suffixes = {words: kind for kind, words in kinds.items()}
 
         def take(path: str) -> None:
-            chosen(_with_suffix(path, suffix, dialog), dialog.selectedNameFilter())
+            suffix = suffixes.get(dialog.selectedNameFilter(), "")
+            # Dialogs of some desktops leave the suffix out.
+            chosen(Path(path if Path(path).suffix else f"{path}{suffix}"), dialog.selectedNameFilter())
 
-        dialog = FileDialog(self._panels.window, title, take, names=filters)
+        def follow(words: str) -> None:
+            """Give the file the suffix of the kind that was selected."""
+            suffix, before = suffixes.get(words, ""), dialog.selectedFiles()
+            dialog.setDefaultSuffix(suffix)
+            if before and suffix and Path(before[0]).suffix.lower() in kinds:
+                dialog.selectFile(Path(before[0]).with_suffix(suffix).name)
+
+        dialog = FileDialog(self._panels.window, title, take, names=";;".join(kinds.values()))
         dialog.setObjectName("exportDialog")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.setDefaultSuffix(next(iter(kinds)))  # so that the dialog asks before a file with it is replaced
+        dialog.filterSelected.connect(follow)
         dialog.selectFile(name)
         dialog.open()
 
-    def write(self, work: Callable[[], tuple[str, str]]) -> bool:
+    def _write(self, work: Callable[[], Outcome], path: Path) -> bool:
         """Let another thread write something, and show what it returns, a sentence and its tone; False while busy."""
-        started = self._task.start(
-            work, lambda error: (tr("Nothing was exported: {reason}", reason=_sentence(error)), "bad")
-        )
-        if not started:
+        started = self._task.start(work, exports.failure)
+        if started:
+            self._writing = tr("Writing {path} …", path=path)
+        else:
             self._message.show_message(tr(BUSY), "warn")
         return started
 
@@ -270,81 +311,12 @@ class ExportController(QObject):
         return (summary.name if summary else Path(run_dir).name).replace("/", "-").replace(" ", "-")
 
 
-# -- on another thread -----------------------------------------------------------------------------
+def picture_work(widget: QWidget, kind: str, path: Path) -> Callable[[], Outcome]:
+    """Draw a widget as `.png` or `.svg`, and return what writes it on another thread."""
+    from gui.plots.picture import png, png_bytes, svg
 
-
-def _csv(run_dir: Path, path: Path) -> tuple[str, str]:
-    document, said = _by_command("export", [run_dir], "--csv", path, "--force", "--json")
-    written = tr("Wrote {count} values to {path}.", count=json.loads(document)["rows"], path=path)
-    return f"{written} {said}".rstrip(), "warn" if said else "good"
-
-
-def _tensorboard(run_dir: Path, path: Path) -> tuple[str, str]:
-    # Without --force, as the dialog asks about files and not about folders.
-    document, said = _by_command("export", [run_dir], "--tensorboard", path, "--json")
-    (run,) = json.loads(document)["runs"]
-    written = tr("Wrote {count} values to {path}.", count=run["values"], path=path)
-    return f"{written} {said}".rstrip(), "warn" if said else "good"
-
-
-def _report(run_dirs: Sequence[Path], path: Path) -> tuple[str, str]:
-    # Without --json, so that the report speaks the language of the window.
-    said = _by_command("report", run_dirs, "--output", path, "--force")[1]
-    return f"{tr('Wrote {path}.', path=path)} {said}".rstrip(), "warn" if said else "good"
-
-
-def _by_command(command: str, run_dirs: Sequence[Path], option: str, path: Path, *more: str) -> tuple[bytes, str]:
-    """Let a command write: a long run would keep this process from drawing.
-
-    Returns what the command prints, and what it says beside that. Raises `RunError` with its sentence.
-    """
-    words = own_command(
-        "core.cli", command, *(str(each.absolute()) for each in run_dirs), option, str(path.absolute()), *more
-    )
-    environment = {**clean_environment(), "LANGUAGE": language.current()}
-    with HelperProcess(words, environment=environment, stderr=subprocess.PIPE) as process:
-        process.wait()
-        failed = process.exit_code() != 0
-    lines = process.errors.decode(errors="replace").splitlines()
-    said = tr_stored(" ".join(line.removeprefix("trainyard: ") for line in lines))  # with --json it is English
-    if failed:
-        raise RunError(said or tr("{path} could not be written.", path=path))
-    return bytes(process.output), said
-
-
-def _table(summaries: list[RunSummary], path: Path) -> tuple[str, str]:
-    from core.series.report import export_runs
-
-    export_runs(summaries, path)
-    return tr_plural("Wrote {count} run to {path}.", "Wrote {count} runs to {path}.", len(summaries), path=path), "good"
-
-
-def _model(run_dir: Path, folder: Path, format_name: str | None) -> tuple[str, str]:
-    from core.launchers.export_model import export_model
-
-    done = export_model(run_dir, folder, format_name=format_name)
-    return tr(
-        "Wrote the model of step {step} to {folder}: {files}.",
-        step=done.step,
-        folder=done.folder,
-        files=tr(", ").join(done.files),
-    ), "good"
-
-
-def _bytes(data: bytes, path: Path) -> tuple[str, str]:
-    from core.series.export_file import export_bytes
-
-    export_bytes(data, path)
-    return tr("Wrote {path}.", path=path), "good"
-
-
-def _sentence(error: Exception) -> str:
-    return str(error) if isinstance(error, (RunError, ValueError)) else f"{reason(error)}."
-
-
-def _with_suffix(path: str, suffix: str, dialog: QFileDialog) -> Path:
-    """Return the path with the suffix of the chosen kind, unless the user typed one."""
-    if not suffix or Path(path).suffix:
-        return Path(path)
-    others = {tr(SVG): ".svg", tr(MARKDOWN): ".md"}
-    return Path(f"{path}{others.get(dialog.selectedNameFilter(), suffix)}")
+    if kind == ".svg":
+        drawing = svg(widget)
+        return lambda: exports.write_data(drawing, path)
+    image = png(widget)
+    return lambda: exports.write_data(png_bytes(image), path)

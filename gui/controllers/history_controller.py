@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from core.errors import RunError
+from core.history.marks import MAX_NOTE, change_marks, check_tag
+from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_plural
-from core.runs.marks import MAX_NOTE, change_marks, check_tag
-from core.runs.search import parse_search, unknown_sentence
 from gui.style.formatting import number
 from gui.viewmodels.run.run_actions import not_done, obstacles
 from gui.widgets.name_dialog import NameDialog
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from core.runs.marks import Marks
+    from core.history.marks import Marks
     from gui.panels.runs.run_menu import RunMenu
     from gui.services.services import Services
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
+from core.diagnosis.remedies import remedies
+from core.history.device_use import largest_others
 from core.language import tr, tr_noop
-from core.runs.device_use import largest_others
-from core.runs.remedies import remedies
 from core.runs.states import state_info
 from core.system.procfs import available_bytes
 from core.text import join_names

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
+from core.language import tr
 from core.system import folders
+from gui.services.preferences import THEMES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from PySide6.QtWidgets import QMenu
 
     from core.notifications.settings import NotificationSettings
     from gui.panels.notifications_dialog import NotificationsDialog
@@ -33,7 +39,9 @@ class PreferencesController(QObject):
     def __init__(self, panels: MainPanels, devices: DeviceController, file: PreferencesFile) -> None:
         super().__init__()
         self._panels, self._devices, self._file = panels, devices, file
+        self._look_menus: dict[str, QMenu] = {}
         panels.menu.action("preferences").triggered.connect(lambda _: self.show_dialog())
+        panels.menu.view.aboutToShow.connect(self._show_look_menus)
         self._apply(file.preferences)
 
     def report_problem(self, with_language: str) -> None:
@@ -63,6 +71,27 @@ class PreferencesController(QObject):
         dialog.folder_chosen.connect(lambda name, folder: self._choose_folder(dialog, name, folder))
         dialog.notifications_wanted.connect(lambda: self._show_notifications(dialog))
         dialog.show()
+
+    def _show_look_menus(self) -> None:
+        """Tick theme and colours in the submenus of View, which are made when it is first opened."""
+        from gui.panels.preferences_dialog import offered_colours
+
+        preferences, menu = self._file.preferences, self._panels.menu
+        if not self._look_menus:
+            colours = offered_colours(preferences.colours)
+            for name, title, values in (("theme", tr("&Theme"), THEMES), ("colours", tr("C&olours"), colours)):
+                self._look_menus[name] = menu.add_choice(name, title, values, partial(self._choose_look, name))
+        for name, choice in self._look_menus.items():
+            for action in choice.actions():
+                action.setChecked(action.data() == getattr(preferences, name))
+
+    def _choose_look(self, name: str, value: str) -> None:
+        from gui.panels.preferences_dialog import PreferencesDialog
+
+        chosen: dict[str, Any] = {name: value}
+        self._take(replace(self._file.preferences, **chosen))
+        for dialog in self._panels.window.findChildren(PreferencesDialog):
+            dialog.show_look(self._file.preferences)
 
     def _show_notifications(self, preferences: PreferencesDialog) -> None:
         """Open the settings of notifications over the preferences."""
@@ -94,7 +123,7 @@ class PreferencesController(QObject):
         before = self._file.preferences
         self._file.save(preferences)
         self._apply(preferences)
-        if before.theme != preferences.theme:
+        if (before.theme, before.colours) != (preferences.theme, preferences.colours):
             self.look_changed.emit()
         if before.language != preferences.language:
             self.language_changed.emit()

@@ -1,18 +1,20 @@
-"""Delete runs that are over, one or several, after a question, in the background."""
+"""Delete runs that are over, one or several, and scaling tables, after a question, in the background."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from core.history import removal
+from core.history.removal import Removed
 from core.language import join_sentences, tr, tr_plural
-from core.runs import removal
-from core.runs.removal import Removed
 from core.runs.states import state_info
+from core.schema.paths import SCALING_SUFFIX
 from core.units import disk
 from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.run.run_actions import not_done
@@ -21,9 +23,9 @@ from gui.widgets.confirm_dialog import ask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
-    from core.runs.summary import RunSummary
+    from core.history.summary import RunSummary
+    from core.scaling.record import ScalingRecord
     from gui.services.services import Services
 
     from .dock_layout import MainPanels
@@ -51,19 +53,23 @@ class RemovalController(QObject):
         self._run_list, self._session = services.run_list, services.session
         self._checking: BackgroundTask[list[RemovalCheck]] = BackgroundTask("size of a run")
         self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
+        self._tables = services.scaling_tables
+        self._checking_table: BackgroundTask[tuple[ScalingRecord, RemovalCheck, int]] = BackgroundTask("table-size")
+        self._deleting_table: BackgroundTask[tuple[str, Removed]] = BackgroundTask("table-deletion")
         self._asked: list[RunSummary] = []
         self._waiting: deque[RunSummary] = deque()
         """Runs to be deleted; the first is being deleted."""
         self._gone: list[tuple[RunSummary, Removed]] = []
         """What was deleted since the question."""
         for menu in panels.run_menus:
-            menu.remove_asked.connect(lambda run_dir: self._check([run_dir]))
+            menu.remove_asked.connect(self._check_one)
         panels.runs.several_asked.connect(lambda name: self._check(panels.runs.ticked) if name == "remove" else None)
 
     @property
     def busy(self) -> bool:
         """Whether runs are being looked at or deleted."""
-        return self._checking.busy or self._removing.busy or bool(self._waiting)
+        tables = self._checking_table.busy or self._deleting_table.busy
+        return self._checking.busy or self._removing.busy or bool(self._waiting) or tables
 
     def poll(self) -> None:
         """Ask about runs that were checked, report what was deleted, and delete the next."""
@@ -76,6 +82,13 @@ class RemovalController(QObject):
             if not self._waiting:
                 self._report()
         self._go_on()
+        self._poll_tables()
+
+    def _check_one(self, run_dir: str) -> None:
+        if run_dir.endswith(SCALING_SUFFIX):
+            self._check_table(Path(run_dir))
+        else:
+            self._check([run_dir])
 
     def _check(self, run_dirs: Sequence[str]) -> None:
         wanted = set(run_dirs)
@@ -168,6 +181,82 @@ class RemovalController(QObject):
                     len(done), size=freed,
                 )
             )  # fmt: skip
+
+    # -- scaling tables --------------------------------------------------------------------------
+
+    def _check_table(self, path: Path) -> None:
+        """Find out whether a table can be deleted, and what its runs take."""
+        from core.scaling import deletion
+        from core.scaling.record import read_record
+
+        table = self._tables.table(path)
+        if table is None:
+            return
+        record = table.record
+
+        def check() -> tuple[ScalingRecord, RemovalCheck, int]:
+            now = read_record(record.root, record.name)
+            why_not, runs = deletion.why_not(now), deletion.own_runs(now)
+            return now, RemovalCheck(why_not=why_not, size_bytes=sum(map(removal.size_bytes, runs))), len(runs)
+
+        self._checking_table.start(check, lambda error: (record, _check_failed(error), 0))
+
+    def _poll_tables(self) -> None:
+        checked = self._checking_table.poll()
+        if checked is not None:
+            record, check, runs = checked
+            if check.why_not:
+                self._message.show_message(check.why_not, "bad")
+            else:
+                self._ask_about_table(record, runs, disk(check.size_bytes))
+        deleted = self._deleting_table.poll()
+        if deleted is not None:
+            self._run_list.poll(now=True)
+            self._tables.poll(now=True)
+            name, removed = deleted
+            if removed.problem:
+                self._message.show_message(removed.problem, "bad")
+            else:
+                freed = disk(removed.freed_bytes)
+                self._message.show_passing(
+                    tr("Deleted the scaling table {name}. This freed {size} of disk space.", name=name, size=freed)
+                    if removed.freed_bytes else tr("Deleted the scaling table {name}.", name=name)
+                )  # fmt: skip
+
+    def _ask_about_table(self, record: ScalingRecord, runs: int, size: str) -> None:
+        question = tr("Delete the scaling table {name}?", name=record.name)
+        if not runs:
+            ask(
+                self._panels.window, lambda: self._delete_table(record, with_runs=False), question=question,
+                words=tr("None of its runs exists any more. This cannot be undone."), yes=tr("Delete it"),
+            )  # fmt: skip
+            return
+        words = tr_plural(
+            "It has {count} run, which takes {size} of disk. Without the table, the run stays in the list. Deleting "
+            "it, too, deletes its folder, with curves, log and checkpoints.\n\nThis cannot be undone.",
+            "It has {count} runs, which take {size} of disk. Without the table, the runs stay in the list. Deleting "
+            "them, too, deletes their folders, with curves, logs and checkpoints.\n\nThis cannot be undone.",
+            runs, size=size,
+        )  # fmt: skip
+        ask(
+            self._panels.window, lambda: self._delete_table(record, with_runs=True), question=question, words=words,
+            yes=tr("Delete table and runs"),
+            other=(tr("Delete the table only"), lambda: self._delete_table(record, with_runs=False)),
+        )  # fmt: skip
+
+    def _delete_table(self, record: ScalingRecord, *, with_runs: bool) -> None:
+        from core.scaling import deletion
+
+        if with_runs:
+            for each in deletion.own_runs(record):
+                self._session.leave(each)
+        root, name = record.root, record.name
+
+        def failed(error: Exception) -> tuple[str, Removed]:
+            problem = tr("{folder} could not be deleted: {reason}.", folder=record.path, reason=reason(error))
+            return name, Removed(freed_bytes=0, problem=problem)
+
+        self._deleting_table.start(lambda: (name, deletion.delete(root, name, with_runs=with_runs)), failed)
 
 
 def check_removal(run_dir: Path) -> RemovalCheck:

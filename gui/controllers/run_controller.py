@@ -51,6 +51,7 @@ class RunController(QObject):
         panels.runs.chosen.connect(self.attach_to)
         panels.runs.more_wanted.connect(self._show_list)
         panels.machine.clicked.connect(self.show_machine)
+        panels.menu.action("machine").triggered.connect(lambda _: panels.machine.click())
         panels.run_message.details_asked.connect(panels.details.raise_memory)
         panels.failure.log_asked.connect(panels.details.raise_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSize
+from PySide6.QtGui import QGuiApplication
 
 from core.language import tr, tr_noop, tr_plural
 from core.schema.paths import SCALING_SUFFIX
+from gui.services import exports
 from gui.services.background_task import BackgroundTask, problem_of, reason
+
+from .export_controller import KINDS, PICTURES, picture_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from core.runs.summary import RunSummary
+    from core.history.summary import RunSummary
     from core.scaling.table import ScalingTable
     from core.schema.spec import RunSpec
     from gui.panels.scaling.start_dialog import Asked
     from gui.panels.scaling.table_dialog import ScalingTableDialog
     from gui.plots.scaling import ScalingBar, ScalingPlot
+    from gui.services.exports import Outcome
     from gui.services.services import Services
     from gui.style.theme import Theme
     from gui.viewmodels.run.run_rows import RunRow
@@ -58,6 +62,8 @@ class ScalingController(QObject):
         panels.menu.file.aboutToShow.connect(self._allow)
         panels.runs.chosen.connect(self._choose)
         self._tables.changed.connect(self._show)
+        for menu in panels.run_menus:
+            menu.report_asked.connect(lambda run_dir: self._ask_where(Path(run_dir)))
 
     @property
     def busy(self) -> bool:
@@ -87,7 +93,7 @@ class ScalingController(QObject):
             return list(found)
         from gui.viewmodels.run.scaling_rows import fold_runs
 
-        return fold_runs(found, self._tables.tables, self._unfolded)
+        return fold_runs(found, self._tables.tables, self._unfolded, all_read=not self._run_list.left)
 
     def with_results(self, rows: list[RunRow]) -> list[RunRow]:
         """Show the results of the tables in their rows."""
@@ -134,11 +140,13 @@ class ScalingController(QObject):
             specs = self._specs(asked)
         except ValueError as error:
             return str(error), ""
+        from gui.viewmodels.run.scaling_rows import strategy_title
+
         lines = [
             tr_plural(
                 "{count} device: strategy {strategy}, global batch {batch}",
                 "{count} devices: strategy {strategy}, global batch {batch}",
-                len(spec.devices), strategy=spec.strategy, batch=spec.training.batch_size,
+                len(spec.devices), strategy=strategy_title(spec), batch=spec.training.batch_size,
             )
             for spec in specs
         ]  # fmt: skip
@@ -159,7 +167,7 @@ class ScalingController(QObject):
 
     def _sharing(self, spec: RunSpec) -> list[str]:
         """Return that devices are used by live runs, in sentences: the numbers would be those of shared devices."""
-        from core.runs.device_use import use_sentences
+        from core.history.device_use import use_sentences
 
         chosen = [device for device in self._monitor.survey.devices if device.id in spec.devices]
         return [
@@ -214,6 +222,8 @@ class ScalingController(QObject):
         plot = ScalingPlot(self._panels.theme)
         dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
         dialog.export_asked.connect(lambda: self._ask_where(path))
+        dialog.copy_asked.connect(lambda form: self._copy(path, form))
+        dialog.picture_asked.connect(lambda: self._ask_where(path, PICTURES))
         dialog.continue_asked.connect(lambda: self._continue(path))
         dialog.stop_asked.connect(lambda: self._stop(path))
         dialog.row_chosen.connect(lambda row: self._show_run(path, row))
@@ -234,8 +244,7 @@ class ScalingController(QObject):
             self._show_view(path)
 
     def _show_view(self, path: Path) -> None:
-        from core.scaling.table_text import cells
-        from gui.viewmodels.run.scaling_rows import sentence
+        from gui.viewmodels.run.scaling_rows import sentence, shown_cells
 
         view, table = self._views[path], self._tables.table(path)
         if table is None:
@@ -246,7 +255,7 @@ class ScalingController(QObject):
             is_complete=table.is_complete,
         )  # fmt: skip
         numbers = table.table
-        view.dialog.show_table(cells(numbers) if numbers else [], numbers.notices if numbers else [])
+        view.dialog.show_table(shown_cells(numbers) if numbers else [], numbers.notices if numbers else [])
         view.plot.show_bars(_bars(numbers) if numbers else [])
 
     def _show_run(self, path: Path, row: int) -> None:
@@ -269,43 +278,41 @@ class ScalingController(QObject):
         if made:
             self._ask_where(max(made, key=lambda path: (path in self._views, made[path])))
 
-    def _ask_where(self, path: Path) -> None:
+    def _copy(self, path: Path, form: str) -> None:
+        """Copy a table as text."""
+        from core.scaling.table_text import csv_text, markdown
+
+        shown = self._tables.table(path)
+        if shown is not None and shown.table is not None:
+            text = csv_text(shown.table) if form == "csv" else markdown(shown.table)
+            QGuiApplication.clipboard().setText(text)
+            rows = len(shown.table.rows)
+            self._message.show_passing(
+                tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", rows)
+            )
+
+    def _ask_where(self, path: Path, kinds: Sequence[str] = tuple(KINDS)) -> None:
         """Ask for a file; its kind decides what is written: the table, a page with everything, or the plot."""
         shown = self._tables.table(path)
         numbers = shown.table if shown is not None else None
         if numbers is None:
             return
-        kinds = {".csv": tr("CSV table (*.csv)"), ".md": tr("Markdown table (*.md)"), ".html": tr("HTML page (*.html)")}
-        kinds |= {".png": tr("PNG picture of the plot (*.png)"), ".svg": tr("SVG drawing of the plot (*.svg)")}
-
-        def write(target: Path, chosen: str) -> None:
-            kind = target.suffix.lower()
-            if kind not in kinds:
-                kind = next((suffix for suffix, words in kinds.items() if words == chosen), ".csv")
-                target = target if target.suffix else target.with_name(f"{target.name}{kind}")
-            self._export.write(_work(numbers, kind, target, self._panels.theme))
-
-        filters = ";;".join(kinds.values())
-        self._export.ask_where(tr("Export scaling table"), f"{numbers.record.name}.csv", filters, "", write)
+        self._export.ask_kind(
+            tr("Export scaling table"), numbers.record.name, kinds,
+            lambda path, kind: _work(numbers, kind, path, self._panels.theme),
+        )  # fmt: skip
 
 
-def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callable[[], tuple[str, str]]:
+def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callable[[], Outcome]:
     """Return what writes a file of this kind on another thread."""
     from core.scaling.table_text import csv_text, markdown
-    from gui.plots.picture import png, png_bytes, svg
 
-    match kind:
-        case ".html":
-            return lambda: _page_written(table, target)
-        case ".png":
-            picture = png(_plot(table, theme))
-            return lambda: _written(png_bytes(picture), target)
-        case ".svg":
-            drawing = svg(_plot(table, theme))
-            return lambda: _written(drawing, target)
-        case _:
-            text = markdown(table) if kind == ".md" else csv_text(table)
-            return lambda: _written(text.encode(), target)
+    if kind == ".html":
+        return lambda: exports.write_scaling_page(table, target)
+    if kind in PICTURES:
+        return picture_work(_plot(table, theme), kind, target)
+    text = markdown(table) if kind == ".md" else csv_text(table)
+    return lambda: exports.write_data(text.encode(), target)
 
 
 def _plot(table: ScalingTable, theme: Theme) -> ScalingPlot:
@@ -328,19 +335,3 @@ def _bars(table: ScalingTable) -> list[ScalingBar]:
         )
         for row in table.rows
     ]  # fmt: skip
-
-
-# -- on another thread -----------------------------------------------------------------------------
-
-
-def _written(data: bytes, path: Path) -> tuple[str, str]:
-    from core.series.export_file import export_bytes
-
-    export_bytes(data, path)
-    return tr("Wrote {path}.", path=path), "good"
-
-
-def _page_written(table: ScalingTable, path: Path) -> tuple[str, str]:
-    from core.scaling.scaling_report import scaling_report
-
-    return _written(scaling_report(table, made=time.time()), path)

@@ -11,24 +11,24 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.catalog.frameworks import FRAMEWORKS
 from core.config.validation import is_installed, recipe_problems
 from core.errors import RunError
+from core.history.device_use import largest_others
 from core.language import tr, tr_stored
-from core.runs.device_use import largest_others
 from core.runs.run import Run
 from gui.services.background_task import BackgroundTask, problem_of
 from gui.services.start_checker import StartChecker
 from gui.viewmodels.setup.device_sharing import shared_device_question
 from gui.viewmodels.setup.owner_question import OwnerQuestion, owner_question
+from gui.viewmodels.setup.reading_check import readings_state
 from gui.viewmodels.setup.start_check import (
     StartCheck,
     StartConditions,
     checking,
-    readings_state,
     resume_problems,
     spec_problems,
 )
 from gui.widgets.confirm_dialog import ask
 
-from .start_request import StartRequest, attempt, verified, without
+from .start_request import StartRequest, outcome_of, spec_of_choices, spec_unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,10 +55,16 @@ DOUBLE_CLICK_S = 1.0
 
 
 class StartController(QObject):
-    """Nothing here blocks: choices are checked in the background, and once more right before the start."""
+    """Nothing here blocks: choices are checked in the background, and once more right before the start.
+
+    Every start, queueing and resuming goes through `_request_start`, `start_again` or `_request_resume`, then
+    `_check_request` and `_take_checked_request`, `_ask_or_launch`, and `_launch`, `_enqueue` or `_launch_resume`.
+    """
 
     started = Signal()
     """A run was started, and the window shows it."""
+    began = Signal()
+    """A run was started, queued or resumed."""
     resuming_changed = Signal()
     """`is_resuming` returns something else."""
 
@@ -78,8 +84,8 @@ class StartController(QObject):
         """The part of the readings that the newest check depends on."""
         self._folder_problem = ""
         self._request: StartRequest | None = None
-        """The request that is prepared."""
-        self._preparing: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("prepare a run")
+        """The request that is being checked."""
+        self._checking_request: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("last-check")
         self._resuming: BackgroundTask[str] = BackgroundTask("resume")
         self._resuming_dir: Path | None = None
         self._installed: BackgroundTask[frozenset[str]] = BackgroundTask("frameworks")
@@ -136,7 +142,7 @@ class StartController(QObject):
     @property
     def busy(self) -> bool:
         """Whether a run is being started or resumed."""
-        return self._start_when_checked or self._preparing.busy or self._resuming.busy
+        return self._start_when_checked or self._checking_request.busy or self._resuming.busy
 
     def close(self) -> None:
         """Check and start nothing any more."""
@@ -156,7 +162,7 @@ class StartController(QObject):
         self._show(check)
         if self._start_when_checked:
             self._start_when_checked = False
-            self._start_or_queue(queues=self._queues_then)
+            self._request_start(queues=self._queues_then)
 
     def _show(self, check: StartCheck) -> None:
         self._panels.setup.show_check(check)
@@ -180,14 +186,14 @@ class StartController(QObject):
 
     def start(self) -> None:
         """Start what is chosen. Choices that are being checked are started after the check."""
-        self._start_or_queue(queues=False)
+        self._request_start(queues=False)
 
     def add_to_queue(self) -> None:
         """Put what is chosen into the queue; see `start`."""
-        self._start_or_queue(queues=True)
+        self._request_start(queues=True)
 
-    def _start_or_queue(self, *, queues: bool) -> None:
-        if self._just_started or self._preparing.busy or self._choices is None:
+    def _request_start(self, *, queues: bool) -> None:
+        if self._just_started or self._checking_request.busy or self._choices is None:
             return
         check, choices = self._check, self._choices
         if check is None:
@@ -197,11 +203,11 @@ class StartController(QObject):
             self._check_now()
         else:
             now, root = self._conditions(), self._run_list.root
-            self._prepare(
+            self._check_request(
                 StartRequest(
                     verb="Start",
-                    prepare=lambda: verified(check, choices, now, root),
-                    begin=self._enqueue if queues else self._start,
+                    check=lambda: spec_of_choices(check, choices, now, root),
+                    launch=self._enqueue if queues else self._launch,
                     choices=choices,
                     queues=queues,
                 )
@@ -209,18 +215,18 @@ class StartController(QObject):
 
     def start_again(self, spec: RunSpec) -> None:
         """Start the same as another run, whatever is chosen now."""
-        if self._just_started or self._preparing.busy:
+        if self._just_started or self._checking_request.busy:
             return
         self._message.show_message("")
         survey = self._monitor.survey
 
-        def prepare() -> RunSpec:
+        def check() -> RunSpec:
             problems = spec_problems(spec, survey, tr("Duplicate the run, and tick another device."))
-            return without(problems or recipe_problems(spec), spec)
+            return spec_unless(problems or recipe_problems(spec), spec)
 
-        self._prepare(StartRequest(verb="Start", prepare=prepare, begin=self._start))
+        self._check_request(StartRequest(verb="Start", check=check, launch=self._launch))
 
-    def _start(self, spec: RunSpec) -> None:
+    def _launch(self, spec: RunSpec) -> None:
         run = Run.start(spec, self._run_list.root)
         self._started_at = time.monotonic()
         self._run_list.poll(now=True)
@@ -228,6 +234,7 @@ class StartController(QObject):
         self._session.attach(run)
         self.check_again()
         self.started.emit()
+        self.began.emit()
 
     def _enqueue(self, spec: RunSpec) -> None:
         """Let a run wait for its devices. The window goes on showing what it shows."""
@@ -241,6 +248,7 @@ class StartController(QObject):
         self._message.show_passing(
             tr("Added {name} to the queue. It starts when its devices are free.", name=spec.name)
         )
+        self.began.emit()
 
     @property
     def _just_started(self) -> bool:
@@ -250,33 +258,33 @@ class StartController(QObject):
 
     def is_resuming(self, run: Run | None) -> bool:
         """Return whether this run is being resumed."""
-        preparing = self._request.run_dir if self._request is not None else None
-        return run is not None and run.dir in {preparing, self._resuming_dir}
+        requested = self._request.run_dir if self._request is not None else None
+        return run is not None and run.dir in {requested, self._resuming_dir}
 
     def resume(self) -> None:
         """Resume the run that the window shows."""
         run, spec, facts = self._session.run, self._session.spec, self._session.facts
-        if run is None or self._preparing.busy or self._resuming.busy:
+        if run is None or self._checking_request.busy or self._resuming.busy:
             return
         self._message.show_message("")
         question = owner_question("Resume", tr("the run {name}", name=spec.name if spec else run.id), run.owner, spec)
-        ask_first(self._panels.window, question, lambda: self._check_and_resume(run, spec, facts))
+        ask_first(self._panels.window, question, lambda: self._request_resume(run, spec, facts))
 
-    def _check_and_resume(self, run: Run, spec: RunSpec | None, facts: RunFacts) -> None:
+    def _request_resume(self, run: Run, spec: RunSpec | None, facts: RunFacts) -> None:
         if spec is None:
-            self._resume(run.dir)
+            self._launch_resume(run.dir)
             return
         survey = self._monitor.survey
-        self._prepare(
+        self._check_request(
             StartRequest(
                 verb="Resume",
-                prepare=lambda: without(resume_problems(run.id, spec, facts, survey), spec),
-                begin=lambda _: self._resume(run.dir),
+                check=lambda: spec_unless(resume_problems(run.id, spec, facts, survey), spec),
+                launch=lambda _: self._launch_resume(run.dir),
                 run_dir=run.dir,
             )
         )
 
-    def _resume(self, run_dir: Path) -> None:
+    def _launch_resume(self, run_dir: Path) -> None:
         self._resuming_dir = run_dir
         self._resuming.start(lambda: problem_of(lambda: Run.resume(run_dir)), str)
         self._poll_timer.start()
@@ -288,51 +296,53 @@ class StartController(QObject):
         self._message.show_message(tr_stored(problem), "bad")
         self._session.poll()
         self._run_list.poll(now=True)
+        if not problem:
+            self.began.emit()
 
-    # -- every way to begin a run ----------------------------------------------------------------
+    # -- from a request to its launch -------------------------------------------------------------
 
-    def _prepare(self, request: StartRequest) -> None:
-        prepare = request.prepare
-        if self._preparing.start(lambda: attempt(prepare), lambda error: error):
+    def _check_request(self, request: StartRequest) -> None:
+        check = request.check
+        if self._checking_request.start(lambda: outcome_of(check), lambda error: error):
             self._request = request
             self._poll_timer.start()
             self.resuming_changed.emit()
 
-    def _take_prepared(self, outcome: RunSpec | StartCheck | Exception) -> None:
+    def _take_checked_request(self, outcome: RunSpec | StartCheck | Exception) -> None:
         request, self._request = self._request, None
         assert request is not None
         self.resuming_changed.emit()
         if request.choices is not None and request.choices != self._choices:
             return  # other choices were made meanwhile
         if isinstance(outcome, Exception):
-            self._fail(outcome)
+            self._show_failure(outcome)
         elif isinstance(outcome, StartCheck):
             self._check = outcome
             self._show(outcome)
         else:
-            self._begin(request, outcome)
+            self._ask_or_launch(request, outcome)
 
-    def _begin(self, request: StartRequest, spec: RunSpec) -> None:
-        """Begin the run, or ask first if it would share a device with runs that the user has not agreed to."""
+    def _ask_or_launch(self, request: StartRequest, spec: RunSpec) -> None:
+        """Launch the run, or ask first if it would share a device with runs that the user has not agreed to."""
         self._run_list.poll(now=True)
         question = None if request.queues else self._question(request, spec)
         if question is not None:
             agreed = replace(request, agreed=question.neighbours)
-            queued = replace(request, begin=self._enqueue, queues=True)
+            queued = replace(request, launch=self._enqueue, queues=True)
             ask(
                 self._panels.window,
-                lambda: self._prepare(agreed),
+                lambda: self._check_request(agreed),
                 question=question.question,
                 words=question.words,
                 yes=question.yes,
                 is_destructive=False,
-                other=(tr("Add to queue"), lambda: self._prepare(queued)) if request.run_dir is None else None,
+                other=(tr("Add to queue"), lambda: self._check_request(queued)) if request.run_dir is None else None,
             )
             return
         try:
-            request.begin(spec)
+            request.launch(spec)
         except (RunError, ValueError) as error:
-            self._fail(error)
+            self._show_failure(error)
 
     def _question(self, request: StartRequest, spec: RunSpec) -> SharedDeviceQuestion | None:
         return shared_device_question(
@@ -344,7 +354,7 @@ class StartController(QObject):
             own=request.run_dir,
         )
 
-    def _fail(self, error: Exception) -> None:
+    def _show_failure(self, error: Exception) -> None:
         self._message.show_message(tr_stored(str(error)), "bad")
         self.check_again()
 
@@ -353,13 +363,13 @@ class StartController(QObject):
         checking_now = self._checker.poll()
         if self._check is None and self._choices is not None and self._checker.busy_s > PENDING_S:
             self._show(checking(self._choices))
-        if (outcome := self._preparing.poll()) is not None:
-            self._take_prepared(outcome)
+        if (outcome := self._checking_request.poll()) is not None:
+            self._take_checked_request(outcome)
         if (problem := self._resuming.poll()) is not None:
             self._take_resumed(problem)
         if (installed := self._installed.poll()) is not None:
             self._panels.setup.show_installed(installed)
-        if not (checking_now or self._preparing.busy or self._resuming.busy or self._installed.busy):
+        if not (checking_now or self._checking_request.busy or self._resuming.busy or self._installed.busy):
             self._poll_timer.stop()
 
 

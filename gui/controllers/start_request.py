@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from core.config.validation import recipe_problems
 from core.language import join_sentences
 from core.runs.directory import folder_problem
-from gui.viewmodels.setup.start_check import StartCheck, StartConditions, verify
+from core.system.logout import at_logout
+from gui.viewmodels.setup.start_check import StartCheck, StartConditions, recheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,10 +26,10 @@ class StartRequest:
 
     verb: str
     """`Start` or `Resume`."""
-    prepare: Callable[[], RunSpec | StartCheck]
-    """Return the spec; raise `ValueError`, or return a check with problems, if it cannot be started. May block."""
-    begin: Callable[[RunSpec], None]
-    """Raises `RunError` or `ValueError`."""
+    check: Callable[[], RunSpec | StartCheck]
+    """The last check. Returns the spec; raises `ValueError` or returns a check if there are problems. May block."""
+    launch: Callable[[RunSpec], None]
+    """Starts, queues or resumes the run. Raises `RunError` or `ValueError`."""
     choices: Choices | None = None
     """The choices that must still be chosen; None for a run that does not depend on them."""
     run_dir: Path | None = None
@@ -39,24 +40,28 @@ class StartRequest:
     """Whether the run is put into the queue, and so shares no device."""
 
 
-def verified(check: StartCheck, choices: Choices, now: StartConditions, root: Path) -> RunSpec | StartCheck:
-    """Return the spec of choices right before the start, or a check with problems. Raises `ValueError`. May block."""
-    found = verify(check, choices, replace(now, folder_problem=folder_problem(root) or ""))
+def spec_of_choices(check: StartCheck, choices: Choices, now: StartConditions, root: Path) -> RunSpec | StartCheck:
+    """Check choices again, right before the start. Return their spec, or a check with problems.
+
+    Raises `ValueError`. May block.
+    """
+    found = recheck(check, choices, replace(now, folder_problem=folder_problem(root) or ""))
     if found.problems or found.spec is None:
         return found
-    return without(recipe_problems(found.spec), found.spec)
+    return spec_unless(recipe_problems(found.spec), found.spec)
 
 
-def without(problems: list[str], spec: RunSpec) -> RunSpec:
-    """Return the spec. Raises `ValueError` if there are problems."""
+def spec_unless(problems: list[str], spec: RunSpec) -> RunSpec:
+    """Return the spec; raise `ValueError` with the problems if there are any."""
     if problems:
         raise ValueError(join_sentences(problems))
     return spec
 
 
-def attempt(prepare: Callable[[], RunSpec | StartCheck]) -> RunSpec | StartCheck | Exception:
-    """Return what `prepare` returns, or its `ValueError`."""
+def outcome_of(check: Callable[[], RunSpec | StartCheck]) -> RunSpec | StartCheck | Exception:
+    """Return what `check` returns, or its `ValueError`. Ask also what a log-out does, since the start needs it."""
+    at_logout()
     try:
-        return prepare()
+        return check()
     except ValueError as error:
         return error

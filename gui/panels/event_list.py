@@ -9,8 +9,8 @@ from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentM
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter
 from PySide6.QtWidgets import QListView, QStyleOptionViewItem, QWidget
 
+from core.diagnosis.timeline import MAX_ENTRIES
 from core.language import tr
-from core.runs.timeline import MAX_ENTRIES
 from gui.style.icons import glyph
 from gui.viewmodels.run.event_rows import EventRow, EventRows
 from gui.widgets.compact import compact_check
@@ -19,7 +19,7 @@ from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_b
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
-    from core.runs.timeline import Timeline
+    from core.diagnosis.timeline import Timeline
     from gui.style.theme import Theme
 
 SLACK_ROWS = 500

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
 from core.language import tr, tr_noop
 from gui.widgets.plain_text import menu_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from PySide6.QtWidgets import QAbstractButton
 
@@ -38,11 +38,17 @@ FILE = (
     Entry(name="copyRecipe", text=tr_noop("Copy &workload as a recipe…")),
 )
 EXPORT = (
-    Entry(name="pictures", text=tr_noop("Save picture of the plots…")),
-    Entry(name="runTable", text=tr_noop("Export table of runs…")),
-    Entry(name="listReport", text=tr_noop("Export report on the listed runs…")),
-    Entry(name="exportScaling", text=tr_noop("Export scaling table…")),
+    (Entry(name="pictures", text=tr_noop("Save picture of the plots…")),),
+    (
+        Entry(name="exportComparison", text=tr_noop("Export comparison…")),
+        Entry(name="exportScaling", text=tr_noop("Export scaling table…")),
+    ),
+    (
+        Entry(name="runTable", text=tr_noop("Export table of runs…")),
+        Entry(name="listReport", text=tr_noop("Export report on the listed runs…")),
+    ),
 )
+"""Of the shown run, of several runs, of the list."""
 LEAVE = (
     Entry(name="preferences", text=tr_noop("Pre&ferences…"), keys="Ctrl+,"),
     Entry(name="close", text=tr_noop("&Close window"), keys="Ctrl+W"),
@@ -50,6 +56,7 @@ LEAVE = (
 )
 RUN = (Entry(name="addToQueue", text=tr_noop("Add to &queue"), keys="Ctrl+Shift+Return"),)
 VIEW = (
+    Entry(name="machine", text=tr_noop("This &machine")),
     Entry(name="larger", text=tr_noop("&Larger text"), keys="Ctrl++"),
     Entry(name="smaller", text=tr_noop("&Smaller text"), keys="Ctrl+-"),
     Entry(name="normalSize", text=tr_noop("&Normal text"), keys="Ctrl+0"),
@@ -91,7 +98,14 @@ class MenuBar(QMenuBar):
         )  # fmt: skip
         self._add(self.file, FILE)
         self._before_export = self.file.addSeparator()
-        self._add(self.file, EXPORT)
+        self.export = QMenu(tr("&Export"), self)
+        self.export.setObjectName("exportMenu")
+        self.export.setToolTipsVisible(True)
+        self.file.addAction(self.export.menuAction())
+        for number, entries in enumerate(EXPORT):
+            if number:
+                self.export.addSeparator()
+            self._add(self.export, entries)
         self.file.addSeparator()
         self._add(self.file, LEAVE)
         self.tabs = [self._action(Entry(name=f"tab{n}", text="", keys=f"Ctrl+{n}")) for n in range(1, TAB_KEYS + 1)]
@@ -108,8 +122,8 @@ class MenuBar(QMenuBar):
         return self._actions[name]
 
     def add_exports(self, *actions: QAction) -> None:
-        """Add actions to the menu File, above the other exports."""
-        self.file.insertActions(self.action(EXPORT[0].name), actions)
+        """Add actions to the menu of exports, above the others."""
+        self.export.insertActions(self.action(EXPORT[0][0].name), actions)
 
     def add_to_file(self, *actions: QAction) -> None:
         """Add actions or the actions of submenus to the menu File, below those that open something."""
@@ -119,6 +133,20 @@ class MenuBar(QMenuBar):
         """Add actions or the actions of submenus to the menu View, below the tabs."""
         self.view.insertSeparator(self._after_tabs)
         self.view.insertActions(self._after_tabs, actions)
+
+    def add_choice(self, name: str, text: str, values: Mapping[str, str], choose: Callable[[str], object]) -> QMenu:
+        """Add a submenu to View with values and their titles, one of which is ticked; `choose` is called with it."""
+        menu = QMenu(text, self)
+        menu.setObjectName(f"{name}Menu")
+        group = QActionGroup(menu)
+        for value, title in values.items():
+            action = QAction(menu_text(tr(title)), group)
+            action.setData(value)
+            action.setCheckable(True)
+        menu.addActions(group.actions())
+        group.triggered.connect(lambda action: choose(action.data()))
+        self.view.insertMenu(self.action("larger"), menu)
+        return menu
 
     def add_button(self, name: str, button: QAbstractButton, text: str = "") -> None:
         """Add an action to the menu Run that presses a button; without a text, it has that of the button."""

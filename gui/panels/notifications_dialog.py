@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QObject, Signal
 from PySide6.QtWidgets import QLineEdit
 
 from core.language import tr
+from core.notifications.channels.registry import CHANNELS
 from core.notifications.settings import OCCASIONS
-from gui.viewmodels.notifications import NotificationFields
+from gui.viewmodels.notifications import shown_in_fields, with_fields
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.forms import editors
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from PySide6.QtWidgets import QWidget
 
@@ -49,7 +50,7 @@ class NotificationsDialog(InfoDialog):
         self._result.setMinimumHeight(self.lines(RESULT_LINES))
         self.content.addWidget(self._result)
         self._test_button = self.add_button("testNotificationsButton", tr("Send a test message"), self._test)
-        self._fill_in(NotificationFields.of(settings))
+        self._fill_in(shown_in_fields(settings))
         self._ready = True
         if problem:
             self.show_result(problem, "warn")
@@ -107,14 +108,12 @@ class NotificationsDialog(InfoDialog):
         return made
 
     def _add_fields(self) -> None:
-        titles = {
-            "command": tr("Command"), "webhook": tr("Webhook"), "ntfy": tr("ntfy"), "apprise": tr("Apprise"),
-        }  # fmt: skip
         where = self.add_form(tr("Where"))
         where.addRow(self._editors["desktop"].widget)
-        for name, title in titles.items():
-            widget = self._editors[name].widget
-            where.addRow(self.row_label(title, widget), widget)
+        for channel in CHANNELS:
+            if channel.name != "desktop":
+                widget = self._editors[channel.name].widget
+                where.addRow(self.row_label(tr(channel.title), widget), widget)
         when = self.add_form(tr("When"))
         when.setVerticalSpacing(2)
         for editor in self._occasions.values():
@@ -122,16 +121,17 @@ class NotificationsDialog(InfoDialog):
         shortest = self._editors["min_duration_s"].widget
         when.addRow(self.row_label(tr("Shortest run"), shortest), shortest)
 
-    def _fill_in(self, fields: NotificationFields) -> None:
+    def _fill_in(self, values: Mapping[str, Any]) -> None:
         for name, editor in self._editors.items():
-            editor.set_value(getattr(fields, name))
+            editor.set_value(values[name])
         for name, editor in self._occasions.items():
-            editor.set_value(name in fields.occasions)
+            editor.set_value(name in values["occasions"])
 
-    def _fields(self) -> NotificationFields:
-        values = {name: editor.value() for name, editor in self._editors.items()}
-        occasions = tuple(name for name in OCCASIONS if self._occasions[name].value())
-        return NotificationFields(**values, occasions=occasions)  # type: ignore[arg-type]
+    def _entered(self) -> tuple[NotificationSettings, str]:
+        """Return the settings with each field that is valid, and what is wrong with the others."""
+        values: dict[str, Any] = {name: editor.value() for name, editor in self._editors.items()}
+        values["occasions"] = tuple(name for name in OCCASIONS if self._occasions[name].value())
+        return with_fields(self._settings, values)
 
     def _check(self) -> None:
         """Show what is wrong with the fields."""
@@ -140,13 +140,13 @@ class NotificationsDialog(InfoDialog):
             self.show_result(problem, "warn" if problem else "")
 
     def _problem(self) -> str:
-        return self._fields().apply_to(self._settings)[1]
+        return self._entered()[1]
 
     def _take(self) -> None:
         """Report the fields that are valid."""
         if not self._ready:
             return
-        settings, problem = self._fields().apply_to(self._settings)
+        settings, problem = self._entered()
         if problem:
             self.show_result(problem, "warn")
         if settings != self._settings:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QPushButton
 
 from core.language import available, tr, tr_noop
 from core.schema.settings import CUDA_IDS
-from gui.services.preferences import THEMES, Preferences
+from gui.services.preferences import COLOURS, THEMES, Preferences
 from gui.style.text_size import ZOOMS, zoom
+from gui.style.theme import prefers_contrast
 from gui.widgets.compact import compact_button
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 WIDTH = 64
 """Width of the dialog, in letters."""
-THEME_TITLES = {"desktop": tr_noop("as the desktop"), "dark": tr_noop("dark"), "light": tr_noop("light")}
 CUDA_TITLES = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
 FOLDER_TITLES = {"runs": tr_noop("Runs"), "presets": tr_noop("Presets")}
 CHOOSE_FOLDER = {"runs": tr_noop("Folder of the runs"), "presets": tr_noop("Folder of the presets")}
@@ -58,7 +59,7 @@ class PreferencesDialog(InfoDialog):
         self._preferences = preferences
         self._paths: dict[str, ElidedLabel] = {}
         self._editors = self._make_editors()
-        look = self._add_group(tr("Look"), {"language": tr("Language"), "theme": tr("Theme")})
+        look = self._add_group(tr("Look"), {"language": tr("Language"), "theme": tr("Theme"), "colours": tr("Colours")})
         self._zoom = editors.one_of(
             "textSizeBox", tr("Text size"), tr("Size of all texts, relative to the desktop's"), self._take_zoom,
             [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS],
@@ -80,6 +81,14 @@ class PreferencesDialog(InfoDialog):
         """Show a folder that was chosen."""
         self._paths[name].setText(str(folder))
 
+    def show_look(self, preferences: Preferences) -> None:
+        """Show theme and colours that were chosen elsewhere."""
+        self._ready = False
+        self._preferences = preferences
+        for name in ("theme", "colours"):
+            self._editors[name].set_value(getattr(preferences, name))
+        self._ready = True
+
     def show_channels(self, channels: str) -> None:
         """Show by which channels the user is notified."""
         self._channels.setText(channels)
@@ -94,7 +103,12 @@ class PreferencesDialog(InfoDialog):
             ),
             "theme": editors.one_of(
                 "themeBox", tr("Theme"), tr("Colours of the window"), take,
-                [(tr(THEME_TITLES[each]), each) for each in THEMES],
+                [(tr(title), each) for each, title in THEMES.items()],
+            ),
+            "colours": editors.one_of(
+                "coloursBox", tr("Colours"),
+                tr("Strong contrast: texts at least 7 : 1, borders, lines and marks at least 4.5 : 1"), take,
+                [(tr(title), each) for each, title in offered_colours(self._preferences.colours).items()],
             ),
             "show_cpus": editors.check(
                 "showCpusBox", tr("Show CPU devices"),
@@ -188,3 +202,13 @@ class PreferencesDialog(InfoDialog):
         button = compact_button(name, text, text)
         button.clicked.connect(lambda _: action())
         return button
+
+
+def offered_colours(chosen: str) -> dict[str, str]:
+    """Return values and titles. Where Qt cannot tell what the desktop prefers, that choice means the standard."""
+    offered = dict(COLOURS)
+    if prefers_contrast(QGuiApplication.styleHints()) is None:
+        as_desktop = chosen == "desktop"
+        offered["desktop" if as_desktop else "standard"] = offered["standard"]
+        del offered["standard" if as_desktop else "desktop"]
+    return offered

@@ -2,6 +2,7 @@
 
 - `registry`: one row per plot
 - `picture`, `description`: a plot as a picture and as text; its curves in sentences
+- `svg_to_png`: a process that makes pictures of the drawings of commands
 - `plot_area`: all plots, with linked time axes
 - `card`, `base`: the base class of all plots, and that of the plots of one run
 - `loss`, `loss_controls`, `smoothing`: the plot of a metric, and its controls

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 16_000
 """Points of all lines of a plot together: with more lines, the columns of each are wider."""
-LEAST_COLUMNS = 120
+MIN_COLUMNS = 120
 MAX_ROWS = 24
 """Lines of which the read-out under the mouse has the values."""
 POSITION = {
@@ -68,6 +68,11 @@ class ComparedPlot(PlotCard):
         self._followed = None
         self.invalidate()
 
+    def clear(self) -> None:
+        """Forget all runs."""
+        self.entries, self.labels = (), {}
+        self._show_empty()
+
     def version(self) -> int:
         """Return the version of what was measured."""
         return self._version
@@ -86,7 +91,7 @@ class ComparedPlot(PlotCard):
 
     def columns(self, pixels: int, lines: int) -> int:
         """Return how many columns a line has, so that all together stay below `MAX_POINTS`."""
-        return max(min(pixels, MAX_POINTS // max(lines, 1)), LEAST_COLUMNS)
+        return max(min(pixels, MAX_POINTS // max(lines, 1)), MIN_COLUMNS)
 
     def show_crosshair(self, x: float | None) -> None:
         """Mark a position; None removes the mark."""
@@ -177,7 +182,7 @@ class ComparedPlot(PlotCard):
             line = self.many.lines[name] = LineData()
         line.faint = is_faint
         self._used.add(name)
-        wanted = faint(colour, self.theme.panel) if is_faint else colour
+        wanted = faint(colour, self.theme) if is_faint else colour
         if line.pen.color().name() != wanted:
             line.paint_in(wanted)
         return line

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt, Signal
 
 from core.comparison.curves import BANDS, DEVIATION, INTERVAL, MIN_MAX
+from core.diagnosis.epoch_numbers import metric_title
 from core.language import tr, tr_noop
 from gui.widgets.choice_box import SnugBox
 from gui.widgets.compact import compact_check
@@ -101,7 +102,7 @@ class ComparisonControls(FoldingControls):
         self.metric_box.blockSignals(True)
         self.metric_box.clear()
         for name in metrics:
-            self.metric_box.addItem(name.replace("_", " ").upper(), name)
+            self.metric_box.addItem(metric_title(name).upper(), name)
             self.metric_box.setItemData(self.metric_box.count() - 1, verbatim(name), Qt.ItemDataRole.ToolTipRole)
         wanted = self._wanted if self._wanted in metrics else usual
         self.metric_box.setCurrentIndex(max(self.metric_box.findData(wanted), 0) if metrics else -1)

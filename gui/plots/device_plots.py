@@ -152,7 +152,7 @@ class DevicePlot(Plot):
         if colour is None:
             known = list(self.readings(self.run_series)) if self.run_series else []
             colour = self.theme.device_colour(known.index(device) if device in known else 0)
-        return faint(colour, self.theme.panel) if self.is_faint(device) else colour
+        return faint(colour, self.theme) if self.is_faint(device) else colour
 
     def _row(self, device: str, value: float | None) -> HoverRow:
         reading = self.format_reading(value / self.scale) if value is not None and np.isfinite(value) else DASH

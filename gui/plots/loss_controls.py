@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox
 
+from core.diagnosis.epoch_numbers import metric_title
 from core.language import tr, tr_noop
 from gui.widgets.choice_box import ChoiceBox, SnugBox
 from gui.widgets.compact import compact_check
@@ -98,7 +99,7 @@ class LossControls(FoldingControls):
         self.metric_box.blockSignals(True)
         self.metric_box.clear()
         for family in families:
-            self.metric_box.addItem(family.replace("_", " ").upper(), family)
+            self.metric_box.addItem(metric_title(family).upper(), family)
             self.metric_box.setItemData(self.metric_box.count() - 1, verbatim(family), Qt.ItemDataRole.ToolTipRole)
         self.metric_box.setCurrentIndex(max(self.metric_box.findData(self._wanted), 0))
         self.metric_box.blockSignals(False)

@@ -9,9 +9,11 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPoint
 from PySide6.QtGui import QImage, QPainter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from PySide6.QtWidgets import QWidget
 
-    from .base import Plot
+    from core.series.series import Axis, Series
 
 SCALE = 2
 """Dots of a PNG for each dot of the screen, so that it is sharp in print."""
@@ -59,19 +61,15 @@ def svg(widget: QWidget) -> bytes:
     return bytes(data.data())
 
 
-def values_text(plot: Plot) -> tuple[str, int]:
-    """Return every measurement in the visible range as lines of tab-separated fields, and their number.
+def values_text(measured: Sequence[tuple[str, Series, Axis]], span: tuple[float, float]) -> tuple[str, int]:
+    """Return every measurement between two positions as lines of tab-separated fields, and their number.
 
-    Time is in unix seconds. Without the text if there are more than `MAX_ROWS`.
+    `measured`: names, values and axes. Time is in unix seconds. Without the text if there are more than `MAX_ROWS`.
     """
-    if plot.run_series is None:
-        return "", 0
-    lo, hi = plot.canvas.x_range
-    axis = plot.axis(plot.run_series)
     parts = []
-    for name, series in plot.measured(plot.run_series).items():
+    for name, series, axis in measured:
         along = axis.place(series.steps if axis.column == "step" else series.times)
-        inside = np.flatnonzero((along >= lo) & (along <= hi))
+        inside = np.flatnonzero((along >= span[0]) & (along <= span[1]))
         parts.append((name, series.steps[inside], series.times[inside], series.values[inside]))
     count = sum(len(steps) for _, steps, _, _ in parts)
     if count > MAX_ROWS:

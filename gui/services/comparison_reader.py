@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from dataclasses import dataclass, replace
@@ -13,8 +14,8 @@ from PySide6.QtCore import QObject, Signal
 from core.comparison import table
 from core.comparison.measured_run import removed_sentence, unless_removed
 from core.errors import RunError
+from core.history.index import is_run
 from core.language import tr
-from core.runs.index import is_run
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.series import run_cache
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from core.comparison.measured_run import MeasuredRun
     from core.comparison.table import Comparison
     from core.schema.events import Event as RunEvent
 
@@ -41,6 +43,10 @@ LONG_BYTES = 512 * 1024
 """A run with more bytes of events is kept in the user's cache folder once it is read."""
 REST_S = 0.0005
 """Seconds that the thread sleeps between two slices: the window's thread would wait for Python's lock."""
+SWITCH_S = 0.0005
+"""Seconds after which the thread that makes the table gives way to another one."""
+HELD_S = 1.0
+"""Most seconds that reading waits for a drawing."""
 News = tuple[list[tuple[ComparedRun, "list[RunEvent]"]], list["Path"]]
 """New events of runs, and the folders that are gone."""
 
@@ -116,8 +122,16 @@ class ComparisonReader(QObject):
         self.choose([])
         self.comparison, self._choice = None, None
 
+    def hold(self) -> None:
+        """Let the thread that reads wait, for a second at most: two threads of Python take turns of 5 ms each."""
+        self._reader.may_read.clear()
+
+    def go_on(self) -> None:
+        """Let the thread read on."""
+        self._reader.may_read.set()
+
     def poll(self) -> None:
-        """Take what was read, and begin what is due."""
+        """Take what was read, and begin what is due, but for the table."""
         self._reading.poll()
         taken = [self._add(run_dir, result) for run_dir, result in self._reader.take()]
         if any(taken):
@@ -128,7 +142,6 @@ class ComparisonReader(QObject):
         self._take_table()
         if not self._making.busy:  # the table and the curves may not be changed while it is made
             self._follow()
-            self._make_table()
 
     # -- runs ------------------------------------------------------------------------------------
 
@@ -179,7 +192,10 @@ class ComparisonReader(QObject):
 
     # -- table -----------------------------------------------------------------------------------
 
-    def _make_table(self) -> None:
+    def make_table(self) -> None:
+        """Begin to make the table if there is something new for it."""
+        if self._making.busy:
+            return
         choice, runs = self._choice, [each.measured for each in self.runs]
         is_due = time.monotonic() - self._made_at >= TABLE_S or not self.waiting
         if choice is None or not runs or not self._is_stale or not is_due:
@@ -188,9 +204,7 @@ class ComparisonReader(QObject):
             return
         self._is_stale, self._made_at = False, time.monotonic()
         self._making.start(
-            lambda: table.compare(
-                runs, metric=choice.metric, baseline=choice.baseline, target=choice.target, grouped=choice.grouped
-            ),
+            lambda: _made(runs, choice),
             lambda error: str(error) if isinstance(error, (RunError, ValueError)) else f"{reason(error)}.",
         )
 
@@ -203,6 +217,18 @@ class ComparisonReader(QObject):
         self.table_changed.emit()
 
 
+def _made(runs: Sequence[MeasuredRun], choice: TableChoice) -> Comparison:
+    """Make a table. Meanwhile, the window's thread gets Python's lock within a shorter time than Python's 5 ms."""
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        return table.compare(
+            runs, metric=choice.metric, baseline=choice.baseline, target=choice.target, grouped=choice.grouped
+        )
+    finally:
+        sys.setswitchinterval(usual_s)
+
+
 class _Reader:
     """Reads runs one after the other. It holds no `QObject`: see `BackgroundTask.start`."""
 
@@ -210,6 +236,8 @@ class _Reader:
         self.wanted: deque[Path] = deque()
         self._done: deque[tuple[Path, tuple[ComparedRun, ReadRun] | str]] = deque()
         self._changed = Event()
+        self.may_read = Event()
+        self.may_read.set()
 
     def want(self, run_dirs: Sequence[Path]) -> None:
         """Read these runs, and no others."""
@@ -224,6 +252,7 @@ class _Reader:
         """Read all wanted runs. A run that is not wanted any more is left in the middle."""
         while self.wanted:
             self._changed.clear()
+            self.may_read.wait(HELD_S)
             run_dir = next(iter(self.wanted.copy()), None)
             if run_dir is None:
                 return
@@ -239,6 +268,7 @@ class _Reader:
     def _read(self, run_dir: Path) -> tuple[ComparedRun, ReadRun] | None:
         with unless_removed(run_dir):
             read = self._read_events(run_dir)
+            self.may_read.wait(HELD_S)
             return None if read is None else (ComparedRun.of(read.run, read.run_series), read)
 
     def _read_events(self, run_dir: Path) -> ReadRun | None:
@@ -254,6 +284,7 @@ class _Reader:
             take_in(read, events)
             if self._changed.is_set():
                 return None
+            self.may_read.wait(HELD_S)
             time.sleep(REST_S)
         take_in(read, run.catch_up())
         return _from_disk(read) if is_long and state_info(run.facts.state).over else read

@@ -15,7 +15,7 @@ from .background_task import BackgroundTask
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.runs.leftovers import OrphanedProcess
+    from core.history.leftovers import OrphanedProcess
 
 PERIOD_S = 1.0
 """Seconds between two checks whether the processes that were found are still alive."""
@@ -58,6 +58,6 @@ def find_orphans(root: Path) -> list[OrphanedProcess]:
 
     `root`: the folder of runs, for processes that do not name theirs.
     """
-    from core.runs import leftovers  # not at the start of the window: it runs on a thread
+    from core.history import leftovers  # not at the start of the window: it runs on a thread
 
     return leftovers.find([root], PROC)

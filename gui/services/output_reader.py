@@ -42,7 +42,7 @@ class OutputReader(QObject):
     def __init__(self, session: RunSession) -> None:
         super().__init__()
         self.outputs = Outputs()
-        """Those of the shown run, as far as they are known."""
+        """The outputs of the shown run, as far as they are known."""
         self._session = session
         self._run_dir: Path | None = None
         """The run that `outputs` are of."""

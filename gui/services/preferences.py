@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 KEY = "window/preferences"
 VERSION = 1
-THEMES = ("desktop", "dark", "light")
+THEMES = {"desktop": tr_noop("as the desktop"), "dark": tr_noop("dark"), "light": tr_noop("light")}
+COLOURS = {
+    "desktop": tr_noop("as the desktop"), "standard": tr_noop("standard"), "strong": tr_noop("strong contrast"),
+}  # fmt: skip
+"""Values with their titles."""
 NEWER = tr_noop(
     "The preferences were written by a newer Trainyard. What this one does not know is kept in the settings file, and "
     "has no effect."
@@ -25,6 +29,8 @@ class Preferences:
     """What the user prefers. Raises `ValueError` with a few words for a value that cannot be."""
 
     theme: str = "desktop"
+    colours: str = "desktop"
+    """How strong the contrast of the colours is."""
     language: str = ""
     """Its code; the empty string for that of the desktop. An unknown code means English."""
     show_cpus: bool = True
@@ -37,6 +43,7 @@ class Preferences:
         ReleaseWatch(tolerance_mb=self.tolerance_mb, wait_s=self.wait_s)
         valid = {
             "theme": self.theme in THEMES,
+            "colours": self.colours in COLOURS,
             "language": isinstance(self.language, str),
             "show_cpus": isinstance(self.show_cpus, bool),
             "cuda_ids": self.cuda_ids in CUDA_IDS,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device, Process
+    from core.history.leftovers import OrphanedProcess
     from core.runs.facts import RunFacts
-    from core.runs.leftovers import OrphanedProcess
     from core.system.process_info import ProcessInfo
 
     from .device_monitor import DeviceMonitor
@@ -217,8 +217,8 @@ def just_ended(facts: RunFacts, now: float) -> bool:
 def _scan_proc(
     gpus: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], root: Path, run_id: str | None
 ) -> ProcessScan:
+    from core.history import leftovers
     from core.memory_watch import gpu_processes  # not at the start of the window: it runs on a thread
-    from core.runs import leftovers
 
     scan = gpu_processes.scan(gpus, listed)
     left = find_orphans(root)

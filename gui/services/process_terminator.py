@@ -16,7 +16,7 @@ from .background_task import BackgroundTask, reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from core.runs.leftovers import OrphanedProcess
+    from core.history.leftovers import OrphanedProcess
     from core.system.process_info import ProcessInfo
     from gui.viewmodels.devices.process_rows import ProcessEntry
 

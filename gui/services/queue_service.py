@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from core.history.summary import RunSummary
     from core.queue.listing import QueuedRun, QueueView
 
     from .run_list import RunListService
@@ -48,6 +49,8 @@ class QueueService(QObject):
         self._due = time.monotonic() + PERIOD_S
         self._problem = ""
         self._queued: tuple[Path, ...] = ()
+        self._summaries: list[RunSummary] | None = None
+        """The summaries among which queued runs were last looked for."""
         run_list.changed.connect(self._look_at_list)
 
     @property
@@ -93,6 +96,9 @@ class QueueService(QObject):
         return self._task.start(lambda: _read(root, queued), lambda error: RunError(reason(error)))
 
     def _look_at_list(self) -> None:
+        if self._run_list.summaries is self._summaries:
+            return  # only the search has changed
+        self._summaries = self._run_list.summaries
         queued = tuple(each.dir for each in self._run_list.summaries if state_info(each.state).waits)
         if queued != self._queued:
             self._queued = queued

@@ -96,14 +96,14 @@ class RuleTeacher(QObject):
 
 
 def _answer(pointed: Pointed, *, keep: bool) -> Answer:
-    from core.metrics.rules import lessons  # loads numpy
+    from core.metrics.rules import lessons, rule, teaching  # loads numpy
 
     try:
         teacher = lessons.Teacher(pointed.run_dir, pointed.rank)
         name, role, waits = "", pointed.role, False
-        if role == lessons.METRIC.strip():
+        if role == rule.METRIC.strip():
             name = pointed.name or teacher.propose_name(pointed.line, pointed.position)
-            role = lessons.metric(name)
+            role = teaching.metric(name)
         lesson = teacher.teach(pointed.line, pointed.position, role)
         sentences = (*lessons.describe(lesson), *lesson.problems)
         kept = teacher.keep(lesson) if keep else None

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
-from core.runs.device_use import DeviceUsers
-from core.runs.index import RunIndex
-from core.runs.search import Search
+from core.history.device_use import DeviceUsers
+from core.history.index import RunIndex
+from core.history.search import Search
+from core.history.summary_cache import SummaryCache
 from core.runs.states import state_info
-from core.runs.summary_cache import SummaryCache
 from gui.viewmodels.run.run_rows import run_title
 
 from .background_task import BackgroundTask
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from core.runs.summary import RunSummary
+    from core.history.summary import RunSummary
 
 PERIOD_S = 1.0
 PATIENCE_S = 0.01
@@ -49,7 +49,7 @@ class RunListService(QObject):
         self.summaries: list[RunSummary] = []
         """Newest first."""
         self.found: list[RunSummary] = []
-        """Those that the search finds, in its order."""
+        """The runs that the search finds, in its order."""
         self.search = Search()
         self.on_devices: dict[str, tuple[RunSummary, ...]] = {}
         """By device id, the live runs that use it, the newest first."""

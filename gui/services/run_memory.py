@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
-from core.runs.timeline import Timeline
+from core.diagnosis.timeline import Timeline
 
 if TYPE_CHECKING:
     from pathlib import Path

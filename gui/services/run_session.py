@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from core.diagnosis.timeline import Timeline
+    from core.history.run_loss import RunLoss
     from core.runs.facts import Checkpoint
-    from core.runs.run_loss import RunLoss
-    from core.runs.timeline import Timeline
     from core.schema.events import Event
     from core.schema.spec import RunSpec
     from core.series.series import Series
@@ -41,6 +41,8 @@ ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
 AT_ONCE_BYTES = 512 * 1024
 """A run with more bytes of events is read in slices while a sketch of it is shown."""
+DRAWING_S = 0.02
+"""Seconds that are left to the drawing of the sketch before a long run is read: each takes long turns of its own."""
 TURN_S = 0.005
 """Seconds to read in one turn of the event loop; to take in what was read takes half as long."""
 GONE = tr_noop(
@@ -312,6 +314,8 @@ class RunSession(QObject):
         opening, run = self.opening, self.run
         assert opening is not None
         assert run is not None
+        if time.monotonic() - opening.began < DRAWING_S:
+            return
         until = time.monotonic() + TURN_S
         events: list[Event] = []  # taken in at once: each time has its costs, however few they are
         slice_: list[Event] | None = []
@@ -366,11 +370,12 @@ class _Opening:
 
     slices: Iterator[list[Event]]
     facts: RunFacts
-    """Those of the sketch."""
+    """The facts of the sketch."""
     size: int
     """Bytes of events when it began."""
     timer: QTimer
     """Fires whenever the event loop has nothing else to do."""
+    began: float = field(default_factory=time.monotonic)
     run_series: RunSeries = field(default_factory=RunSeries)
     """What was read so far."""
     told: float = 0.0

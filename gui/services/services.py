@@ -62,7 +62,7 @@ class Services:
 
     @property
     def objects(self) -> tuple[QObject, ...]:
-        """Those of them that Qt owns."""
+        """The services that Qt owns."""
         return (self.poll_timer, *self._owned)
 
     def close(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .contrast import contrast, mixed, parse
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -22,10 +24,17 @@ def device_colours(present: Sequence[Device], others: Iterable[str], theme: Them
     return {device_id: theme.device_colour(number) for number, device_id in enumerate(ids)}
 
 
-def faint(colour: str, ground: str) -> str:
-    """Return a colour, `#rrggbb`, that hardly stands out from its ground: of a device that is not ticked."""
-    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(ground[1:]), strict=True)
-    return "#" + bytes(round(FAINT_SHARE * one + (1 - FAINT_SHARE) * other) for one, other in pairs).hex()
+def faint(colour: str, theme: Theme, share: float = FAINT_SHARE) -> str:
+    """Return a colour, `#rrggbb`, that hardly stands out from a panel: of a device that is not ticked.
+
+    With strong contrast it stands out as much as every mark must.
+    """
+    ground, whole = parse(theme.panel), parse(colour)
+    found = mixed(whole, ground, share)
+    while theme.is_strong and share < 1 and contrast(found, ground) < theme.mark_contrast:
+        share += 0.05
+        found = mixed(whole, ground, min(share, 1.0))
+    return f"#{bytes(found).hex()}"
 
 
 def device_labels(present: Sequence[Device], facts: RunFacts) -> dict[str, str]:

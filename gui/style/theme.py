@@ -1,4 +1,4 @@
-"""The dark and the light theme: colours, palette and style sheet."""
+"""The dark and the light theme, each also with strong contrast: colours, palette and style sheet."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from PySide6.QtGui import QColor, QFontDatabase, QPalette
 from PySide6.QtWidgets import QLineEdit
 
 import resources
-from core.palette import ON_DARK, ON_LIGHT
+from core.palette import ON_DARK, ON_LIGHT, STRONG_ON_DARK, STRONG_ON_LIGHT
 
 from .text_size import scaled_sheet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtGui import QStyleHints
     from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QWidget
 
 RESOURCES = Path(resources.__file__).parent
@@ -24,9 +27,12 @@ RESOURCES = Path(resources.__file__).parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    """Named colours, `#rrggbb`. Texts have a contrast of at least 4.5 : 1 on their grounds, borders and marks 3 : 1."""
+    """Named colours, `#rrggbb`. On its ground a text has at least `text_contrast`, a border or mark `mark_contrast`."""
 
     name: str
+    is_dark: bool
+    is_strong: bool = False
+    """Whether the contrasts are those of WCAG's level AAA, and what else is a ground alone has a border."""
     window: str
     panel: str
     panel_border: str
@@ -64,14 +70,23 @@ class Theme:
     """In the order of the devices."""
 
     @classmethod
-    def current(cls, app: QApplication) -> Theme:
-        """Return the theme of the desktop; dark if it states none."""
-        return LIGHT if app.styleHints().colorScheme() == Qt.ColorScheme.Light else DARK
+    def chosen(cls, name: str, colours: str, app: QApplication) -> Theme:
+        """Return the theme `dark` or `light` in the colours `standard` or `strong`; for other names, as the desktop."""
+        is_dark = name == "dark" if name in {"dark", "light"} else _prefers_dark(app.styleHints())
+        is_strong = (
+            colours == "strong" if colours in {"standard", "strong"} else bool(prefers_contrast(app.styleHints()))
+        )
+        return {(each.is_dark, each.is_strong): each for each in THEMES}[is_dark, is_strong]
 
-    @classmethod
-    def named(cls, name: str, app: QApplication) -> Theme:
-        """Return the theme `dark` or `light`; for every other name, that of the desktop."""
-        return {"dark": DARK, "light": LIGHT}.get(name) or cls.current(app)
+    @property
+    def text_contrast(self) -> float:
+        """The least contrast of texts: WCAG 2.2, success criterion 1.4.3, or 1.4.6 for strong contrast."""
+        return 7.0 if self.is_strong else 4.5
+
+    @property
+    def mark_contrast(self) -> float:
+        """The least contrast of borders, marks and lines: criterion 1.4.11, or more for strong contrast."""
+        return 4.5 if self.is_strong else 3.0
 
     def device_colour(self, index: int) -> str:
         """Return the colour of the device in row `index`; the colours repeat after the last."""
@@ -80,6 +95,7 @@ class Theme:
 
 DARK = Theme(
     name="dark",
+    is_dark=True,
     window="#14171b",
     panel="#1c2027",
     panel_border="#2c323b",
@@ -111,6 +127,7 @@ DARK = Theme(
 
 LIGHT = Theme(
     name="light",
+    is_dark=False,
     window="#eef1f5",
     panel="#ffffff",
     panel_border="#d5dbe3",
@@ -140,6 +157,93 @@ LIGHT = Theme(
     devices=ON_LIGHT,
 )
 
+STRONG_DARK = Theme(
+    name="dark-strong",
+    is_dark=True,
+    is_strong=True,
+    window="#000000",
+    panel="#0a0c10",
+    panel_border="#7c8794",
+    field="#000000",
+    field_border="#8592a3",
+    button="#1f252e",
+    button_hover="#323b48",
+    text="#ffffff",
+    muted="#d3d9e1",
+    disabled="#a7b0bb",
+    accent="#8cc4ff",
+    accent_hover="#b5d9ff",
+    accent_soft="#10294a",
+    on_accent="#000000",
+    good="#5ee3b4",
+    good_soft="#06301f",
+    warn="#ffd166",
+    warn_soft="#332500",
+    bad="#ffa3a3",
+    bad_soft="#3a0f14",
+    grid="#3c4450",
+    train="#7db8ff",
+    train_faint="#5f7fa8",
+    validation="#ffb060",
+    idle="#717d8d",
+    busy="#ffffff",
+    devices=STRONG_ON_DARK,
+)
+
+STRONG_LIGHT = Theme(
+    name="light-strong",
+    is_dark=False,
+    is_strong=True,
+    window="#f4f6f9",
+    panel="#ffffff",
+    panel_border="#636e7b",
+    field="#ffffff",
+    field_border="#5a6572",
+    button="#e6eaef",
+    button_hover="#d3dae3",
+    text="#000000",
+    muted="#2f3740",
+    disabled="#4f5863",
+    accent="#0a3f8f",
+    accent_hover="#062c66",
+    accent_soft="#dcebff",
+    on_accent="#ffffff",
+    good="#00502f",
+    good_soft="#d3f2e2",
+    warn="#5c3a00",
+    warn_soft="#ffefc2",
+    bad="#8f0d18",
+    bad_soft="#ffe0e1",
+    grid="#c3cbd5",
+    train="#0050c0",
+    train_faint="#5f7699",
+    validation="#aa4400",
+    idle="#6b7684",
+    busy="#000a1f",
+    devices=STRONG_ON_LIGHT,
+)
+THEMES = (DARK, LIGHT, STRONG_DARK, STRONG_LIGHT)
+
+
+def prefers_contrast(hints: QStyleHints) -> bool | None:
+    """Return whether the desktop asks for strong contrast; None if this version of Qt, before 6.10, cannot tell."""
+    if not hasattr(hints, "accessibility"):
+        return None
+    return bool(hints.accessibility().contrastPreference() == Qt.ContrastPreference.HighContrast)
+
+
+def follow_desktop(app: QApplication, change: Callable[[], object]) -> None:
+    """Call `change` when the desktop becomes dark or light, or asks for another contrast."""
+    hints = app.styleHints()
+    hints.colorSchemeChanged.connect(lambda _: change())
+    if hasattr(hints, "accessibility"):
+        hints.accessibility().contrastPreferenceChanged.connect(lambda _: change())
+
+
+def _prefers_dark(hints: QStyleHints) -> bool:
+    """Return whether the desktop is dark, or does not say what it is."""
+    return bool(hints.colorScheme() != Qt.ColorScheme.Light)
+
 
 def apply(app: QApplication, theme: Theme) -> None:
     """Apply a theme to the whole application; do nothing if it has this theme already."""
@@ -152,17 +256,18 @@ def apply(app: QApplication, theme: Theme) -> None:
 
 def set_palette(app: QApplication, theme: Theme) -> None:
     """Set the style and the palette of a theme; `apply` does so too, but before widgets exist it takes no time."""
-    if app.style().name() != "fusion":
+    if app.style().name() not in {"fusion", ""}:  # a style sheet hides the name, and is set only after the style
         app.setStyle("Fusion")
     app.setPalette(palette(theme))
 
 
 def stylesheet(theme: Theme) -> str:
     """Return the style sheet in the colours of a theme and at the size of the text; its head lists its properties."""
-    sheet = Template((RESOURCES / "themes" / "window.qss").read_text(encoding="utf-8"))
+    names = ("window", "strong") if theme.is_strong else ("window",)
+    sheet = Template("".join((RESOURCES / "themes" / f"{name}.qss").read_text(encoding="utf-8") for name in names))
     monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
-    icons = (RESOURCES / "icons").as_posix()
-    return scaled_sheet(sheet.substitute(asdict(theme), icons=icons, monospace=monospace))
+    icons, ground = (RESOURCES / "icons").as_posix(), "dark" if theme.is_dark else "light"
+    return scaled_sheet(sheet.substitute(asdict(theme), icons=icons, ground=ground, monospace=monospace))
 
 
 def palette(theme: Theme) -> QPalette:

@@ -9,9 +9,12 @@ import numpy as np
 
 from core.comparison.axes import Guide, guide_of
 from core.comparison.measured_run import measured_run
+from core.comparison.metric import choose_metric
 from core.comparison.readings import ReadingCurve
-from core.language import tr
-from core.runs.setting_values import SEED
+from core.errors import RunError
+from core.history.run_loss import LOSS, VALIDATION_LOSS
+from core.history.setting_values import SEED
+from core.language import tr, tr_plural
 from core.units import BYTES_PER_GB
 from gui.style.formatting import DASH, moment
 
@@ -127,6 +130,14 @@ def metrics_of(runs: Sequence[ComparedRun]) -> list[str]:
     return sorted(own, key=lambda name: (-counts[name], name == "learning_rate", "loss" not in name, name))
 
 
+def usual_metric(runs: Sequence[ComparedRun], metrics: Sequence[str]) -> str:
+    """Return the metric to draw at first: that which the command would compare, also before it has two runs."""
+    try:
+        return choose_metric([run.measured for run in runs])
+    except RunError:
+        return next((name for name in (VALIDATION_LOSS, LOSS) if name in metrics), metrics[0])
+
+
 class ColourNumbers:
     """Gives each run the number of a colour that it keeps while the window is open: the first that is free."""
 
@@ -137,14 +148,47 @@ class ColourNumbers:
     def of(self, run_dirs: Sequence[Path]) -> dict[Path, int]:
         """Return the numbers of these runs. They repeat only where there are more runs than colours."""
         used = [self._numbers[each] % self._count for each in run_dirs if each in self._numbers]
+        has_enough, taken = len(run_dirs) <= self._count, set[int]()
         for each in run_dirs:
-            if each not in self._numbers or self._is_taken(each, run_dirs):
-                free = min(range(self._count), key=lambda number: (used.count(number), number))
-                self._numbers[each] = free
-                used.append(free)
+            number = self._numbers.get(each)
+            if number is None or (has_enough and number in taken):  # another run before this one has its colour
+                number = min(range(self._count), key=lambda one: (used.count(one), one))
+                self._numbers[each] = number
+                used.append(number)
+            taken.add(number)
         return {each: self._numbers[each] for each in run_dirs}
 
-    def _is_taken(self, run_dir: Path, run_dirs: Sequence[Path]) -> bool:
-        """Return whether another run before this one has its colour, although there are enough for all."""
-        before = run_dirs[: run_dirs.index(run_dir)]
-        return len(run_dirs) <= self._count and self._numbers[run_dir] in [self._numbers[each] for each in before]
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def progress_words(count: int, waiting: int) -> str:
+    """Return how many runs are read; the empty string once all are."""
+    return tr("{done} of {total} runs read", done=count - waiting, total=count) if waiting else ""
+
+
+def empty_words(*, waiting: bool, metric: str, of_metric: bool) -> str:
+    """Return what stands where there are no curves. `of_metric`: of the metric, not of devices."""
+    if waiting:
+        return tr("Reading the runs …")
+    if of_metric and not metric:
+        return tr("None of these runs has measured anything.")
+    if of_metric:
+        return tr("None of these runs has a value of {metric} on this axis. Choose another metric or axis above.",
+                  metric=metric.replace("_", " "))  # fmt: skip
+    return tr("These runs have no readings of devices.")
+
+
+def bands_notice(hidden: int, limit: int) -> list[str]:
+    """Return a sentence on groups whose bands are not drawn, if there are any. `limit`: of how many they are."""
+    if not hidden:
+        return []
+    return [
+        tr_plural(
+            "{count} group has no band, since the bands of more than {limit} groups would cover each other. Select a "
+            "row to see its band.",
+            "{count} groups have no band, since the bands of more than {limit} groups would cover each other. Select "
+            "a row to see its band.",
+            hidden, limit=limit,
+        )
+    ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from core.language import join_sentences, tr
@@ -10,47 +10,37 @@ from core.notifications.channels.registry import CHANNELS
 from core.text import join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from core.notifications.delivery import Outcome
     from core.notifications.settings import NotificationSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotificationFields:
-    """What is in the fields of the form."""
+def shown_in_fields(settings: NotificationSettings) -> dict[str, Any]:
+    """Return the values of the form's fields by the name of their setting. Addresses have spaces between them."""
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    for name, value in values.items():
+        if isinstance(value, tuple) and name != "occasions":
+            values[name] = " ".join(value)
+    return {**values, "min_duration_s": round(settings.min_duration_s)}
 
-    desktop: bool
-    command: str
-    webhook: str
-    ntfy: str
-    apprise: str
-    """Addresses with spaces between them."""
-    occasions: tuple[str, ...]
-    min_duration_s: int
 
-    @classmethod
-    def of(cls, settings: NotificationSettings) -> NotificationFields:
-        """Return the fields for settings."""
-        return cls(
-            desktop=settings.desktop, command=settings.command, webhook=settings.webhook, ntfy=settings.ntfy,
-            apprise=" ".join(settings.apprise), occasions=settings.occasions,
-            min_duration_s=round(settings.min_duration_s),
-        )  # fmt: skip
+def with_fields(settings: NotificationSettings, entered: Mapping[str, Any]) -> tuple[NotificationSettings, str]:
+    """Return settings with each field that is valid, and why others are not: sentences, or the empty string."""
+    problems, before = [], shown_in_fields(settings)
+    for name, value in entered.items():
+        if name == "min_duration_s" and value == before[name]:
+            continue  # it may have been set more exactly
+        settings, problem = _with(settings, {name: _typed(value, getattr(settings, name))})
+        problems.append(problem)
+    return settings, join_sentences(problems)
 
-    def apply_to(self, settings: NotificationSettings) -> tuple[NotificationSettings, str]:
-        """Return settings with each field that is valid, and why others are not: sentences, or the empty string."""
-        values: dict[str, object] = {
-            "desktop": self.desktop, "command": self.command.strip(), "webhook": self.webhook.strip(),
-            "ntfy": self.ntfy.strip(), "apprise": tuple(self.apprise.split()), "occasions": self.occasions,
-        }  # fmt: skip
-        if self.min_duration_s != round(settings.min_duration_s):  # else it may have been set more exactly
-            values["min_duration_s"] = float(self.min_duration_s)
-        problems = []
-        for name, value in values.items():
-            settings, problem = _with(settings, {name: value})
-            problems.append(problem)
-        return settings, join_sentences(problems)
+
+def _typed(value: object, earlier: object) -> object:
+    """Return what was entered as a value of the same type as an earlier one."""
+    if isinstance(value, str):
+        return tuple(value.split()) if isinstance(earlier, tuple) else value.strip()
+    return float(value) if isinstance(earlier, float) and isinstance(value, int) else value
 
 
 def _with(settings: NotificationSettings, value: dict[str, Any]) -> tuple[NotificationSettings, str]:

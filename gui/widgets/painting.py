@@ -40,13 +40,18 @@ def paint_row_background(painter: QPainter, option: QStyleOptionViewItem, theme:
     rect = QRectF(option.rect)
     selected = state & QStyle.StateFlag.State_Selected
     if selected or state & QStyle.StateFlag.State_MouseOver:
-        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setPen(outline(theme, theme.field_border))
         painter.setBrush(QColor(theme.accent_soft if selected else theme.button))
         painter.drawRoundedRect(rect.adjusted(1, 1, -1, -1), 6, 6)
     if state & QStyle.StateFlag.State_HasFocus:
-        painter.setPen(QPen(QColor(theme.accent), 1))
+        painter.setPen(QPen(QColor(theme.accent), 2 if theme.is_strong else 1))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(rect.adjusted(1.5, 1.5, -1.5, -1.5), 6, 6)
+
+
+def outline(theme: Theme, colour: str) -> QPen:
+    """Return the pen for the outline of a ground: none, but for strong contrast one in this colour."""
+    return QPen(QColor(colour), 1) if theme.is_strong else QPen(Qt.PenStyle.NoPen)
 
 
 def draw_elided(

@@ -1,4 +1,4 @@
-"""Check the structure of the code: import circles, private names, literal file names of the run directory."""
+"""Check the structure of the code, and what the documentation says about it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import ast
 import functools
 import re
 from pathlib import Path
+
+import pytest
+import tomllib
 
 import core
 from core.catalog.strategies import STRATEGIES
@@ -102,6 +105,38 @@ def test_every_package_has_a_table_of_contents() -> None:
     assert gone == []
 
 
+def test_strategies_are_not_told_apart_by_name() -> None:
+    """What a strategy can and cannot do is in its row, so that a new one needs no search through the code."""
+    names = {strategy.name for strategy in STRATEGIES}
+    named = [
+        f"{module_name(path)}:{node.lineno}: {ast.unparse(node)}"
+        for path in CODE
+        if "worker" not in path.parts and path.name != "strategies.py"  # a worker runs one strategy
+        for node in nodes(path)
+        if isinstance(node, ast.Compare)
+        for constant in ast.walk(node)
+        if isinstance(constant, ast.Constant) and constant.value in names
+    ]
+    assert named == []
+
+
+@pytest.mark.parametrize("package", ["core", "gui"])
+def test_documentation_has_the_layers_of_import_linter(package: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (layers,) = [each["layers"] for each in contracts if each.get("containers") == [package]]
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split(f"| `{package}`, from top to bottom |")[1].split("\n\n")[0]
+    rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()[2:]]
+    assert rows == [layer.split(" | ") for layer in layers]
+
+
+def test_documentation_lists_the_folders_of_the_tests() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name[0] not in "_."}
+    assert set(re.findall(r"^\| `tests/(\w+)` \|", page, re.MULTILINE)) == folders
+
+
 def _circle(edges: dict[str, set[str]]) -> list[str]:
     """Return the modules of one circle; an empty list if there is none."""
     done: set[str] = set()
@@ -141,10 +176,12 @@ OPEN_OTHER_FILES = {
     "core.pythons.cache": "programs",
     "core.pythons.discovery": "conda's list of environments",
     "core.pythons.probe": "programs",
+    "core.queue.failures": "the folder of one's own tickets, to lock it",
     "core.queue.line": "tickets and claims of all users, and small files of one's own",
     "core.queue.waiter": "events and the lock of a run, in a process that loads little",
+    "core.reports.pictures": "drawings in a temporary folder",
     "core.runs.lock": "folders",
-    "core.runs.removal": "folders",
+    "core.history.removal": "folders",
     "core.scripts.source": "scripts",
     "core.series.export_file": "the files that a user exports",
     "core.system.installation": "the version and the documents of the installation",

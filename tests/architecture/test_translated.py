@@ -50,11 +50,12 @@ EXEMPT = {
     "core/pythons/discovery.py": {"mise or asdf": NAME},
     "core/pythons/python_info.py": {"import sys\n": PROGRAM},
     "core/reports/page.py": {"\n:root{": MARKUP, "width=device-width": MARKUP, "<!doctype html>": MARKUP},
-    "core/runs/remedies.py": {"sudo ": PROGRAM},
-    "core/runs/summary_cache.py": dict.fromkeys(
+    "core/reports/pictures.py": {".head{": MARKUP, "<?xml ": MARKUP},
+    "core/diagnosis/remedies.py": {"sudo ": PROGRAM},
+    "core/history/summary_cache.py": dict.fromkeys(
         ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT "), PROGRAM,
     ),
-    "core/runs/tracebacks.py": {
+    "core/diagnosis/tracebacks.py": {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
     },
     "core/schema/spec.py": {"Mapping[str, ": IDENTIFIER},

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from core.runs.index import all_runs
+from core.history.index import all_runs
 from tests.benchmarks.report import table, write_json
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -34,7 +34,10 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication, QLineEdit
 app = QApplication([])
 from gui.app import create_window
+from gui.services.garbage_collector import GarbageCollector
 window = create_window(Path(sys.argv[1]))
+collector = GarbageCollector(app)
+window.completed.connect(collector.start)  # as `gui.app.main` does
 window.show()
 service, rows, turns, last = window.services.run_list, window.panels.runs, [], time.perf_counter()
 def turn():

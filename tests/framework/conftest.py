@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.listening import Listeners
 from tests.support.running import Trained, train
+from tests.support.shared import shared_root
 from tests.support.strategy_runs import LISTENERS, StrategyRuns, spec_of
 from tests.support.worker_pool import WorkerPools
 
@@ -54,8 +54,6 @@ def strategy_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) 
 
     Runs without accumulation are started as users start them, and where they listen is recorded beside them.
     """
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # by all pytest-xdist processes
 
     def make(key: tuple[str, str, int], runs_root: Path) -> Followed:
         if key[2] > 1:
@@ -65,4 +63,4 @@ def strategy_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) 
         (runs_root / LISTENERS).write_text(json.dumps(sorted(listeners.seen)))
         return followed
 
-    return Trained(make, shared / "cells")
+    return Trained(make, shared_root(tmp_path_factory) / "cells")

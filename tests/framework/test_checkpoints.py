@@ -114,7 +114,7 @@ def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drop
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("kills", [12, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.soak)])
 def test_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: Path, kills: int) -> None:
     """Save a model of some megabytes after every step. Each process resumes from the last complete checkpoint."""
     heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from tests.support.strategy_runs import StrategyRuns
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
-ASYNCHRONOUS = {"parameter_server"}
-MEETING = {"ddp", "fsdp", "pipeline"}
-"""Strategies whose ranks listen for each other."""
 
 
 def is_available(strategy: Strategy) -> bool:
@@ -33,7 +30,7 @@ def is_available(strategy: Strategy) -> bool:
 
 
 AVAILABLE = [strategy for strategy in strategies.STRATEGIES if is_available(strategy)]
-SYNCHRONOUS = [strategy for strategy in AVAILABLE if strategy.name not in ASYNCHRONOUS]
+SYNCHRONOUS = [strategy for strategy in AVAILABLE if not strategy.is_asynchronous]
 
 
 def name(strategy: Strategy) -> str:
@@ -95,7 +92,7 @@ def test_workers_report_what_they_do_before_the_first_step(strategy: Strategy, s
     assert [phases[0], phases[-1]] == ["framework", "step"]
     assert [each for each in phases if each in {"recipe", "data"}] == ["recipe", "data"]
     assert "model" in phases
-    assert ("join" in phases) == (strategy.name in {*MEETING, "multi_worker_mirrored"})
+    assert ("join" in phases) == (strategy.processes == "per_device")
     until = next(number for number, event in enumerate(events) if event["kind"] == "metrics")
     assert all(event["kind"] != "phase" for event in events[until:])
 
@@ -110,7 +107,7 @@ def test_strategies_listen_on_the_loopback_interface_alone(strategy: Strategy, s
     followed = strategy_runs[strategy.framework, strategy.name, 1]
     listeners = [(address, port) for address, port in json.loads((followed.run.dir.parent / LISTENERS).read_text())]
     assert beyond_loopback(listeners) == set()
-    assert bool(listeners) == (strategy.name in MEETING)
+    assert bool(listeners) == (strategy.processes == "per_device" and not strategy.needs_addresses)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +116,9 @@ def long_baseline(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 @pytest.mark.e2e
-def test_asynchronous_strategy_reaches_the_same_accuracy(runs_root: Path, long_baseline: Followed) -> None:
+def test_asynchronous_strategy_of_tensorflow_reaches_the_same_accuracy(
+    runs_root: Path, long_baseline: Followed
+) -> None:
     """Compare the final accuracy only: the losses of asynchronous runs vary."""
     followed = train(spec_of("tensorflow", "parameter_server", epochs=10), runs_root)
     check_whole(followed, epochs=10)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from core.cli.__main__ import main
 from resources import ROOT
 from tests.support.running import make_spec, train, train_both, write_recipe
 
@@ -52,14 +52,10 @@ def awkward(tmp_path: Path) -> str:
     return write_recipe(tmp_path, AWKWARD, "awkward")
 
 
-def trainyard(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "core.cli", *arguments], capture_output=True, text=True, check=False)
-
-
 def exported(run: str, runs_root: Path) -> dict[str, list[tuple[int, float]]]:
     """Return the rows of `export --csv` by metric."""
     file = runs_root / f"{run}.csv"
-    assert trainyard("export", run, "--csv", str(file), "--runs", str(runs_root)).returncode == 0
+    assert main(["export", run, "--csv", str(file), "--runs", str(runs_root)]) == 0
     rows: dict[str, list[tuple[int, float]]] = {}
     with file.open(newline="") as lines:
         for row in csv.DictReader(lines):
@@ -74,16 +70,19 @@ def assert_close(losses: list[float], others: list[float], relative: float = 1e-
         assert one == pytest.approx(other, rel=relative), f"step {step}"
 
 
-@pytest.mark.e2e
-def test_one_and_two_devices_have_the_same_losses_from_the_command_line(runs_root: Path) -> None:
+@pytest.mark.e2e(pooled=True)
+def test_one_and_two_devices_have_the_same_losses_from_the_command_line(
+    runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     curves = []
     for strategy, devices in (("ddp", "cpu:0,cpu:1"), ("single", "cpu:0")):
-        command = trainyard(
+        code = main([
             "run", "digits_cnn", "--framework", "pytorch", "--strategy", strategy, "--devices", devices,
             "--epochs", "5", "--batch-size", "64", "--seed", "0", "--json", "--runs", str(runs_root),
-        )  # fmt: skip
-        assert command.returncode == 0, command.stderr
-        shown = json.loads(command.stdout)
+        ])  # fmt: skip
+        printed, errors = capsys.readouterr()
+        assert code == 0, errors
+        shown = json.loads(printed)
         assert shown["state"] == "finished"
         assert shown["steps"] == shown["metrics"]["loss"]["count"] == 115
         assert shown["metrics"]["val_accuracy"]["last"] >= 0.95

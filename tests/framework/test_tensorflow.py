@@ -166,10 +166,11 @@ def test_embedding_has_one_curve_with_an_optimizer_that_squares_its_gradient(run
     assert_same_curve(one, two)
 
 
+@pytest.mark.e2e  # workers in a pool do not generate the code of functions of ours
 def test_generated_code_is_not_left_in_the_temporary_folder(
     runs_root: Path, tmp_path: Path, awkward: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TensorFlow imports the code that it generates from files in that folder, and Python would cache it there. 4 s."""
+    """TensorFlow imports the code that it generates from files in that folder, and Python would cache it there."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -378,7 +379,7 @@ def test_invalid_train_data_error_names_valid_types() -> None:
         "train_data() returned (ndarray). Return a tuple of arrays",
         "train_data() returned arrays of [8, 7] items. Return as many targets as inputs, at least one.",
         "train_data() returned arrays of [0, 0] items.",
-        "Each item must be a tuple of two or more tensors",
+        "Without training_step(), each item must be a tuple of two or more tensors",
         "returned an endless tf.data.Dataset. Remove repeat()",
         "of unknown size. Set it: dataset.apply(tf.data.experimental.assert_cardinality(items)).",
         "returned an empty tf.data.Dataset.",

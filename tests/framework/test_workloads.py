@@ -23,6 +23,7 @@ from core.runs.states import RunState
 from core.scripts.analysis import analyse_script
 from resources import ROOT
 from tests.support.running import make_spec, train
+from tests.support.shared import made_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -331,16 +332,23 @@ def test_download_with_wrong_checksum_is_refused(load: Callable[[str], Any], tmp
 
 
 @pytest.fixture(scope="module")
-def in_keras(cache: Path) -> dict[str, Any]:
-    """Results of the Keras recipes in a separate process, by recipe."""
+def in_keras(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Results of the Keras recipes in a separate process, by recipe, and the error without a library of data."""
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("TensorFlow is not installed")
-    return in_tensorflow("recipes", TRAINYARD_DATA=str(cache))
+
+    def make(folder: Path) -> None:
+        (folder / "facts.json").write_text(
+            json.dumps(in_tensorflow(TRAINYARD_DATA=str(cache), TFDS_DATA_DIR=str(folder / "tfds")))
+        )
+
+    facts: dict[str, Any] = json.loads((made_once(tmp_path_factory, "in-keras", make) / "facts.json").read_text())
+    return facts
 
 
-def in_tensorflow(function: str, **environment: str) -> dict[str, Any]:
+def in_tensorflow(**environment: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, KERAS, function],
+        [sys.executable, KERAS],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **environment},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -366,7 +374,7 @@ def test_keras_digits_cnn_reaches_95_percent_after_five_epochs(in_keras: dict[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits_cnn", "digits_mlp", "char_transformer", *BRANCHES])
-def test_placed_model_uses_both_devices_and_has_the_same_losses(in_keras: dict[str, Any], name: str) -> None:
+def test_placed_keras_model_uses_both_devices_and_has_the_same_losses(in_keras: dict[str, Any], name: str) -> None:
     single, placed = in_keras[name], in_keras[name]["placed"]
     assert placed["same_start"]
     assert placed["losses"] == pytest.approx(single["losses"], rel=1e-6)
@@ -379,10 +387,10 @@ def test_placed_model_uses_both_devices_and_has_the_same_losses(in_keras: dict[s
 
 
 @pytest.mark.slow
-def test_mobilenet_trains_on_generated_pictures(tmp_path: Path) -> None:
+def test_mobilenet_trains_on_generated_pictures(in_keras: dict[str, Any]) -> None:
     if importlib.util.find_spec("tensorflow_datasets") is None:  # importing it here would import TensorFlow
         pytest.skip("tensorflow_datasets is not installed")
-    facts = in_tensorflow("mobilenet", TFDS_DATA_DIR=str(tmp_path))
+    facts = in_keras["mobilenet"]
     assert facts["items"] == [24, 24]
     assert facts["shape"] == [32, 32, 3]
     assert -1 <= facts["least"] < facts["most"] <= 1
@@ -390,10 +398,8 @@ def test_mobilenet_trains_on_generated_pictures(tmp_path: Path) -> None:
     assert facts["loss"] > 0
 
 
-def test_missing_dataset_library_error_says_how_to_install_it() -> None:
-    if importlib.util.find_spec("tensorflow") is None:
-        pytest.skip("TensorFlow is not installed")
+def test_missing_dataset_library_error_says_how_to_install_it(in_keras: dict[str, Any]) -> None:
     assert (
         "-m pip install --constraint constraints.txt tensorflow-datasets importlib_resources`."
-        in in_tensorflow("without_datasets")["sentence"]
+        in in_keras["without_datasets"]["sentence"]
     )

@@ -79,6 +79,7 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     root.mkdir(parents=True)
     os.environ["TRAINYARD_CONFIG_DIR"] = str(work / name / "config")
     scene.prepare(root, machine)
+    theme.apply(app, theme.DARK)  # before the window has widgets, which would all be styled again
     window = create_window(root)
     window.services.poll_timer.stop()  # polled by hand from here on
     window.show()
@@ -108,7 +109,7 @@ def _settle(app: QApplication, window: MainWindow) -> None:
         window.poll()
         app.processEvents()
         quiet = 0 if _is_busy(window) else quiet + 1
-        time.sleep(0.02)
+        time.sleep(0.005)
     window.controllers.devices.show()
     window.controllers.start.take_readings()
     app.processEvents()
@@ -117,7 +118,7 @@ def _settle(app: QApplication, window: MainWindow) -> None:
 def _is_busy(window: MainWindow) -> bool:
     services, start = window.services, window.controllers.start
     tasks = (services.process_scanner._scanning, services.process_scanner._describing, services.orphan_scanner._task,
-             start._preparing, start._installed, start._checker._task)  # fmt: skip
+             start._checking_request, start._installed, start._checker._task)  # fmt: skip
     timers = (start._debounce, start._poll_timer)
     return (
         start.current_check is None or services.session.opening is not None

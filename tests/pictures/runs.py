@@ -166,7 +166,7 @@ class PlayedRun:
             events.append(_event(self.began + FIRST_STEP_S - 0.5, "state", state="running"))
         if self.hot is not None:
             gpu, since, until = self.hot
-            text = f"GPU {gpu} is slowed down: too hot, 91 °C."
+            text = f"GPU {gpu} is slowed down: 91 °C. It holds the others up. Check its cooling."
             events.append(_event(self.began + since, "slowed", device=GPUS[gpu], text=text))
             over = {"device": GPUS[gpu], "text": "", "seconds": until - since}
             events.append(_event(self.began + until, "slowed", **over))

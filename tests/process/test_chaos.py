@@ -21,7 +21,8 @@ import psutil
 import pytest
 
 from core.cli.commands.common import EXIT_CODES
-from core.runs import leftovers, stopped
+from core.history import leftovers
+from core.runs import stopped
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
@@ -300,9 +301,9 @@ def _of_folder(run_dir: Path) -> list[ProcessId]:
 
 @pytest.mark.e2e
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("hits", [20, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("hits", [12, pytest.param(300, marks=pytest.mark.soak)])
 def test_no_kill_or_stop_of_any_process_leaves_a_wrong_state(runs_root: Path, tmp_path: Path, hits: int) -> None:
-    """Costs twenty seconds: each hit is for a real run, which then has to end and to be judged."""
+    """Each hit is for a real run, which then has to end and to be judged."""
     seed = int(os.environ.get("TRAINYARD_TEST_SEED", "11"))
     runs_root.mkdir()
     chaos = Chaos(runs_root, tmp_path / "actors", seed)

@@ -97,7 +97,10 @@ VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
         ((*RUN, "--name", "a/b"), "--name 'a/b' has a slash. A run's folder gets this name: use - or _ instead."),
         (("remove", "--older-than", "x"), "--older-than is 'x'. Give a number. See trainyard remove --help."),
         (("run", "mobilenet_cats_dogs"), "is built in for tensorflow and keras, not for pytorch. Add --framework "),
-        (("export", "x"), "Say what to export: --csv FILE, --tensorboard FOLDER or --model FOLDER."),
+        (
+            ("export", "x"),
+            "Say what to export: --csv FILE, --html FILE, --svg FOLDER, --png FOLDER, --tensorboard FOLDER or",
+        ),
         (("show", "no-such-run"), "There is no run 'no-such-run' in"),
         (("fly",), "There is no command 'fly'. See trainyard --help."),
     ],

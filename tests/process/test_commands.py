@@ -21,7 +21,7 @@ from core.cli.output import outcome
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
-from core.runs.device_use import devices_in_use
+from core.history.device_use import devices_in_use
 from core.runs.directory import new_directory
 from core.runs.facts import EscalationStep, RunFacts
 from core.runs.run import LAUNCH_S

@@ -148,7 +148,7 @@ def test_the_markdown_table_is_that_for_people(runs: tuple[Path, list[str]], cap
     path = tmp_path / "table.md"
     assert call(capsys, "compare", "--runs", root, *names, "--markdown", path) == (0, "", "")
     headings, rule, group, alone, empty, *notes = path.read_text().splitlines()
-    assert headings.startswith("| RUN | RUNS | LEARNING_RATE | LAST | BEST | AT |")
+    assert headings.startswith("| RUN | RUNS | LEARNING_RATE | LAST | BEST | BEST AT |")
     assert (rule.count("---"), empty) == (headings.count("|") - 1, "")
     assert f"| {names[0]} | 2 | 0.1 |" in group
     assert "| 0.125 (-50.0 %) |" in alone
@@ -160,8 +160,8 @@ def test_the_markdown_table_is_that_for_people(runs: tuple[Path, list[str]], cap
     [
         (("--csv", "-", "--markdown", "-"), "Standard output can take one document."),
         (("--csv", "-", "--json"), "Standard output can take one document."),
-        (("--csv", "x", "--why"), "--csv and --markdown write the table alone."),
-        (("--csv", "no/such/folder"), "no/such/folder could not be written: No such file or directory."),
+        (("--csv", "x", "--why"), "--csv writes a file, and --why prints."),
+        (("--csv", "no/such/folder"), "no/such/folder cannot be written: there is no folder no/such."),
     ],
 )
 def test_tables_that_cannot_be_written_are_refused(runs, capsys, words, sentence) -> None:

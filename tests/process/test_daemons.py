@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.devices.cores import CORES_VARIABLE
-from core.runs.index import directories
+from core.history.index import directories
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.system import processes, procfs

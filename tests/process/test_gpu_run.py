@@ -133,6 +133,6 @@ def test_process_on_unticked_gpu_is_reported_once(nvml: StandIn, tmp_path: Path,
     assert not followed.run.facts.notices
     assert (use.device_id, use.pids) == (uuid(1), (int(pid),))
     assert use.sentence == (
-        f"Process {pid} of this run is on GPU 1 (NVIDIA GeForce RTX 4090), which was not ticked. "
-        "Stop the run; check the recipe for device numbers."
+        f"Process {pid} of this run is on GPU 1 (NVIDIA GeForce RTX 4090), which was not chosen for it. "
+        "Stop the run, and look for device numbers in its recipe or script."
     )

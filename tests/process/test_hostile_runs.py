@@ -16,8 +16,8 @@ import pytest
 import core
 from core.cli.__main__ import main
 from core.config import presets
-from core.runs import removal
-from core.runs.index import RunIndex, is_run
+from core.history import removal
+from core.history.index import RunIndex, is_run
 from core.runs.run import Run
 from gui.panels.log.file_tail import FileTail
 from tests.support.hostile_runs import Hostile, watched

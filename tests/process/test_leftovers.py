@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from core.errors import RunError
-from core.runs import leftovers, removal
-from core.runs.leftovers import OrphanedProcess, find
+from core.history import leftovers, removal
+from core.history.leftovers import OrphanedProcess, find
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.system import processes

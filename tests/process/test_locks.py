@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.errors import RunError
-from core.runs import lock, removal
+from core.history import removal
+from core.runs import lock
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.paths import EVENTS

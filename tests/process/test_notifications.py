@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import json
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from core.notifications.channels.desktop import BUS_VARIABLE
-from core.notifications.delivery import deliver
+from core.notifications.delivery import RETRY_S, deliver, deliver_news, retry
 from core.notifications.message import Message
+from core.notifications.news import news_of_end
 from core.notifications.settings import NotificationSettings, save, settings_file
 from core.queue import failures
 from core.queue.folder import own_line
@@ -26,6 +28,7 @@ from tests.support.running import make_spec, start, train, write_recipe
 from tests.support.session_bus import NotificationService, Shown, session_bus
 from tests.support.waiting import wait_until
 from tests.support.web_server import WebServer
+from tests.support.written_runs import write_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -223,6 +226,37 @@ def test_webhook_that_fails_is_told_without_its_address(server: WebServer, why: 
     assert len(server.posts) == 1
 
 
+def test_service_that_cannot_be_reached_for_a_while_is_tried_again(tmp_path: Path) -> None:
+    """It fails twice, then takes the message; the command, which was sent to at once, is not called again."""
+    run_dir, told, waits = write_run(tmp_path, "20260101-000000-mine-abcd"), tmp_path / "told", []
+    with WebServer(status=503) as server:
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            server.status = 503 if len(waits) < 2 else 200
+
+        save(settings(webhook=f"http://{server.host}/secret", command=f"echo told >> {told}"))
+        news = news_of_end(run_dir)
+        assert news is not None
+        undelivered = deliver_news([news])
+        assert [[each.name for each in one.channels] for one in undelivered] == [["webhook"]]
+        retry(undelivered, wait)
+        host = server.host
+        assert len(server.posts) == 3
+        assert waits == [*RETRY_S[:2]]
+        server.status = 404
+        assert deliver_news([news]) == [], "another attempt would not help"
+    run = Run.attach(run_dir)
+    run.catch_up()
+    unavailable = f"The notification could not be sent to your webhook. {host} answered 503 Service Unavailable."
+    assert list(run.facts.notices[:2]) == [
+        unavailable, "A later attempt to send the notification through Webhook succeeded.",
+    ]  # fmt: skip
+    assert told.read_text() == "told\n" * 2
+    retry([replace(undelivered[0], settings=settings(webhook=f"http://{NOTHING_LISTENS}/"))], waits.append)
+    assert waits[2:] == [*RETRY_S], "it is given up after the last"
+
+
 @pytest.mark.parametrize(
     ("address", "why"),
     [
@@ -323,7 +357,7 @@ def test_command_line_says_that_nobody_would_be_told(
     code, _, err = call(capsys, "notify", "test")
     assert code == 1
     assert "Desktop: The desktop's session bus cannot be reached: No such file or directory." in err
-    assert "Nobody would be notified. Set a channel, for instance: trainyard notify set --ntfy" in err
+    assert "No channel that works here is set, so nobody would be notified. Set one, for instance: trainyard" in err
 
 
 def test_settings_that_cannot_be_written_are_told(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.errors import RunError
+from core.history.index import RunIndex
 from core.runs.checkpoints import listed, whole
 from core.runs.directory import launch_supervisor
-from core.runs.index import RunIndex
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.events import Tail

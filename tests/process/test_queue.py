@@ -179,7 +179,11 @@ def test_a_killed_waiting_process_is_told_and_revived(queue: Queue, capsys) -> N
     assert call(capsys, "queue", "revive", "--runs", queue.runs_root)[1] == f"{waiting.run.id} waits again.\n"
     queue.until_reason("waiting", "CPU 0 is used by")
     assert "No run had to" in call(capsys, "queue", "revive", "--runs", queue.runs_root)[1]
+    pid = waiting.poll().run.facts.waiter.pid
+    os.kill(pid, signal.SIGSTOP)
     stop(running)
+    queue.until_reason("waiting", f"(pid {pid}) is stopped, so other runs pass it. Continue it: kill -CONT {pid}")
+    os.kill(pid, signal.SIGCONT)
     assert waiting.until_over().state is FINISHED
 
 
@@ -241,25 +245,31 @@ def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: 
     assert (code, "is not in the queue" in err) == (2, True)
 
 
-def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue: Queue, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue: Queue, ending: signal.Signals) -> None:
+    """A machine that shuts down sends SIGTERM, which stops a run; one that loses its power sends nothing."""
     uninterrupted = queue.add("uninterrupted", epochs=4000, requeue=True)
-    trained = queue.add("trained", "cpu:1", epochs=4000, requeue=True).until_trained(300)
+    trained = queue.add("trained", "cpu:1", epochs=4000, requeue=True)
     waiting = queue.add("waiting", "cpu:1", after=str(trained.run.dir), after_mode="ok")
-    unmarked = queue.add("unmarked", "cpu:1")
-    trained.run.request("save")
+    unmarked, unwanted = queue.add("unmarked", "cpu:1"), queue.add("unwanted", "cpu:1", requeue=True)
+    stop(unwanted)
+    trained.until_trained(50).run.request("save")
     wait_until(lambda: trained.poll().run.facts.checkpoint, 20, "a checkpoint")
     for each in (waiting, unmarked):
         kill(each.run.facts.waiter.pid)
-    kill(trained.run.facts.guard.pid)
-    kill(trained.run.facts.supervisor.pid)
-    trained.until_over()
-    for each in (trained, waiting, unmarked):
+    if ending is signal.SIGKILL:
+        kill(trained.run.facts.guard.pid)
+    os.kill(trained.run.facts.supervisor.pid, ending)
+    was = trained.until_over().state
+    wait_until(lambda: not processes.is_alive(trained.run.facts.supervisor), 10, "the supervisor to leave")
+    assert was is (STOPPED if ending is signal.SIGTERM else RunState.LOST)
+    for each in (trained, waiting, unmarked, unwanted):
         as_of_another_boot(each)
     assert {*control.revive(queue.runs_root)} == {trained.run.dir, waiting.run.dir, unmarked.run.dir}
     again = Followed(Run.attach(trained.run.dir)).until_over()
     assert again.state is FINISHED
     assert again.run.facts.starts == 2
-    assert {QUEUED, RunState.LOST} <= {*again.states}
+    assert {QUEUED, was} <= {*again.states}
     assert again.losses() == uninterrupted.until_over().losses()
     for each in (waiting, unmarked):
         assert Followed(Run.attach(each.run.dir)).until_over().state is FINISHED

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,11 @@ import pytest
 
 from core.cli import queue_options
 from core.devices.device import Device
+from core.history.index import directories
 from core.queue.request import read_request
-from core.runs.index import directories
 from core.runs.states import RunState
 from core.schema.spec import read_spec
+from core.system.process_info import user_name
 from tests.nvml.standin import uuid
 from tests.support.commands import call
 from tests.support.queueing import Queue, stop
@@ -26,8 +28,6 @@ from tests.support.running import Followed
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.nvml.standin import StandIn
 
 REFUSED = {
@@ -43,6 +43,9 @@ REFUSED = {
     "--devices cpu:0 --after nothing:soon": "--after 'nothing:soon' is not understood. Give RUN, RUN:ok or RUN:end.",
     "--devices cpu:0 --not-before soon": "--not-before 'soon' is not understood.",
     "--devices cpu:0 --time-limit long": "--time-limit 'long' is not understood.",
+    f"--any 1 --free-memory {'9' * 400}GB": "is not understood. Give a size such as 20GB or 500MB.",
+    f"--devices cpu:0 --time-limit {'9' * 400}d": "is not understood.",
+    "--devices cpu:0 --not-before +999999999d": "is not understood.",
     "--devices cpu:0 --priority 1000000": "--priority is 1000000. Give a whole number from -1000 to 1000.",
     "--devices cpu:0 --if-changed cry": "--if-changed is 'cry'. Choose one of: hold, recorded or current.",
 }
@@ -53,6 +56,7 @@ QUEUE_REFUSED = {
     "hold nothing 3": "Only `queue move` takes a place.",
     "release x --recorded --current": "Both --recorded and --current",
     "revive x": "takes up all runs",
+    "hold x --all": "--all is for the list of queued runs.",
     "hold --current": "are for `queue release RUN`",
 }
 
@@ -121,6 +125,8 @@ def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys)
     run_dir = queue.runs_root / out.strip()
     request = read_request(run_dir)
     assert (request.priority, request.requeue, read_spec(run_dir).time_limit_s) == (2, True, 3600)
+    (row,) = json.loads(call(capsys, "queue", "--all", "--json", "--runs", queue.runs_root)[1])
+    assert (row["run"], row["place"], row["line_place"], row["user"]) == (run_dir.name, 1, 1, user_name(os.getuid()))
     out = call(capsys, "show", run_dir.name, "--runs", queue.runs_root)[1]
     assert f"{run_dir.name}: queued" in out
     assert "CPU 0 is used by run" in out
@@ -140,15 +146,25 @@ def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys)
 def test_a_program_on_the_device_keeps_the_run_waiting_until_its_memory_is_back(
     nvml: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process of no run uses the GPU of the stand-in driver, then only its memory is left, then that is free."""
+    """A process of no run, with a hostile name, uses the GPU of the stand-in driver; then only its memory is left.
+
+    Then the GPU disappears, and comes back free.
+    """
     monkeypatch.setenv("TRAINYARD_QUEUE_QUIET_S", "0.2")
-    pid = os.getpid()
-    nvml.write(gpus=1, gpu0={"compute": f"{pid}:{8 * 2**30}", "memory_used": 9 * 2**30})
     queue = Queue(tmp_path)
-    waiting = queue.add("waiting", uuid(0))
-    queue.until_reason("waiting", f"(pid {pid}), which is no run of this queue")
+    code = "from pathlib import Path; Path('/proc/self/comm').write_text('a\\n\\x1b[31m'); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True) as other:
+        wait_until(lambda: b"\x1b" in Path(f"/proc/{other.pid}/comm").read_bytes(), what="its name")
+        nvml.write(gpus=1, gpu0={"compute": f"{other.pid}:{8 * 2**30}", "memory_used": 9 * 2**30})
+        waiting = queue.add("waiting", uuid(0))
+        row = queue.until_reason("waiting", f"(pid {other.pid}), which is no run of this queue")
+        assert row.reason.startswith("GPU 0 is used by a??[31m")
+        other.communicate("")
     nvml.write(gpu0={"compute": None})
     queue.until_reason("waiting", "by no process that the driver lists")
+    nvml.write(gpus=0)
+    queue.until_reason("waiting", f"Device {uuid(0)} is not on this machine any more.")
+    nvml.write(gpus=1)
     assert waiting.poll().state is RunState.QUEUED
     nvml.write(gpu0={"memory_used": None})
     wait_until(lambda: RunState.STARTING in Followed(waiting.run).poll().states, 40, "the start")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.errors import RunError
-from core.runs import removal
+from core.history import removal
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.states import RunState, state_info

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__
-from core.runs import removal
+from core.history import removal
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.spec import write_spec

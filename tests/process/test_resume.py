@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from core.errors import RunError
-from core.runs.index import RunIndex
+from core.history.index import RunIndex
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.events import Tail, Writer, whole_bytes
@@ -110,7 +110,7 @@ def test_finished_run_is_not_checked_again(log: Log, runs_root: Path, monkeypatc
     reader, index = Followed(Run.attach(log.dir)).until_over(5), RunIndex(runs_root)
     index.poll()
     monkeypatch.setattr("core.runs.run.mark", _never)
-    monkeypatch.setattr("core.runs.index.mark", _never)
+    monkeypatch.setattr("core.history.index.mark", _never)
     reader.poll()
     index.poll()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.runs.index import directories
+from core.history.index import directories
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.scaling import record

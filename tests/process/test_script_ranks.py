@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from core.history.index import directories
 from core.launchers.torch_store import HOST, TorchStore
-from core.runs.index import directories
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.system import processes

@@ -69,9 +69,9 @@ def test_worker_that_survives_sigkill_is_not_waited_for(tmp_path: Path) -> None:
     workers.members.append(member)
     assert workers.poll() == []
     member.killed_at = time.monotonic()
-    assert (workers.working, workers.left) == ([member], [identity])
+    assert (workers.working, workers.alive) == ([member], [identity])
     member.killed_at -= STUCK_AFTER_S
-    assert (workers.working, workers.left) == ([], [identity])
+    assert (workers.working, workers.alive) == ([], [identity])
 
 
 def test_wait_returns_when_any_worker_exits(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import keras
@@ -158,4 +159,7 @@ def without_datasets():
     return {"sentence": ""}
 
 
-print(json.dumps({"recipes": recipes, "mobilenet": mobilenet, "without_datasets": without_datasets}[sys.argv[1]]()))
+found = recipes()
+if find_spec("tensorflow_datasets"):
+    found["mobilenet"] = mobilenet()
+print(json.dumps({**found, "without_datasets": without_datasets()}))

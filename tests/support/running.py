@@ -12,7 +12,7 @@ from core.config.build_spec import compose
 from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
-from core.runs.index import directories
+from core.history.index import directories
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
 from core.series.run_series import RunSeries

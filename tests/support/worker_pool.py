@@ -6,7 +6,8 @@ The supervisor is the real one, `core.supervisor`, started by `fork` in the plac
 the child begins a session, takes log, stdin, environment and cores as `core.launchers.local` gives them, and calls the
 worker's `main` under the private name. What is recorded is what a cold run records; `test_pool.py` compares the two.
 
-Limits: no framework does anything before the fork but being imported, since the threads it would start are not forked.
+Limits: no framework does anything before the fork but being imported, since the threads it would start are not forked;
+and but converting functions of ours by AutoGraph (`tests.support.autograph_cache`).
 The environment that `/proc` shows of a forked process is the pool's: the run's tag is not in it. So nothing about tags,
 orphans, the guard, boot, or the start of a supervisor or a worker may be tested with a pool.
 """
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.runs.directory import launch_supervisor
 from core.system import processes
+from tests.support.autograph_cache import AutographCache
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -149,6 +151,7 @@ def serve(family: str) -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     load(family)
+    cache = AutographCache() if family == "tensorflow" else None
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a thread would not be forked"
     children: set[int] = set()
     for line in sys.stdin:
@@ -157,9 +160,11 @@ def serve(family: str) -> None:
         if not request:
             replies.write(f"{len(children)}\n")
             continue
+        if cache is not None:
+            cache.convert()
         pid = os.fork()
         if pid == 0:
-            leave(become_supervisor, family, **request)
+            leave(become_supervisor, family, cache, **request)
         children.add(pid)
         replies.write(f"{pid}\n")
     for pid in children:
@@ -168,6 +173,8 @@ def serve(family: str) -> None:
                 os.kill(int(supervisor), signal.SIGKILL)  # its workers notice
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+    if cache is not None:
+        cache.close()
 
 
 def leave(function: Any, *arguments: Any, **keywords: Any) -> None:
@@ -202,7 +209,9 @@ def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = No
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def become_supervisor(family: str, run_dir: str, options: list[str], environment: dict[str, str]) -> int:
+def become_supervisor(
+    family: str, cache: AutographCache | None, run_dir: str, options: list[str], environment: dict[str, str]
+) -> int:
     """Run as `core.supervisor.__main__` does, with forked workers."""
     from core.launchers import local, loopback
     from core.supervisor import __main__ as supervisor
@@ -215,6 +224,8 @@ def become_supervisor(family: str, run_dir: str, options: list[str], environment
         if pid == 0:
             if network is not None:
                 loopback.enter(network.descriptors)
+            if cache is not None:
+                atexit.register(cache.note)
             leave(become_worker, family, spec, run_dir, assignment, names, reading)
         os.close(reading)
         return Forked(pid, writing)

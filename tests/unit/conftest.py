@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 import pytest
 
+from tests.support import written_by_keras as keras_files
 from tests.support.fake_machine import FakeMachine
+from tests.support.shared import made_once
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
 def machine() -> FakeMachine:
     """A machine with a GPU and a CPU device, for the memory watch."""
     return FakeMachine()
+
+
+@pytest.fixture(scope="session")
+def written_by_keras(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of what TensorFlow and Keras write and print; see `tests.support.written_by_keras`."""
+    if find_spec("tensorflow") is None:
+        pytest.skip("no TensorFlow for this Python")
+    return made_once(tmp_path_factory, "written-by-keras", keras_files.write)

@@ -9,8 +9,9 @@ from babel.messages.pofile import read_po
 
 from core import language
 from core.cli.__main__ import main
+from core.diagnosis.epoch_numbers import metric_title
+from core.diagnosis.timeline import Timeline
 from core.language import tr, tr_plural, tr_stored
-from core.runs.timeline import Timeline
 from core.text import as_sentence, join_names, join_phrases
 from gui.viewmodels.run.run_messages import past_tense
 
@@ -32,7 +33,8 @@ def filled(template: str) -> str:
     def value(field: re.Match[str]) -> str:
         if field[1] and field[1] not in names:
             names.append(field[1])
-        return f"<{field[1]}>" if field[1] else field[0][0]
+        number = "7 " if field[1] == "count" else ""  # only what has a digit is a count
+        return f"<{number}{field[1]}>" if field[1] else field[0][0]
 
     return FIELD.sub(value, template)
 
@@ -74,6 +76,8 @@ STORED = {
     "Worker 1 on gpu:1 was ended by SIGKILL, which this run did not send. "
     "The kernel ended a process for lack of memory meanwhile.":
         "工作进程 1（gpu:1）被 SIGKILL 结束，该信号不是此运行发送的。在此期间，内核因内存不足结束了一个进程。",
+    "Worker 0 on GPU 4: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.":
+        "工作进程 0（GPU 4）：OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
     "Device gpu:0 ran out of memory when allocating 2.00 GiB more. This run's peak on it was 22.1 of 24.0 GB. "
     "Use a smaller batch, gradient accumulation, bfloat16 or fsdp (on several devices).":
         "设备 gpu:0 内存不足，当时还要分配 2.00 GiB。此运行在其上的峰值为 22.1 GB，总量 24.0 GB。"
@@ -103,6 +107,11 @@ def test_names_phrases_and_counts_are_joined_as_in_chinese():
     assert as_sentence("已停止") == "已停止。"
     assert language.join_sentences([tr("Stopped."), "", None, "In English.", "More."]) == "已停止。In English. More."
     assert [tr_plural("{count} process", "{count} processes", count) for count in (1, 2)] == ["1 个进程", "2 个进程"]
+
+
+def test_losses_are_named_in_chinese_and_other_metrics_keep_their_names():
+    titles = [metric_title(name) for name in ("loss", "val_loss", "val_top_5", "top_5")]
+    assert titles == ["损失", "验证损失", "验证 top 5", "top 5"]
 
 
 def test_the_account_of_a_run_is_chinese():

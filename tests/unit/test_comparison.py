@@ -6,7 +6,7 @@ import json
 import math
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ import pytest
 from core.comparison import measured_run
 from core.comparison.measured_run import read_run, read_runs
 from core.comparison.metric import lower_is_better
+from core.comparison.quantities import QUANTITIES, columns
 from core.comparison.reasons import reasons
+from core.comparison.results import RunResult
 from core.comparison.table import compare, to_json
 from core.errors import RunError
 from core.runs.workload_text import keep_workload, workload_text
@@ -216,6 +218,15 @@ def test_the_identity_of_devices_does_not_count_but_kind_and_number_do(tmp_path:
     assert [row["differs"] for row in rows] == [
         {"devices": "2 × H100"}, {"devices": "1 × H100"}, {"devices": "2 × P40"}
     ]  # fmt: skip
+
+
+def test_each_quantity_is_a_number_of_a_run_and_steps_per_second_give_way_to_samples() -> None:
+    names = [quantity.name for quantity in QUANTITIES]
+    assert set(names) <= {field.name for field in fields(RunResult)}
+    scripts, recipes = {"last", "steps_per_s"}, {"last", "samples_per_s", "steps_per_s"}
+    assert [each.name for each in columns([scripts, recipes])] == ["last", "samples_per_s", "steps_per_s"]
+    assert [each.name for each in columns([recipes, recipes])] == ["last", "samples_per_s"]
+    assert [each.name for each in columns([scripts])] == ["last", "steps_per_s"]
 
 
 def test_differences_say_which_is_better_for_each_quantity(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from core.series.exponential_mean import ExponentialMean
 from core.series.series import STEP, Axis, Series
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
+from tests.unit.test_comparison import RECORDED, curves
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +107,54 @@ def test_a_band_ends_where_fewer_runs_go_on_and_has_gaps_where_one_has() -> None
     assert np.isfinite(first).tolist() == [False, False, True, True, False, True, True, True, True, True]
     assert np.isfinite(second).tolist()[-4:] == [True] * 4
     assert not np.isfinite(third)[6:].any()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_groups_with_own_steps_gaps_and_unequal_lengths_against_numpy(seed: int) -> None:
+    """Each run measures every n-th step only, from its own first step on, and some values are NaN or infinite."""
+    random = np.random.default_rng(seed)
+    tables: list[dict[float, float]] = []
+    members = []
+    for _ in range(random.integers(2, 6)):
+        first, every, count = random.integers(0, 20), random.integers(1, 4), random.integers(1, 60)
+        steps = (first + every * np.arange(count)).astype(np.float64)
+        numbers = random.normal(size=count)
+        numbers[random.random(count) < 0.1] = random.choice([np.nan, np.inf, -np.inf])
+        tables.append(dict(zip(steps.tolist(), numbers.tolist(), strict=True)))
+        series = Series()
+        series.append(steps, 100.0 + steps, numbers)
+        members.append(Member(series=series, axis=STEP))
+    found = group_curve(members, (0, 300), 400, 0.0, MIN_MAX)
+    every_step = sorted({step for table in tables for step in table})
+    assert found.x.tolist() == every_step
+    whole = np.array([[table.get(step, np.nan) for step in every_step] for table in tables])
+    complete = np.isfinite(whole).all(axis=0)
+    for drawn, combined in ((found.mean, whole.mean(axis=0)), (found.low, whole.min(axis=0)),
+                            (found.high, whole.max(axis=0))):  # fmt: skip
+        assert np.allclose(drawn[complete], combined[complete], rtol=1e-12)
+        assert np.isnan(drawn[~complete]).all(), "no value is made up where a run has none"
+    for (_, alone), own in zip(found.rest, whole, strict=False):
+        seen = np.isfinite(alone)
+        assert np.allclose(alone[seen], own[seen])
+        assert np.isfinite(alone[~complete & np.isfinite(own)]).all(), "each run is drawn where not all have a value"
+
+
+@pytest.mark.parametrize("metric", ["loss", "val_loss"])
+def test_the_band_of_recorded_runs_that_were_paused_resumed_and_stopped(tmp_path: Path, metric: str) -> None:
+    names = ("paused", "resumed", "stopped")
+    for name in names:
+        shutil.copytree(RECORDED / name, tmp_path / name)
+    tables = [curves(tmp_path / name)[metric] for name in names]
+    members = [Member(series=read_run(tmp_path / name).series.metrics[metric], axis=STEP) for name in names]
+    found = group_curve(members, (0, 100), 400, 0.0, MIN_MAX)
+    steps = sorted({step for table in tables for step in table})
+    assert found.x.tolist() == steps
+    common = [at for at, step in enumerate(steps) if all(step in table for table in tables)]
+    whole = np.array([[table[steps[at]] for at in common] for table in tables])
+    assert np.allclose(found.mean[common], whole.mean(axis=0), rtol=1e-12)
+    assert np.allclose(found.low[common], whole.min(axis=0), rtol=1e-12)
+    assert np.allclose(found.high[common], whole.max(axis=0), rtol=1e-12)
+    assert np.isfinite(found.mean).sum() == len(common), "the band ends where fewer runs go on"
 
 
 def test_long_runs_of_a_group_are_averaged_by_columns_of_steps() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from core.config.smaller_batch import smaller_batch
+from core.diagnosis.failures import KERNEL_KILLED, Cause, failure_of, short_cause
 from core.runs.facts import Checkpoint, RunFacts
-from core.runs.failures import KERNEL_KILLED, Cause, failure_of, short_cause
 from core.runs.states import RunState
 from core.runs.verdicts import Release, Verdict
 from core.schema.settings import Script
@@ -18,7 +18,7 @@ from gui.viewmodels.run.failure_view import failure_view
 from tests.support.running import make_spec
 
 if TYPE_CHECKING:
-    from core.runs.failures import Failure
+    from core.diagnosis.failures import Failure
 
 GB = 2**30
 GPU = {"GPU-aa": {"label": "GPU 5", "memory_total_bytes": 24 * GB}, "GPU-bb": {"label": "GPU 6"}}

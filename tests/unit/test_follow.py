@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,16 @@ import pytest
 from core.cli import follow as following
 from core.cli.follow import LINE_EVERY_S, follow
 from core.runs.facts import RunFacts, RunProgress, UntickedDeviceUse
+from core.runs.fold import fold
+from core.runs.run import Run
 from core.runs.states import RunState
 from tests.support.running import make_spec
+from tests.support.written_runs import values, write_run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.schema.events import Event
     from core.schema.spec import RunSpec
 
 
@@ -36,7 +43,8 @@ class Interrupted(Recipe):
 
     def poll(self) -> list[dict[str, object]]:
         if not self.asked:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
+            return []
         self.facts = RunFacts(state=RunState.STOPPED)
         return []
 
@@ -116,3 +124,23 @@ def test_use_of_an_unticked_device_and_the_progress_of_a_script_are_shown(unit: 
     follow(run, out)  # type: ignore[arg-type]
     assert out.getvalue().splitlines().count(use.sentence) == 1
     assert f"running · {line} · loss 1" in out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_ctrl_c_while_events_are_read_loses_none(
+    runs_root: Path, monkeypatch: pytest.MonkeyPatch, *, stops: bool
+) -> None:
+    """Without the events that were read, a run that has ended would seem lost."""
+    found = Run.attach(write_run(runs_root, "run", [values(1, 1, 2, loss=[2.0, 1.0])]))
+    folds = []
+
+    def interrupted(facts: RunFacts, events: list[Event]) -> RunFacts:
+        if not folds:
+            signal.raise_signal(signal.SIGINT)
+        folds.append(events)
+        return fold(facts, events)
+
+    monkeypatch.setattr("core.runs.run.fold", interrupted)
+    assert follow(found, None, stops=stops) == 1.0
+    assert found.facts.state is RunState.FINISHED
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -126,6 +126,7 @@ def test_sentences_of_this_process_are_translated():
             "完成：运行 a。Something else happened. 训练正在进行。",
         ),
         ("3 devices", "3 台设备"),
+        ("No space left on device", "No space left on device"),  # and no number of devices
         ("GPU 0 is still held by this run: pid 7 a; pid 8 b.", "本次运行仍占用 GPU 0：pid 7 a; pid 8 b。"),
         ("Kim is held by this run and that.", "Kim is held by this run and that."),
         ("GPU 0 and GPU 1 is still held by this run: pid 7.", "本次运行仍占用 GPU 0和GPU 1：pid 7。"),

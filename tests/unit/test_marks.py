@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.errors import RunError
-from core.runs import marks as module
-from core.runs.index import RunIndex
-from core.runs.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, change_marks, read_marks
+from core.history import marks as module
+from core.history.index import RunIndex
+from core.history.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, change_marks, read_marks
 from core.schema.paths import MARKS_FILE
 from tests.support.written_runs import values, write_run
 

@@ -110,7 +110,7 @@ def test_worker_that_survived_sigkill_is_watched_like_a_survivor(machine: FakeMa
     process = machine.leave(100, immune="SIGTERM SIGKILL", state="D")
     watch = MemoryWatch(RUN, [GPU], ReleaseWatch(wait_s=5), machine, machine.clock)
     watch.begin([reading(0)])
-    watch.adopt([process])
+    watch.track_killed([process])
     watch.end([WORKER])
     assert read_until_verdict(watch, machine, 4 * GB)[0].verdict is Verdict.HELD_BY_RUN
     assert machine.sent == []
@@ -120,7 +120,7 @@ def test_process_that_left_the_killed_group_is_killed_later(machine: FakeMachine
     process = machine.leave(200)
     watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
     watch.begin([])
-    watch.adopt([process])
+    watch.track_killed([process])
     watch.end([WORKER])
     assert watch.step() == []
     assert machine.sent == []

@@ -134,12 +134,10 @@ def test_keras_2_log() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("verbose", ["1", "2"])
-def test_keras_fit_log(verbose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    readings = read(printed_by(printed.KERAS, verbose, str(tmp_path / "metrics.txt"), folder=tmp_path))
-    reported = [
-        dict(pair.split("=") for pair in line.split()) for line in (tmp_path / "metrics.txt").read_text().splitlines()
-    ]
+def test_keras_fit_log(verbose: str, written_by_keras: Path) -> None:
+    readings = read((written_by_keras / f"printed-{verbose}.txt").read_bytes())
+    lines = (written_by_keras / f"reported-{verbose}.txt").read_text().splitlines()
+    reported = [dict(pair.split("=") for pair in line.split()) for line in lines]
     for name in ("loss", "mae"):
         values = series(readings, name)
         ends = dict(values)

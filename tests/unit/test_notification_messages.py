@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from core.notifications.__main__ import is_wanted
 from core.notifications.message import message_about
 from core.notifications.news import RunNews, news_of_end, news_of_stall
 from core.notifications.outbox import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
-from core.notifications.settings import NotificationSettings
+from core.notifications.settings import NotificationSettings, save
+from core.notifications.start import notify
+from core.runs.run import Run
 from core.runs.verdicts import Release, Verdict, release_fields
 from tests.support.written_runs import BEGAN, values, write_run
 
@@ -230,3 +233,25 @@ def test_news_is_sent_where_no_folder_can_be_made(tmp_path: Path) -> None:
     post.outbox._folder = tmp_path / "file" / "folder"
     post.outbox.send(NEWS)
     assert post.sent == [(0.0, ["digits_cnn"])]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(11, "Resource temporarily unavailable"), "Resource temporarily unavailable"),
+        (subprocess.CalledProcessError(2, "sh"), "Command 'sh' returned non-zero exit status 2."),
+    ],
+)
+def test_process_that_cannot_be_started_is_recorded_in_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    run_dir = write_run(tmp_path, "20260101-000000-mine-abcd")
+    save(NotificationSettings(command="true"))
+    monkeypatch.setattr(subprocess, "run", refuse)
+    notify(run_dir, "ended")
+    run = Run.attach(run_dir)
+    run.catch_up()
+    assert list(run.facts.notices) == [f"The process that sends notifications could not be started: {why.rstrip('.')}."]

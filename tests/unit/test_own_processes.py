@@ -13,7 +13,7 @@ from core.devices.nvidia import preflight
 from core.devices.reader import Options, ReadIntervals
 from core.launchers.local import BOOT
 from core.runs import directory
-from core.system.own_processes import asks_drivers, is_panel, is_part
+from core.system.own_processes import asks_drivers, is_main_process, is_trainyard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,21 +37,21 @@ def test_supervisor_is_part_of_trainyard(record_command: None, tmp_path: Path) -
         directory.launch_supervisor(tmp_path, "--resume")
     (command,) = started.value.args
     words = command[command.index(sys.executable) :]
-    assert is_part(words)
-    assert is_panel(words)
+    assert is_trainyard(words)
+    assert is_main_process(words)
     assert not asks_drivers(words)
 
 
-def test_driver_helpers_are_part_of_trainyard_but_not_panel(record_command: None) -> None:
+def test_driver_helpers_are_part_of_trainyard_but_no_main_processes(record_command: None) -> None:
     with pytest.raises(Started) as started:
         preflight.visible({})
     for words in (
         helper.start_command("core.devices.nvidia.reader", Options(), ReadIntervals()),
         started.value.args[0],
     ):
-        assert is_part(words)
+        assert is_trainyard(words)
         assert asks_drivers(words)
-        assert not is_panel(words)
+        assert not is_main_process(words)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_driver_helpers_are_part_of_trainyard_but_not_panel(record_command: None
         "python -m trainyard",
     ],
 )
-def test_window_and_commands_are_panel(line: str) -> None:
-    assert is_panel(line.split())
+def test_window_and_commands_are_main_processes(line: str) -> None:
+    assert is_main_process(line.split())
 
 
 @pytest.mark.parametrize(
     "words", [[], ["python"], ["python", str(BOOT), "/runs/trainyard", "{}"], ["python", "train.py", "trainyard"]]
 )
 def test_training_process_is_not_part_of_trainyard(words: list[str]) -> None:
-    assert not is_part(words)
+    assert not is_trainyard(words)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli.__main__ import main
-from core.runs.index import RunIndex
+from core.history.index import RunIndex
 from core.runs.run import Run
 from core.schema import event_log, events, files
 from core.schema.events import Tail, Writer

@@ -152,3 +152,8 @@ def test_a_stream_of_small_runs_does_not_starve_a_large_one() -> None:
         if "large" in started:
             break
     assert started == ["large"]
+
+
+def test_any_device_of_a_large_machine() -> None:
+    devices = " ".join(f"cpu:{number}" for number in range(512))
+    assert granted(any_of("any", 1, devices), holding("other", "cpu:0")) == {"any": ("cpu:1",)}

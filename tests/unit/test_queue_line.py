@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from core.launchers import recorded
 from core.queue import failures, folder
 from core.queue.folder import own_line
 from core.queue.line import HALF_LIFE_S, Line, release
+from core.queue.listing import MAX_REFUSED, queue_view
 from core.system import processes
 from core.system.mounts import Mount
 
@@ -121,6 +123,9 @@ def test_hostile_tickets_are_passed_over_and_told(line: Line, tmp_path: Path) ->
     assert told == dict.fromkeys(HOSTILE, "content") | {
         "size": "size", "link": "kind", "pipe": "kind", "folder": "kind",
     }  # fmt: skip
+    *named, last = queue_view(tmp_path / "runs").troubles
+    assert len(named) == MAX_REFUSED
+    assert last == f"{len(told) - MAX_REFUSED} more tickets are passed over."
     os.close(good)
     for file in held:
         file.close()
@@ -137,7 +142,7 @@ def test_the_folder_is_private_to_its_user_and_made_whatever_the_umask(tmp_path:
     assert processes.here().boot in own.line.own
 
 
-@pytest.mark.parametrize("trouble", ["link", "file", "network"])
+@pytest.mark.parametrize("trouble", ["link", "file", "network", "relative"])
 def test_without_the_common_place_the_queue_is_this_users_own_and_says_so(
     trouble: str, tmp_path: Path, monkeypatch
 ) -> None:
@@ -149,6 +154,9 @@ def test_without_the_common_place_the_queue_is_this_users_own_and_says_so(
         own.symlink_to(tmp_path / "elsewhere")
     elif trouble == "file":
         own.write_text("")
+    elif trouble == "relative":
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(folder, "parent", lambda: Path("line"))
     else:
         monkeypatch.setattr(folder, "mount_of", lambda _: Mount(str(common), "nfs4"))
     found = own_line()
@@ -191,6 +199,24 @@ def test_past_use_fades_and_three_equal_failures_hold_the_queue(line: Line, monk
     assert failures.let_go(line)
     assert not ends("i", "Worker of RUN: no file 4"), "the count starts anew"
     assert not failures.let_go(line)
+
+
+def test_runs_that_fail_at_the_same_moment_all_count(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with a broken setup and eight devices; a user who has locked the folder delays this only."""
+    ends = [{"run": f"20260101-120000-{number}", "error": "No module named torch"} for number in range(8)]
+    threads = [Thread(target=failures.record, args=(line, 100.0, each)) for each in ends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert json.loads(Path(line.own, "use").read_text())["seconds"] == pytest.approx(800.0)
+    assert line.uid in line.held_users()
+    monkeypatch.setattr(failures, "ALONE_S", 0.05)
+    handle = os.open(Path(line.own, "tickets"), os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    failures.record(line, 100.0, None)
+    os.close(handle)
+    assert json.loads(Path(line.own, "use").read_text())["seconds"] == pytest.approx(900.0, abs=0.1)
 
 
 def test_a_script_is_run_from_its_copy_as_if_it_were_the_file(tmp_path: Path) -> None:

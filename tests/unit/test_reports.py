@@ -172,6 +172,31 @@ def test_several_runs_are_compared(tmp_path: Path, capsys) -> None:
     assert len(page.all("li")) == 3
 
 
+def test_seeds_are_a_mean_with_a_band_that_ends_where_fewer_go_on(tmp_path: Path, capsys) -> None:
+    losses = {"a": [4.0, 3.0, 2.0, 1.0], "b": [2.0, 1.0, 2.0]}
+    runs = [write_run(tmp_path, name, [values(1, 1.0, 3.0, loss=found)], spec=make_spec("digits_mlp", seed=seed))
+            for seed, (name, found) in enumerate(losses.items())]  # fmt: skip
+    runs.append(write_run(tmp_path, "c", [values(1, 1.0, 3.0, loss=[4.0, 0.0])],
+                          spec=make_spec("digits_mlp", learning_rate=0.7)))  # fmt: skip
+    page = made(capsys, tmp_path, *runs)
+    assert [each["class"] for each in page.all("path")] == ["band b0", "c0", "c0", "c1"]
+    band, mean, alone, single = (points(each["d"].removesuffix("z")) for each in page.all("path"))
+
+    def height(value: float) -> int:
+        return round((4.2 - value) / 4.2 * INNER_HEIGHT * FINE)
+
+    across = [round(INNER_WIDTH * FINE * at / 3) for at in range(4)]
+    assert mean == [[(x, height(y)) for x, y in zip(across, (3.0, 2.0, 2.0), strict=False)]]
+    assert sorted(band[0]) == sorted(
+        (x, height(y)) for x, ends in zip(across, ((4.0, 2.0), (3.0, 1.0), (2.0, 2.0)), strict=False) for y in set(ends)
+    )
+    assert alone == [[(across[2], height(2.0)), (across[3], height(1.0))]]
+    assert [x for x, _ in single[0]] == across[:2]
+    assert "a, mean of 2 runs: steps 1 to 4; last values 1, 2, smallest 1, largest 4." in page.text
+    page = made(capsys, tmp_path, *runs, "--no-groups")
+    assert [each["class"] for each in page.all("path")] == ["c0", "c1", "c2"]
+
+
 def test_runs_with_nothing_in_common_are_reported_without_a_table(tmp_path: Path, capsys) -> None:
     write_run(tmp_path, "a", [values(1, 1.0, 2.0, loss=[1.0, 0.5])])
     write_run(tmp_path, "b", [values(1, 1.0, 2.0, reward=[1.0, 0.5])])
@@ -283,7 +308,10 @@ def test_attributes_are_escaped() -> None:
     ("words", "sentence"),
     [
         (("a", "a"), "Run a is named twice. Name each run once."),
-        (("a", "--metric", "loss"), "--metric, --baseline, --target, --minimize and --maximize are for a comparison."),
+        (
+            ("a", "--metric", "loss"),
+            "--metric, --baseline, --target, --no-groups, --minimize and --maximize are for a comparison.",
+        ),
         (("a", "b", "--metric", "nope"), "None of these runs measured nope."),
         (("a", "no-such-run"), "There is no run 'no-such-run' in"),
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core import language
-from core.runs import removal
+from core.history import removal
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.events import metrics_line

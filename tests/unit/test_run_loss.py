@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.runs import run_loss as module
-from core.runs.index import RunIndex
-from core.runs.rename import rename
+from core.history import run_loss as module
+from core.history.index import RunIndex
+from core.history.rename import rename
+from core.history.run_loss import RunLoss, ValidationReader, recent_mean, run_loss
 from core.runs.run import Run
-from core.runs.run_loss import RunLoss, ValidationReader, recent_mean, run_loss
 from core.schema.events import metrics_line
 from core.schema.files import write_whole
 from core.schema.paths import EVENTS

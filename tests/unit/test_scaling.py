@@ -13,7 +13,7 @@ import pytest
 from core.catalog.strategies import strategies_of
 from core.config.choices import RecipeChoices
 from core.devices.device import Device
-from core.runs.index import RunIndex
+from core.history.index import RunIndex
 from core.runs.states import RunState
 from core.scaling import measuring
 from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
@@ -23,7 +23,7 @@ from core.scaling.table import read_table, to_json
 from core.scaling.table_text import cells, csv_text, markdown
 from core.schema.files import write_whole
 from gui.viewmodels.run.run_rows import run_rows
-from gui.viewmodels.run.scaling_rows import ShownTable, fold_runs, outcome, sentence, with_results
+from gui.viewmodels.run.scaling_rows import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
 from tests.support.running import write_recipe
 from tests.support.scaling_runs import LOSSES, PER_EPOCH, STEPS, planned, recorded, trained
 from tests.support.written_runs import BEGAN, write_run
@@ -121,6 +121,13 @@ def test_people_see_numbers_without_exponents(tmp_path: Path) -> None:
     _, one, two = cells(read_table(recorded(tmp_path, runs)))
     assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "same", "finished"]
     assert two == ["2", "ddp", "64", "3.20", "0.00", "0 %", "0.00", "same", "finished"]
+
+
+def test_the_window_shows_titles_instead_of_names(tmp_path: Path) -> None:
+    runs = [trained(tmp_path, "one", 1, 2.0), trained(tmp_path, "two", 2, 1.0)]
+    headings, one, two = shown_cells(read_table(recorded(tmp_path, runs)))
+    assert (headings[1], headings[3], one[1], two[1]) == ("Strategy", "Samples/s", "One device", "Data parallel (DDP)")
+    assert one[2:] == ["64", "16.0", "1.00", "100 %", "0.00", "same", "finished"]
 
 
 def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
@@ -324,7 +331,7 @@ def test_a_row_says_what_became_of_the_table(tmp_path: Path) -> None:
     one, two = (trained(tmp_path, name, devices, 2.0 / devices) for name, devices in (("one", 1), ("two", 2)))
     record = recorded(tmp_path, [one]).taken()
     assert outcome(shown(record)) == "1 of 2 trained"
-    assert sentence(shown(record)) == "Training 2 of 2: 2 devices with the strategy ddp."
+    assert sentence(shown(record)) == "Training 2 of 2: 2 devices with the strategy Data parallel (DDP)."
     record = record.left("CPU 1 is gone.")
     assert (shown(record).state, outcome(shown(record))) == (RunState.STOPPED, "stopped · 1 of 2 trained")
     assert sentence(shown(record)) == "CPU 1 is gone. 1 of 2 trainings have finished. Continue makes the others."

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from core.runs.marks import Marks, Note
-from core.runs.search import parse_search
+from core.history.marks import Marks, Note
+from core.history.search import parse_search
+from core.history.summary import RunSummary
 from core.runs.states import RunState
-from core.runs.summary import RunSummary
 
 DAY_S = 86_400.0
 NOON = 1_750_000_000.0

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.runs import index as index_module
+from core.history import index as index_module
+from core.history.index import RunIndex, all_runs
+from core.history.marks import change_marks
+from core.history.rename import rename
+from core.history.summary import RunSummary
+from core.history.summary_cache import FORMAT, CachedSummary, SummaryCache, default_file
 from core.runs.facts import Plan
-from core.runs.index import RunIndex, all_runs
-from core.runs.marks import change_marks
-from core.runs.rename import rename
 from core.runs.states import RunState
-from core.runs.summary import RunSummary
-from core.runs.summary_cache import FORMAT, CachedSummary, SummaryCache, default_file
 from tests.support.commands import call
 from tests.support.written_runs import BEGAN, values, write_run
 
@@ -323,6 +323,24 @@ def test_pages_of_the_cache_become_the_whole(root: Path, monkeypatch) -> None:
     assert index.poll() == expected
     assert not index.busy
     assert read == []
+
+
+@pytest.mark.parametrize("harm", ["delete", "version", "text"])
+def test_an_index_that_is_harmed_between_two_pages_costs_no_run(root: Path, harm: str, monkeypatch) -> None:
+    monkeypatch.setattr(index_module, "PAGE", 7)
+    expected, file = truth(root), default_file()
+    index = RunIndex(root, cache=SummaryCache(root))
+    assert index.poll(0.0) == expected[:7]
+    if harm == "delete":
+        file.unlink()
+    elif harm == "text":
+        file.write_text("not a database")
+    else:
+        with sqlite3.connect(file) as database:
+            database.execute(f"PRAGMA user_version = {FORMAT + 1}")
+        database.close()
+    assert index.poll() == expected
+    assert all_runs(root) == expected
 
 
 def test_marks_of_the_newest_runs_are_seen_at_once_and_others_soon(tmp_path: Path, monkeypatch) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from core.diagnosis.start_phases import environment, start_words
+from core.diagnosis.timeline import Timeline
 from core.runs.facts import RunFacts
 from core.runs.fold import fold
 from core.runs.run import Run
-from core.runs.start_phases import environment, start_words
 from core.runs.states import RunState
-from core.runs.timeline import Timeline
 from tests.support.recorded import finding, recorded
 from tests.support.running import make_spec
 

@@ -32,11 +32,11 @@ def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 47
 def test_process_on_an_unticked_gpu_is_reported() -> None:
     (one,) = found(["GPU-0"], sample("GPU-0", 4711), sample("GPU-2", 9, 4711))
     assert one == (
-        "Process 4711 of this run is on GPU 2 (RTX 4090), which was not ticked. "
-        "Stop the run; check the recipe for device numbers."
+        "Process 4711 of this run is on GPU 2 (RTX 4090), which was not chosen for it. "
+        "Stop the run, and look for device numbers in its recipe or script."
     )
     (both,) = found(["GPU-0"], sample("GPU-2", 4712, 4711))
-    assert both.startswith("Processes 4711 and 4712 of this run are on GPU 2 (RTX 4090), which was not ticked.")
+    assert both.startswith("Processes 4711 and 4712 of this run are on GPU 2 (RTX 4090), which was not chosen for it.")
 
 
 def test_ticked_gpus_other_processes_and_unknown_lists_are_not_reported() -> None:
@@ -47,7 +47,7 @@ def test_ticked_gpus_other_processes_and_unknown_lists_are_not_reported() -> Non
 def test_process_on_ticked_mig_device_is_not_reported_for_its_gpu() -> None:
     assert found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-0", 4711)) == []
     (other,) = found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-1", 4711))
-    assert "is on GPU 1 MIG 1 (1g.5gb), which was not ticked." in other
+    assert "is on GPU 1 MIG 1 (1g.5gb), which was not chosen for it." in other
 
 
 def test_each_finding_is_reported_once_and_again_when_it_grows() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from core.catalog import recipes, strategies
 from core.config import validation
+from core.config.strategy_settings import STRATEGY_SETTINGS
 from core.config.validation import ProblemKind
 from core.devices.device import Device
+from core.schema.settings import Training
 from tests.support.running import make_spec
 
 CPUS = [Device(id=f"cpu:{n}", kind="cpu", label=f"CPU {n}", name="a core") for n in range(2)]
@@ -68,6 +70,12 @@ def test_valid_spec_has_no_problem() -> None:
 def test_invalid_spec_has_one_problem(ids: tuple[str, ...], changes: dict[str, str], sentence: str) -> None:
     (problem,) = problems(*ids, **changes)
     assert sentence in problem
+
+
+def test_settings_of_strategies_are_settings_of_a_training() -> None:
+    named = {name for row in strategies.STRATEGIES for name in row.settings}
+    assert named <= {field.name for field in fields(Training)}
+    assert {row.name for row in STRATEGY_SETTINGS} <= named
 
 
 def test_missing_and_unknown_devices_have_their_own_problem_kinds() -> None:

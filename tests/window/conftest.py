@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 
-from core.runs.index import directories
+from core.history.index import directories
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.series.run_series import RunSeries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QListView
 
-LEAST_PX = 24
+MIN_PX = 24
 """Least side of a target by WCAG 2.2."""
 
 
@@ -30,4 +30,4 @@ def test_targets_are_large_enough(drive) -> None:
     targets = [*panel.window.findChildren(QAbstractButton), *panel.window.findChildren(QComboBox)]
     sizes = {each.objectName() or each.text(): each.size() for each in targets if each.isVisible()}
     assert len(sizes) > 10
-    assert {name: size.toTuple() for name, size in sizes.items() if min(size.toTuple()) < LEAST_PX} == {}
+    assert {name: size.toTuple() for name, size in sizes.items() if min(size.toTuple()) < MIN_PX} == {}

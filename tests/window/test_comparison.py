@@ -12,7 +12,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QToolButton
 
+from core.comparison.measured_run import read_run
 from core.schema.events import metrics_line
+from gui.panels.comparison.comparison_table import COLOUR
+from gui.style.theme import DARK, LIGHT
+from gui.viewmodels.compared import ComparedRun, metrics_of, usual_metric
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action
@@ -158,8 +162,8 @@ def test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed(panel: Dri
     assert (low[2], high[2]) == (2.0, 2.5)
     assert view.plot.drawn["2"][1].tolist() == LOSSES["b"]
     found = cells(view)
-    assert [text for text, _ in found["learning_rate"]] == ["0.1", "0.2"]
-    assert "seed" not in found
+    assert [text for text, _ in found["Learning rate"]] == ["0.1", "0.2"]
+    assert "Seed" not in found
     assert found["Best"] == [("1.75 ± 1.061", ""), ("2.5", "+0.75 (+42.9 %)")]
     assert [text for text, _ in found["Best at"]] == ["3.5", "4"]
     assert found["Peak GB"][1] == ("3.00", "±0")
@@ -175,9 +179,31 @@ def test_every_run_is_drawn_alone_when_seeds_are_not_grouped(panel: Driver) -> N
     view.plot.controls.group_box.setChecked(False)
     panel.until(lambda: view.card.table.rowCount() == 3, "a row for each run")
     assert list(view.plot.drawn) == ["1", "2", "3"]
-    assert "seed" in cells(view)
+    assert view.plot.canvas.y_range[0] < 1.0, "every value can be seen, also where the means are above it"
+    assert "Seed" in cells(view)
     colours = {entry.colour for entry in view.plot.entries}
     assert len(colours) == 3
+
+
+def test_comparison_follows_the_theme_and_is_not_the_view_of_this_machine(panel: Driver, monkeypatch) -> None:
+    monkeypatch.setattr("gui.main_window.apply", lambda *_: None)  # restyling the tests' application takes seconds
+    panel.window.controllers.run.show_machine()
+    machine = panel.window.panels.machine
+    assert machine.isChecked()
+    view = opened(panel, "a", "b")
+    assert not machine.isChecked()
+    for theme in (LIGHT, DARK):
+        panel.window.set_theme(theme)
+        assert [entry.colour for entry in view.plot.entries] == [*theme.devices[:2]]
+        assert [view.card.table.item(row, 0).data(COLOUR) for row in range(2)] == [*theme.devices[:2]]
+    assert panel.window.controllers.comparison.close()
+    assert machine.isChecked()
+
+
+def test_validation_is_the_usual_metric_also_before_the_second_run_is_read(runs_root: Path) -> None:
+    events = [values(1, 1, 2, loss=[2.0, 1.0]), values(2, 2, 2, val_loss=[1.5])]
+    run = ComparedRun(measured=read_run(write_run(runs_root, "20260101-000000-one", events)))
+    assert usual_metric([run], metrics_of([run])) == "val_loss"
 
 
 def test_axes_and_readings_share_one_range_and_cursor(panel: Driver) -> None:
@@ -361,3 +387,27 @@ def test_a_run_that_a_search_hides_stays_in_the_comparison(panel: Driver) -> Non
         panel.until(lambda listed=listed: panel.runs.count() == listed, "the search")
         assert len(view.plot.entries) == 2
     assert [each.rpartition("-")[2] for each in panel.runs.ticked] == ["b", "a"]
+
+
+def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_other(drive, runs_root: Path) -> None:
+    for number in range(20):  # ten groups of two seeds
+        spec = make_spec("digits_mlp", learning_rate=0.1 * (number // 2 + 1), seed=number % 2)
+        write_run(
+            runs_root, f"20260101-0000{number:02}-{number}", [values(1, 1, 2, loss=[2.0 + number, 1.0])], spec=spec
+        )
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 20, "the runs")
+    view = opened(panel, *(str(each) for each in range(20)))
+    view.plot.controls.smoothing_button.set_weight(0.0)
+    panel.until(lambda: len(view.plot.drawn) == 10, "the lines")
+    assert view.plot.bands == {}
+    assert "10 groups have no band, since the bands of more than 8 groups would cover" in view.card.notices.text()
+    view.card.table.setCurrentCell(3, 0)
+    panel.until(lambda: list(view.plot.bands) == [view.plot.entries[3].label], "the band of the row")
+    _, low, high = view.plot.bands[view.plot.entries[3].label]
+    assert (high - low).tolist() == [1.0, 0.0]
+    assert view.card.notices.text().startswith("9 groups have no band")
+    tick(panel, *(str(each) for each in range(20) if each not in {0, 2, 4}))  # three groups lose a run
+    panel.until(lambda: len(view.plot.bands) == 7 and not view.plot.hidden_bands, "the bands of all groups, among ten")
+    assert len(view.plot.drawn) == 10
+    assert "no band" not in view.card.notices.text()

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from gui.style.theme import DARK, LIGHT, Theme
+from gui.style.theme import THEMES, Theme
 from tests.support.colour_vision import SIGHTS, ciede2000, contrast, difference
 
-BOTH = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+ALL = pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 FIRST = 8
 """As many devices as most machines have at most."""
 
@@ -29,7 +29,7 @@ def test_difference_is_that_of_the_published_pairs(one, other, expected) -> None
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
-@BOTH
+@ALL
 def test_device_colours_can_be_told_apart(theme: Theme, sight: str) -> None:
     apart = {pair: difference(*pair, sight) for pair in itertools.combinations(theme.devices, 2)}
     first = {pair: value for pair, value in apart.items() if set(pair) <= set(theme.devices[:FIRST])}
@@ -37,6 +37,6 @@ def test_device_colours_can_be_told_apart(theme: Theme, sight: str) -> None:
     assert min(apart.values()) >= 11, min(apart, key=apart.__getitem__)
 
 
-@BOTH
+@ALL
 def test_device_colours_stand_out_from_panel(theme: Theme) -> None:
-    assert [colour for colour in theme.devices if contrast(colour, theme.panel) < 3] == []
+    assert [colour for colour in theme.devices if contrast(colour, theme.panel) < theme.mark_contrast] == []

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from core.config import validation
 from core.devices.device import Device, Sample, Survey
-from core.runs.index import directories
+from core.history.index import directories
 from core.runs.states import RunState
 from gui.panels.devices.device_delegate import ROW, DeviceDelegate, without_label
 from gui.panels.devices.device_table import DeviceTable

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
-from core.runs.timeline import MAX_ENTRIES, Timeline
+from core.diagnosis.timeline import MAX_ENTRIES, Timeline
 from gui.panels.event_list import SLACK_ROWS, EventList
 from gui.style import theme as themes
 from gui.style.theme import DARK, LIGHT

@@ -15,8 +15,8 @@ from PySide6.QtGui import QAction, QContextMenuEvent, QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
 
 from core.cli import __main__
+from core.history.index import RunIndex
 from core.launchers import export_model
-from core.runs.index import RunIndex
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.series import report
@@ -51,7 +51,7 @@ def save_to(panel, path: Path) -> str:
     dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
     dialog.fileSelected.emit(str(path))
     dialog.reject()
-    panel.until(lambda: str(path) in panel.message("messageStrip"), "the result")
+    panel.until(lambda: str(path) in panel.message("messageStrip").replace(f"Writing {path}", ""), "the result")
     return panel.message("messageStrip")
 
 
@@ -63,7 +63,7 @@ def test_measurements_are_written_as_the_command_writes_them(panel, finished, tm
     assert (tmp_path / "curve.csv").read_text() == by_command.getvalue()
     menu_of(panel).action("csv").trigger()
     message = save_to(panel, tmp_path / "no such folder" / "curve.csv")
-    assert "could not be written: No such file or directory" in message
+    assert "cannot be written: there is no folder" in message
 
 
 def test_report_and_event_file_are_written_and_a_second_event_file_is_refused(panel, finished, tmp_path):
@@ -78,7 +78,9 @@ def test_report_and_event_file_are_written_and_a_second_event_file_is_refused(pa
     save_to(panel, tmp_path / "tb")
     panel.until(lambda: "has event files of an earlier export" in panel.message("messageStrip"), "the refusal")
     exports = [panel.window.panels.header.again.run_menu.action(name) for name in ("report", "tensorboard")]
-    assert set(exports) <= set(panel.window.panels.menu.file.actions())
+    menu = panel.window.panels.menu
+    assert set(exports) <= set(menu.export.actions())
+    assert menu.export.menuAction() in menu.file.actions()
 
 
 def test_table_of_runs_has_results_and_settings(panel, tmp_path):
@@ -153,7 +155,7 @@ def test_renamed_run_has_its_name_everywhere_and_its_spec_is_untouched(panel, fi
     dialog.edit.setText("  the good one ")
     dialog.accept()
     panel.until(lambda: any("the good one" in panel.runs.item(row).text() for row in range(3)), "the list")
-    panel.until(lambda: panel.window.windowTitle().startswith("the good one"), "the heading")
+    panel.until(lambda: panel.window.windowTitle().startswith("✓ the good one"), "the heading")
     assert (finished / "spec.json").read_bytes() == spec
     assert json.loads((finished / "name.json").read_text()) == {"name": "the good one"}
     assert Run(finished).spec().name == "the good one"

@@ -11,10 +11,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QPushButton
 
-from core.runs import marks
-from core.runs.marks import change_marks, read_marks
-from core.runs.rename import rename
-from core.runs.summary_cache import SummaryCache
+from core.history import marks
+from core.history.marks import change_marks, read_marks
+from core.history.rename import rename
+from core.history.summary_cache import SummaryCache
 from gui.panels.runs.run_list import ROWS
 from gui.services import run_list
 from gui.services.run_list import FEW

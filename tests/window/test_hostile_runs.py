@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 
-from core.runs.index import is_run
+from core.history.index import is_run
 from tests.process.test_hostile_runs import batches
 from tests.support.hostile_runs import Hostile, watched
 from tests.window.driving import Driver

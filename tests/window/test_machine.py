@@ -51,6 +51,9 @@ def test_entry_and_escape_lead_from_run_to_machine(panel):
     entry(panel).click()
     assert entry(panel).isChecked()
     look_at(panel, 1)
+    panel.window.panels.menu.action("machine").trigger()
+    assert (panel.state.text(), entry(panel).isChecked()) == ("No run", True)
+    look_at(panel, 1)
     panel.runs.setFocus()
     panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Escape)
     assert panel.state.text() == "No run"

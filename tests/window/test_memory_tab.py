@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
 
 from core.devices.device import Device, Process, Sample, Survey
-from core.runs.device_use import largest_others
+from core.history.device_use import largest_others
 from core.runs.facts import RunFacts
 from core.runs.states import RunState
 from core.runs.verdicts import Release, Verdict

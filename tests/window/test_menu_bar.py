@@ -55,7 +55,7 @@ def test_actions_of_run_are_enabled_with_their_buttons_and_press_them(drive, run
 
 def test_actions_of_a_run_are_those_of_its_own_menu(panel):
     shared = panel.window.panels.header.again.run_menu.actions()
-    in_bar = [*panel.window.panels.menu.run.actions(), *panel.window.panels.menu.file.actions()]
+    in_bar = [*panel.window.panels.menu.run.actions(), *panel.window.panels.menu.export.actions()]
     named = [each for each in shared if each.text()]
     assert all(each in in_bar for each in named)
     assert not any(each.isEnabled() for each in named)  # no run is shown

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.errors import RunError
-from core.runs.index import directories
+from core.history.index import directories
 from core.runs.run import Run
 from core.runs.states import RunState
 from tests.support.acting import played

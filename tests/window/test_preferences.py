@@ -7,16 +7,27 @@ from base64 import b64encode
 
 import pytest
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QFileDialog, QLineEdit, QPushButton, QSpinBox
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QSpinBox,
+    QWidget,
+)
 
 from core.config import presets
-from core.runs import index
+from core.history import index
 from core.system import folders
+from gui.panels import preferences_dialog
 from gui.panels.preferences_dialog import PreferencesDialog
-from gui.services.preferences import KEY, Preferences, PreferencesFile
+from gui.services.preferences import COLOURS, KEY, Preferences, PreferencesFile
 from gui.services.settings_file import SettingsFile
 from gui.style.text_size import set_zoom, zoom
-from gui.style.theme import LIGHT, stylesheet
+from gui.style.theme import DARK, LIGHT, STRONG_DARK, stylesheet
 
 
 def opened(panel) -> PreferencesDialog:
@@ -49,6 +60,46 @@ def test_theme_and_defaults_hold_at_once_and_in_the_next_window(drive):
     other = drive()
     assert other.window.panels.theme is LIGHT
     assert other.window.panels.setup.choices().release == {"tolerance_mb": 64, "wait_s": 90}
+
+
+def test_colours_hold_at_once_and_in_the_next_window(drive, monkeypatch):
+    """Only the window's own parts are restyled: styling each widget of the tests' application takes seconds."""
+    sheets = []
+    monkeypatch.setattr("gui.main_window.apply", lambda _, theme: sheets.append(stylesheet(theme)))
+    panel = drive()
+    box = opened(panel).findChild(QComboBox, "coloursBox")
+    assert [box.itemText(each) for each in range(box.count())] == ["as the desktop", "standard", "strong contrast"]
+    assert box.currentText() == "as the desktop"
+    box.setCurrentText("strong contrast")
+    assert panel.window.panels.theme is STRONG_DARK
+    assert sheets[-1] == stylesheet(STRONG_DARK)
+    assert panel.window.panels.devices.table.rows[0].colour == STRONG_DARK.devices[0]
+    panel.window.close()
+    other = drive()
+    assert other.window.panels.theme is STRONG_DARK
+    box = opened(other).findChild(QComboBox, "coloursBox")
+    other.window.panels.menu.view.aboutToShow.emit()
+    choices = {each.text(): each for each in other.window.findChild(QMenu, "coloursMenu").actions()}
+    assert [text for text, each in choices.items() if each.isChecked()] == ["strong contrast"]
+    choices["standard"].trigger()
+    assert other.window.panels.theme is DARK
+    assert box.currentText() == "standard", "the dialog that is open follows"
+    other.window.panels.menu.view.aboutToShow.emit()
+    assert [text for text, each in choices.items() if each.isChecked()] == ["standard"]
+
+
+@pytest.mark.parametrize("chosen", COLOURS)
+def test_colours_of_the_desktop_are_not_offered_where_qt_cannot_tell_them(qtbot, monkeypatch, chosen):
+    monkeypatch.setattr(preferences_dialog, "prefers_contrast", lambda _: None)
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    dialog = PreferencesDialog(parent, Preferences(colours=chosen), {}, "")
+    box, taken = dialog.findChild(QComboBox, "coloursBox"), []
+    assert [box.itemText(each) for each in range(box.count())] == ["standard", "strong contrast"]
+    assert box.currentText() == ("strong contrast" if chosen == "strong" else "standard")
+    dialog.changed.connect(taken.append)
+    dialog.findChild(QCheckBox, "showCpusBox").toggle()
+    assert taken[-1].colours == chosen, "another change keeps it"
 
 
 def test_text_size_is_that_of_the_view_menu(drive):
@@ -109,7 +160,15 @@ def test_newer_preferences_are_told_and_kept(drive):
 
 
 @pytest.mark.parametrize(
-    "values", [{"theme": 5}, {"tolerance_mb": -1}, {"wait_s": "long"}, {"show_cpus": 1}, {"cuda_ids": None}]
+    "values",
+    [
+        {"theme": 5},
+        {"colours": "sepia"},
+        {"tolerance_mb": -1},
+        {"wait_s": "long"},
+        {"show_cpus": 1},
+        {"cuda_ids": None},
+    ],
 )
 def test_senseless_values_have_their_defaults_and_are_named(values):
     keep(**values)

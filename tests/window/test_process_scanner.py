@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from core.devices.device import Process, Sample, Survey
+from core.history.leftovers import OrphanedProcess
 from core.memory_watch import gpu_processes
-from core.runs.leftovers import OrphanedProcess
 from core.system import process_info
 from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId

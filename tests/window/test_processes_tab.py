@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QTableWidget
 
-from core.runs import leftovers
+from core.history import leftovers
 from core.runs.states import RunState
 from core.system import process_info, processes
 from core.system.process_info import ProcessInfo

@@ -11,6 +11,7 @@ from PySide6.QtGui import QAction
 from core.queue.listing import queue_view
 from core.runs.run import Run
 from core.runs.states import RunState
+from core.system import logout
 from tests.support.queueing import Queue, kill, stop
 from tests.support.running import LONG, Followed, write_recipe
 
@@ -140,16 +141,24 @@ def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
     assert left.until_over().state is RunState.FINISHED
 
 
-def test_menu_adds_to_the_queue_without_a_question(drive, queue, tmp_path):
+def test_menu_adds_to_the_queue_without_a_question_and_a_log_out_is_warned_of_once(drive, queue, tmp_path, monkeypatch):
+    monkeypatch.setattr(logout, "at_logout", lambda: logout.LogOut(ends_manager=True))
     panel = drive()
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path / "mine", LONG, "mine"))
     panel.set_number("epochsBox", 1)
     panel.until_ready()
-    panel.window.findChild(QAction, "addToQueueAction").trigger()
-    panel.until(lambda: "Added mine to the queue." in panel.message("messageStrip"), "the message")
+    add = panel.window.findChild(QAction, "addToQueueAction")
+    add.trigger()
+    both = "Added mine to the queue. It starts when its devices are free. Logging out may end your runs, also queued"
+    panel.until(lambda: panel.message("messageStrip").startswith(both), "the message")
+    assert panel.message("messageStrip").endswith("To keep them running, enter once: loginctl enable-linger")
     panel.until(lambda: any("mine\nfinished" in text for text in rows(panel)), "the run to train at once")
     assert queue_view(queue.runs_root).runs == ()
+    panel.until_ready()
+    add.trigger()
+    panel.until(lambda: sum("mine\nfinished" in text for text in rows(panel)) == 2, "the second run to train")
+    assert "Logging out" not in panel.message("messageStrip")
 
 
 def _status(panel, device: str) -> str:

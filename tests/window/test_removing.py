@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from core.runs import removal
+from core.history import removal
 from core.runs.states import RunState
 from gui.controllers import removal_controller
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe

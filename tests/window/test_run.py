@@ -14,7 +14,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QLabel, QListView, QPlainTextEdit, QPushButton, QToolButton
 
-from core.runs.index import directories
+from core.history.index import directories
 from core.runs.states import RunState
 from core.schema.settings import StopTimeouts
 from core.schema.spec import read_spec, write_spec
@@ -62,7 +62,7 @@ def test_finished_run_shows_duration_loss_and_released_memory(drive):
     texts = [label.text() for label in panel.window.findChildren(QLabel)]
     assert "epoch 2 of 2" in texts
     assert any("took" in text for text in texts)
-    assert panel.window.windowTitle().startswith("digits_mlp")
+    assert panel.window.windowTitle() == "✓ digits_mlp – Trainyard"
     panel.until(lambda: panel.runs.count() == 1 and "finished · val. loss" in panel.runs.item(0).text())
     happened = panel.window.findChild(QListView, "eventList").model()
     rows = [happened.index(row, 0).data().partition("  ")[2] for row in range(happened.rowCount())]

@@ -108,6 +108,17 @@ def test_description_is_whole_where_there_is_room(qtbot, qapp):
     assert description.toolTip() == "", "nothing is cut"
 
 
+def test_end_of_the_shown_run_is_reported_and_in_the_heading(qtbot):
+    header, headings, ends = HeaderPanel(DARK), [], []
+    qtbot.addWidget(header)
+    header.heading_changed.connect(headings.append)
+    header.run_ended.connect(lambda: ends.append(len(headings)))
+    for name, shape in (("a", "tick"), ("b", "clock"), ("b", "ring"), ("b", "cross"), ("b", "cross"), ("", "")):
+        header.show_header(RunHeader(name=name, mark=shape))
+    assert headings == ["✓ a", "b", "b", "✕ b", ""]
+    assert ends == [4], "not of a run that has ended before it is looked at"
+
+
 def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
     themes.apply(qapp, DARK)
     header = HeaderPanel(DARK)

@@ -48,7 +48,7 @@ def save(panel: Driver, path: Path) -> None:
     dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
     dialog.fileSelected.emit(str(path))
     dialog.reject()
-    panel.until(lambda: str(path) in panel.message("messageStrip"), "the result")
+    panel.until(lambda: str(path) in panel.message("messageStrip").replace(f"Writing {path}", ""), "the result")
 
 
 @pytest.mark.slow
@@ -64,17 +64,18 @@ def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path
     panel.window.panels.menu.action("scaling").trigger()
     dialog = panel.window.findChild(ScalingDialog)
     assert dialog.name.text() == "tiny"
-    assert "2 devices: strategy ddp, global batch 16" in dialog.preview.text()
+    assert "2 devices: strategy Data parallel (DDP), global batch 16" in dialog.preview.text()
     click(panel, "yesButton", dialog)
     panel.until(lambda: titles(panel)[1:] == ["↳ 2 devices", "↳ 1 device"], "both runs, unfolded")
     assert titles(panel)[0] == "▾ tiny: 1 · 2"
     panel.until(lambda: outcome(panel) == "1 of 2 trained", "the progress")
     table = panel.window.services.scaling_tables.tables[0]
     held_run = Followed(Run.attach(runs_root / table.record.runs[-1].run)).until(RunState.RUNNING)
-    assert view(panel).sentence.text() == "Training 2 of 2: 2 devices with the strategy ddp."
+    assert view(panel).sentence.text() == "Training 2 of 2: 2 devices with the strategy Data parallel (DDP)."
     assert view(panel).progress.isVisible()
     assert (view(panel).progress.value(), view(panel).progress.maximum()) == (1, 2)
     click(panel, "haltButton", view(panel))
+    held_run.until(RunState.STOPPING)  # before this, the run could train to its end
     held.unlink()
     assert held_run.until_over().state is RunState.STOPPED
     panel.until(lambda: outcome(panel) == "stopped · 1 of 2 trained", "the end of the measuring")
@@ -106,7 +107,10 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     menu = panel.runs.run_menu
     menu.show_run(runs_root / "table.scaling.json")
     menu.opened.emit()
-    assert "This row is a scaling table." in menu.action("remove").toolTip()
+    assert "This row is a scaling table." in menu.action("csv").toolTip()
+    assert [name for name in ("path", "report", "remove", "csv", "again") if menu.action(name).isEnabled()] == [
+        "path", "report", "remove",
+    ]  # fmt: skip
     panel.window.set_theme(LIGHT)
     assert LIGHT.accent in {
         shown.plot.grab().toImage().pixelColor(x, 200).name() for x in range(0, shown.plot.width(), 8)
@@ -132,10 +136,36 @@ def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_pat
     panel.window.panels.menu.action("exportScaling").trigger()
     save(panel, tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "table.csv").read_bytes()
-    (runs_root / "table.scaling.json").unlink()
     panel.window.panels.run_filter.clear()
     panel.window.panels.run_filter.returnPressed.emit()
+    delete_alone_and_with_runs(panel, runs_root, runs)
+
+
+def delete_alone_and_with_runs(panel: Driver, runs_root: Path, runs: list[Path]) -> None:
+    """Delete the table alone, then, after it was measured again, with its runs."""
+    menu = panel.runs.run_menu
+    menu.show_run(runs_root / "table.scaling.json")
+    menu.action("remove").trigger()
+    panel.until(lambda: panel.question() is not None, "the question")
+    assert "It has 2 runs, which take " in panel.question().words.text()
+    panel.answer("otherButton")
     panel.until(lambda: panel.runs.count() == 2, "the runs alone")
+    assert panel.message("messageStrip") == "Deleted the scaling table table."
+    record = recorded(runs_root, runs).taken()
+    panel.until(lambda: len(panel.window.services.scaling_tables.tables) == 1, "the row again")
+    panel.runs.chosen.emit(str(record.path))
+    panel.runs.chosen.emit(str(runs[0]))
+    menu.action("remove").trigger()
+    panel.until(lambda: "is being measured, so it was not deleted." in panel.message("messageStrip"), "the refusal")
+    record.left()
+    menu.action("remove").trigger()
+    panel.until(lambda: panel.question() is not None, "the question")
+    panel.answer("yesButton")
+    panel.until(lambda: panel.runs.count() == 0, "an empty list")
+    panel.until(lambda: panel.message("messageStrip").startswith("Deleted the scaling table table. This freed"), "it")
+    assert panel.run is None, "a run that is deleted is not shown"
+    assert list(runs_root.iterdir()) == []
+    assert not any(each.isVisible() for each in panel.window.findChildren(ScalingTableDialog)), "its view is closed"
 
 
 def test_what_cannot_be_measured_is_said_in_the_dialog(drive, tmp_path: Path) -> None:
@@ -153,7 +183,7 @@ def test_what_cannot_be_measured_is_said_in_the_dialog(drive, tmp_path: Path) ->
     dialog.name.setText("a")
     assert dialog.yes.isEnabled()
     dialog.batch.setCurrentIndex(1)
-    assert "2 devices: strategy ddp, global batch 128" in dialog.preview.text()
+    assert "2 devices: strategy Data parallel (DDP), global batch 128" in dialog.preview.text()
     dialog.reject()
     panel.window.panels.setup.open_script(tmp_path / "train.py")
     panel.window.panels.menu.action("scaling").trigger()

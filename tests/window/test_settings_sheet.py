@@ -13,7 +13,9 @@ from core.config.build_spec import compose
 from core.devices.cpu import cpu_devices
 from core.schema.settings import StopTimeouts
 from gui.panels.setup.setup_panel import SetupPanel
+from gui.style.text_size import scaled
 from gui.style.theme import DARK, LIGHT
+from gui.widgets.forms.fields import ROW_PX
 from tests.support.running import make_spec, script_spec
 
 RECORDED = Path(__file__).parents[1] / "recorded_runs"
@@ -63,8 +65,13 @@ def test_sheet_covers_the_plots_with_groups_side_by_side_and_follows_them(setup,
     assert seed.isVisible()
     groups = {each.mapTo(setup.sheet, each.rect().topLeft()).x() for each in (seed, schedule)}
     assert len(groups) == 2
+    assert label_of(schedule).alignment() & Qt.AlignmentFlag.AlignBottom, "nearer to its field than to the one before"
+    assert label_of(schedule).height() < scaled(ROW_PX)
+    ground.raise_()  # as Qt does when the docks are laid out again
     ground.resize(400, 500)
     assert setup.sheet.width() == 400
+    assert setup.sheet.isAncestorOf(setup.window().childAt(ground.geometry().center())), "it is above the plots"
+    assert label_of(schedule).alignment() & Qt.AlignmentFlag.AlignVCenter, "beside its field"
     assert seed.mapTo(setup.sheet, seed.rect().topRight()).x() < 400
     qtbot.keyClick(setup.sheet.search, Qt.Key.Key_Escape)
     assert not setup.sheet.isVisible()

@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QWidget
 
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
-from core.runs.device_use import DeviceUsers
+from core.history.device_use import DeviceUsers
+from core.history.summary import RunSummary
 from core.runs.facts import RunFacts
 from core.runs.states import RunState
-from core.runs.summary import RunSummary
 from core.schema.spec import write_spec
 from gui.controllers import start_controller
 from gui.controllers.start_controller import StartController
@@ -26,7 +26,8 @@ from gui.panels.setup.setup_panel import SetupPanel
 from gui.panels.setup.start_status import StartStatus
 from gui.style.theme import DARK
 from gui.viewmodels.setup.device_sharing import shared_device_question
-from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start, readings_state
+from gui.viewmodels.setup.reading_check import readings_state
+from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start
 from gui.widgets.message_strip import MessageStrip
 from tests.support import no_namespaces
 from tests.support.running import make_spec, write_recipe

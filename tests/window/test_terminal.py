@@ -7,9 +7,10 @@ import random
 import pytest
 from PySide6.QtGui import QColor
 
-from gui.panels.log.ansi_colours import BASE, MIN_CONTRAST, char_format, contrast, legible, rgb
+from gui.panels.log.ansi_colours import BASE, char_format, rgb
 from gui.panels.log.terminal import CUT, MAX_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
-from gui.style.theme import DARK, LIGHT
+from gui.style.contrast import contrast, legible
+from gui.style.theme import THEMES
 
 TQDM_NESTED = (
     "epochs:   0%|          | 0/2\n"
@@ -109,15 +110,16 @@ def test_binary_data_becomes_ascii_and_non_latin_text_is_kept():
 # -- colours -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=["dark", "light"])
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_every_terminal_colour_has_enough_contrast(theme):
     panel = QColor(theme.panel).getRgb()[:3]
     for number in range(256):
         ink = char_format(Style(foreground=number), theme).foreground().color().getRgb()[:3]
-        assert contrast(ink, panel) >= MIN_CONTRAST, number
+        assert contrast(ink, panel) >= theme.text_contrast, number
         on_ground = char_format(Style(background=number), theme)
         ink, ground = on_ground.foreground().color().getRgb()[:3], on_ground.background().color().getRgb()[:3]
-        assert contrast(ink, ground) >= MIN_CONTRAST, number
+        best = max(contrast(pole, ground) for pole in ((0, 0, 0), (255, 255, 255)))  # a middle grey allows no 7 : 1
+        assert contrast(ink, ground) >= min(theme.text_contrast, best), number
 
 
 def test_legible_colours_are_unchanged():
@@ -125,5 +127,5 @@ def test_legible_colours_are_unchanged():
     assert rgb(9) == BASE[9]
     assert rgb(16 + 36 * 5) == (255, 0, 0)
     assert rgb(255) == (238, 238, 238)
-    assert legible((255, 255, 255), (0, 0, 0)) == (255, 255, 255)
-    assert legible((10, 10, 10), (0, 0, 0)) != (10, 10, 10)
+    assert legible((255, 255, 255), (0, 0, 0), 4.5) == (255, 255, 255)
+    assert legible((10, 10, 10), (0, 0, 0), 4.5) != (10, 10, 10)

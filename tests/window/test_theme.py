@@ -1,25 +1,31 @@
-"""Both themes: readable text and distinct colours."""
+"""All themes: readable text and distinct colours, and more contrast in the strong ones."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
-from PySide6.QtCore import QRect, Qt
-from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QSpinBox
+from pyqtgraph import PlotItem
+from PySide6.QtCore import QObject, QRect, Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QPushButton, QSpinBox
 
 from gui.panels.memory.process_table import ASCENDING, DESCENDING, ProcessTable
+from gui.plots.items.heat_strips import HeatStripsItem, StripRow
 from gui.style import theme as themes
-from gui.style.theme import DARK, LIGHT, Theme
+from gui.style.device_colours import faint
+from gui.style.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
 from gui.viewmodels.devices.process_rows import MEMORY, NAME
+from gui.widgets.painting import outline
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
-BOTH = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+ALL = pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 
 
 @pytest.fixture
@@ -44,26 +50,42 @@ def contrast(one: str, other: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-@BOTH
+@ALL
 def test_all_text_has_enough_contrast(theme: Theme) -> None:
     tones = [field.name.removesuffix("_soft") for field in fields(theme) if field.name.endswith("_soft")]
     grounds = ("window", "panel", "field", "button", *(f"{tone}_soft" for tone in tones))
     pairs = [(text, ground) for text in ("text", "muted", *tones) for ground in grounds]
-    pairs += [("text", "button_hover"), ("muted", "button_hover"), ("text", "panel_border")]
-    pairs += [("on_accent", "accent"), ("on_accent", "accent_hover")]
+    pairs += [("text", "button_hover"), ("muted", "button_hover")]
+    pairs += [("on_accent", "accent"), ("on_accent", "accent_hover"), ("train", "panel")]  # `now 0.39` at a line's end
+    if theme.is_strong:
+        pairs += [("disabled", "panel")]  # the labels of devices that are not ticked
+    else:
+        pairs += [("text", "panel_border")]  # a button that is pressed
     assert len(tones) == 4
-    assert too_low(theme, pairs, 4.5) == {}
+    assert too_low(theme, pairs, theme.text_contrast) == {}
 
 
-@BOTH
+@ALL
 def test_borders_bars_and_marks_have_enough_contrast(theme: Theme) -> None:
     tones = ("accent", "good", "warn", "bad", "muted")
     lines = ("field_border", "train", "train_faint", "validation", *tones)
     pairs = [(line, ground) for line in lines for ground in ("window", "panel") if (line, ground) != LINE_ON_WINDOW]
     pairs += [("field_border", "field"), ("accent", "field"), ("bad", "field"), ("muted", "field")]
     pairs += [(tone, "button") for tone in tones]  # a bar on its track
-    assert too_low(theme, pairs, 3) == {}
-    assert [colour for colour in theme.devices if contrast(colour, theme.panel) < 3] == []
+    if theme.is_strong:
+        pairs += [(line, ground) for line in ("panel_border", "disabled") for ground in ("window", "panel")]
+        pairs += [
+            ("disabled", "button"),
+            ("idle", "panel"),
+            ("busy", "panel"),
+            ("field_border", "accent_soft"),
+            ("field_border", "button"),
+        ]
+    assert too_low(theme, pairs, theme.mark_contrast) == {}
+    assert [colour for colour in theme.devices if contrast(colour, theme.panel) < theme.mark_contrast] == []
+    faint_ones = [faint(colour, theme) for colour in theme.devices]
+    assert all(contrast(colour, theme.panel) >= 4.5 for colour in faint_ones) is theme.is_strong
+    assert contrast(theme.idle, theme.busy) >= 4
 
 
 LINE_ON_WINDOW = ("train_faint", "window")
@@ -76,13 +98,13 @@ def too_low(theme: Theme, pairs: list[tuple[str, str]], least: float) -> dict[tu
     return {pair: ratio for pair, ratio in found.items() if ratio < least}
 
 
-@BOTH
+@ALL
 def test_twelve_devices_have_colours_of_their_own(theme: Theme) -> None:
     assert len(set(theme.devices)) >= 12  # how different they look is measured in test_device_colours.py
     assert theme.device_colour(len(theme.devices)) == theme.device_colour(0)
 
 
-@BOTH
+@ALL
 def test_stylesheet_is_complete_and_its_icons_exist(qapp, theme: Theme) -> None:
     sheet = themes.stylesheet(theme)
     assert "$" not in sheet
@@ -91,7 +113,7 @@ def test_stylesheet_is_complete_and_its_icons_exist(qapp, theme: Theme) -> None:
     assert [icon for icon in icons if not Path(icon).is_file()] == []
 
 
-@BOTH
+@ALL
 def test_tick_is_visible_in_checkbox(qtbot, unstyled_app, theme: Theme) -> None:
     themes.apply(unstyled_app, theme)
     boxes = [QCheckBox(), QCheckBox()]
@@ -102,6 +124,25 @@ def test_tick_is_visible_in_checkbox(qtbot, unstyled_app, theme: Theme) -> None:
     assert theme.accent in ticked
     assert theme.accent not in empty
     assert theme.on_accent in ticked  # the tick itself, missing without an SVG reader
+
+
+@ALL
+def test_grounds_have_outlines_with_strong_contrast(qtbot, unstyled_app, theme: Theme) -> None:
+    themes.apply(unstyled_app, theme)
+    button = QPushButton("words")
+    qtbot.addWidget(button)
+    edge = button.grab().toImage().pixelColor(1, button.height() // 2).name()
+    assert edge == (theme.field_border if theme.is_strong else theme.button)
+    pen = outline(theme, theme.good)
+    assert (pen.style() == Qt.PenStyle.SolidLine, pen.color().name() == theme.good) == (theme.is_strong,) * 2
+    plot = PlotItem()
+    strips = HeatStripsItem(plot)
+    strips.set_theme(theme)
+    strips.show_rows([StripRow(percent=np.array([0.0, 100.0]), faint=True)], 0.0, 1.0)
+    shown = [strips._image.pixelColor(x, 0) for x in range(2)]
+    assert (shown[0].alpha() == 255) is theme.is_strong, "where contrast counts, no strip fades"
+    if theme.is_strong:
+        assert all(contrast(each.name(), theme.panel) >= theme.mark_contrast for each in shown)
 
 
 def colours(image: QImage) -> set[str]:
@@ -141,6 +182,16 @@ def test_theme_is_applied_once_and_can_be_replaced(qtbot, unstyled_app) -> None:
     assert unstyled_app.palette().window().color().name() == LIGHT.window
 
 
+def test_change_of_theme_does_not_set_the_style_again(unstyled_app, monkeypatch) -> None:
+    """It would style all widgets once more than the style sheet does."""
+    themes.apply(unstyled_app, DARK)
+    set_again = []
+    monkeypatch.setattr(type(unstyled_app), "setStyle", set_again.append)
+    themes.apply(unstyled_app, LIGHT)
+    themes.apply(unstyled_app, DARK)
+    assert set_again == []
+
+
 def test_inset_spin_box_has_text_margin(qtbot, unstyled_app) -> None:
     themes.apply(unstyled_app, DARK)
     box = QSpinBox()
@@ -149,17 +200,57 @@ def test_inset_spin_box_has_text_margin(qtbot, unstyled_app) -> None:
     assert box.lineEdit().textMargins().left() > 5
 
 
-def test_theme_follows_desktop() -> None:
-    class Hints:
-        def __init__(self, scheme: Qt.ColorScheme) -> None:
-            self.colorScheme = lambda: scheme
+class Hints:
+    """What a desktop asks for, instead of Qt's style hints."""
 
-    class App:
-        def __init__(self, scheme: Qt.ColorScheme) -> None:
-            self.styleHints = lambda: Hints(scheme)
+    def __init__(self, scheme: Qt.ColorScheme, contrast: Qt.ContrastPreference | None) -> None:
+        self.colorScheme = lambda: scheme
+        if contrast is not None:  # Qt before 6.10 has none
+            self.accessibility = lambda: SimpleNamespace(contrastPreference=lambda: contrast)
 
-    schemes = (Qt.ColorScheme.Light, Qt.ColorScheme.Dark, Qt.ColorScheme.Unknown)
-    assert [Theme.current(App(scheme)).name for scheme in schemes] == ["light", "dark", "dark"]
+    def styleHints(self) -> Hints:  # noqa: N802 (Qt's name)
+        return self
+
+
+NO_WISH, HIGH = Qt.ContrastPreference.NoPreference, Qt.ContrastPreference.HighContrast
+
+
+@pytest.mark.parametrize(
+    ("name", "colours", "scheme", "contrast", "expected"),
+    [
+        ("desktop", "desktop", Qt.ColorScheme.Light, None, LIGHT),
+        ("desktop", "desktop", Qt.ColorScheme.Dark, NO_WISH, DARK),
+        ("desktop", "desktop", Qt.ColorScheme.Unknown, NO_WISH, DARK),
+        ("desktop", "desktop", Qt.ColorScheme.Unknown, HIGH, STRONG_DARK),
+        ("desktop", "desktop", Qt.ColorScheme.Light, HIGH, STRONG_LIGHT),
+        ("dark", "desktop", Qt.ColorScheme.Light, HIGH, STRONG_DARK),
+        ("dark", "standard", Qt.ColorScheme.Light, HIGH, DARK),
+        ("light", "strong", Qt.ColorScheme.Dark, None, STRONG_LIGHT),
+        ("sepia", "none", Qt.ColorScheme.Light, NO_WISH, LIGHT),
+    ],
+)
+def test_theme_is_the_chosen_one_or_that_of_the_desktop(name, colours, scheme, contrast, expected) -> None:
+    assert Theme.chosen(name, colours, Hints(scheme, contrast)) is expected
+
+
+class Desktop(QObject):
+    """A desktop that tells when it changes."""
+
+    colorSchemeChanged, contrastPreferenceChanged = Signal(object), Signal(object)  # noqa: N815 (Qt's names)
+
+    def styleHints(self) -> Desktop:  # noqa: N802 (Qt's name)
+        return self
+
+    def accessibility(self) -> Desktop:
+        return self
+
+
+def test_theme_follows_a_desktop_that_changes() -> None:
+    desktop, changes = Desktop(), []
+    themes.follow_desktop(desktop, lambda: changes.append(1))
+    desktop.colorSchemeChanged.emit(Qt.ColorScheme.Light)
+    desktop.contrastPreferenceChanged.emit(HIGH)
+    assert len(changes) == 2
 
 
 def test_sort_arrow_is_beside_heading_text(qtbot, unstyled_app) -> None:

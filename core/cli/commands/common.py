@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from core.cli.output import confirm, is_interactive
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
+from core.history import index
 from core.language import tr, tr_noop
-from core.runs import index
 from core.runs.ownership import execution_warning
 from core.runs.run import Run
 from core.runs.states import RunState
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Survey
-    from core.runs.summary import RunSummary
+    from core.history.summary import RunSummary
     from core.schema.spec import RunSpec
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.cli import export_options
 from core.cli.output import say, say_json, say_table, warn
+from core.history import index
 from core.language import tr
-from core.runs import index
-from core.series.export_file import check_free, export_bytes
 from core.text import one_line, short
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
+    from pathlib import Path
 
     from core.comparison.measured_run import MeasuredRun
     from core.comparison.reasons import Reasons
@@ -30,10 +30,10 @@ def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("compared", metavar="RUN", nargs="+", help=tr("two runs or more, named as for `trainyard show`"))
     add_table_options(parser)
-    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
-    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    export_options.add_table_options(add)
     add("--html", metavar="FILE", help=tr("write the report on these runs to this file (.html), as `report` does"))
-    add("--force", action="store_true", help=tr("replace files that exist"))
+    export_options.add_plot_options(add)
+    export_options.add_force(add)
     add("--why", action="store_true", help=tr("show what differs: settings, text, package versions, devices"))
 
 
@@ -43,6 +43,8 @@ def add_table_options(parser: ArgumentParser) -> None:
     add("--metric", metavar="NAME", help=tr("the metric to compare; default: a loss that most of the runs have"))
     add("--baseline", metavar="RUN", help=tr("the run from which differences are shown; default: the first"))
     add("--target", type=float, metavar="VALUE", help=tr("show how long each run trained until it reached this value"))
+    add("--no-groups", dest="grouped", action="store_const", const=False,
+        help=tr("a row for each run, also for runs that differ only in the seed"))  # fmt: skip
     direction = parser.add_mutually_exclusive_group()
     direction.add_argument(
         "--minimize", dest="lower", action="store_const", const=True,
@@ -75,19 +77,18 @@ def compare_runs(options: Namespace) -> int:
     folders, baseline = find_compared(options)
     runs = measured_run.read_runs(folders)
     comparison = table.compare(
-        runs, metric=options.metric, baseline=baseline, target=options.target, lower=options.lower
-    )
+        runs, metric=options.metric, baseline=baseline, target=options.target, lower=options.lower,
+        grouped=options.grouped is not False,
+    )  # fmt: skip
     first = comparison.rows[comparison.baseline].runs[0]
     others = [row.runs[0] for row in comparison.rows if row.runs[0] is not first]
     why = [(run, reasons.reasons(first, run)) for run in others] if options.why else []
-    _write_files(options, comparison)
-    if options.html is not None:
-        _write_page(options, folders, baseline)
+    _write_files(options, comparison, runs, baseline)
     if options.json:
         document = table.to_json(comparison)
         say_json({**document, "why": [_why_json(first, run, each) for run, each in why]} if options.why else document)
         return 0
-    if (options.csv, options.markdown, options.html) != (None, None, None):
+    if export_options.given_files(options):
         for notice in comparison.notices:
             warn(notice)
         return 0
@@ -111,35 +112,31 @@ def _say_table(comparison: Comparison) -> None:
 
 
 def _check_files(options: Namespace) -> None:
-    """Raise `ValueError` with a sentence if a table cannot be written as it was asked for."""
-    files = [each for each in (options.csv, options.markdown) if each is not None]
-    if files and options.why and not options.json:
-        raise ValueError(tr("--csv and --markdown write the table alone. Leave out --why, or add --json."))
-    if files.count("-") + (options.json and "-" in files) > 1:
-        raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
-    for each in [*files, *([options.html] if options.html is not None else [])]:
-        check_free(Path(each), force=options.force)
+    """Raise `ValueError` with a sentence if a file cannot be written as it was asked for."""
+    if (given := export_options.given_files(options)) and options.why and not options.json:
+        raise ValueError(
+            tr("--{name} writes a file, and --why prints. Leave out one of them, or add --json.", name=given[0])
+        )
+    export_options.check_files(options)
 
 
-def _write_files(options: Namespace, comparison: Comparison) -> None:
-    """Write the table to the files that were asked for."""
+def _write_files(options: Namespace, comparison: Comparison, runs: Sequence[MeasuredRun], baseline: str | None) -> None:
+    """Write the table, the page and the plots to the files that were asked for."""
     from core.comparison import table_text
+    from core.reports import run_report, sections
 
-    for path, form in ((options.csv, table_text.csv_text), (options.markdown, table_text.markdown)):
-        if path == "-":
-            say(form(comparison).removesuffix("\n"), lines=True)
-        elif path is not None:
-            export_bytes(form(comparison).encode(), Path(path))
+    export_options.write_tables(
+        options, csv=lambda: table_text.csv_text(comparison), markdown=lambda: table_text.markdown(comparison)
+    )
 
+    def page() -> bytes:
+        return run_report.report(
+            run_report.read_reported([run.dir for run in runs]), made=time.time(), metric=options.metric,
+            baseline=baseline, target=options.target, lower=options.lower, grouped=options.grouped is not False,
+        )  # fmt: skip
 
-def _write_page(options: Namespace, folders: Sequence[Path], baseline: str | None) -> None:
-    from core.reports import run_report
-
-    data = run_report.report(
-        run_report.read_reported(folders), made=time.time(), metric=options.metric, baseline=baseline,
-        target=options.target, lower=options.lower,
-    )  # fmt: skip
-    export_bytes(data, Path(options.html))
+    export_options.write_page(options, page)
+    export_options.write_plots(options, lambda: sections.charts_of(runs, grouped=options.grouped is not False))
 
 
 # -- why -----------------------------------------------------------------------------------------

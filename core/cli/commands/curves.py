@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from core.cli.commands.common import find
 from core.cli.output import say, say_json, say_table
+from core.history import index
 from core.language import tr, tr_plural
 from core.metrics import expression_trial
 from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
-from core.runs import index
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -131,7 +131,7 @@ def try_expression(options: Namespace) -> int:
 
 def _point(options: Namespace) -> int:
     """Show the rule for a number that the user points at, and the curve that it gives; keep it if that was asked."""
-    from core.metrics.rules import lessons  # loads numpy
+    from core.metrics.rules import lessons, teaching  # loads numpy
 
     run = find(options)
     line, number = options.point
@@ -140,7 +140,7 @@ def _point(options: Namespace) -> int:
     role = (
         options.role
         if options.role != "metric"
-        else lessons.metric(options.name or teacher.propose_name(line, position))
+        else teaching.metric(options.name or teacher.propose_name(line, position))
     )
     lesson = teacher.teach(line, position, role)
     kept = teacher.keep(lesson, options.rules) if options.keep else None

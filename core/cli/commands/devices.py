@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from core.cli.commands.common import survey
 from core.cli.output import say_rows, warn
+from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.language import tr, tr_stored
-from core.runs.device_use import DeviceUse, devices_in_use, use_sentences
 from core.text import first_names, join_names
 from core.units import size
 

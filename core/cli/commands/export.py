@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cli.commands.common import RUN, check_owner, find
+from core.cli.export_options import add_force, add_plot_options, check_files, write_page, write_plots
 from core.cli.output import no_measurement, say, say_json, warn
 from core.language import tr, tr_plural, tr_stored
 from core.launchers import export_model
 from core.series import report
-from core.series.export_file import check_free
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -21,16 +22,24 @@ if TYPE_CHECKING:
     from core.series.run_series import RunSeries
 
 
+KINDS = ("csv", "html", "svg", "png", "tensorboard", "model")
+"""Options of which one says what to export."""
+
+
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `export`."""
     parser.add_argument("exported", metavar="RUN", nargs="+", help=tr(RUN))
     parser.add_argument("--csv", metavar="FILE", help=tr("write all metrics, every step, to this file; - for stdout"))
+    parser.add_argument(
+        "--html", metavar="FILE", help=tr("write a report on the runs to this file (.html), as `report` does")
+    )
+    add_plot_options(parser.add_argument)
     parser.add_argument("--model", metavar="FOLDER", help=tr("write the model of a checkpoint to this new folder"))
     parser.add_argument(
         "--tensorboard", metavar="FOLDER",
         help=tr("write all metrics as TensorBoard event files; of several runs each into a folder of its own in it"),
     )  # fmt: skip
-    parser.add_argument("--force", action="store_true", help=tr("replace files that exist"))
+    add_force(parser.add_argument)
     parser.add_argument(
         "--format", choices=("state_dict", "keras", "saved_model"),
         help=tr("format of the model: state_dict for PyTorch; keras (default) or saved_model for Keras and TensorFlow"),
@@ -43,10 +52,15 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def export(options: Namespace) -> int:
-    """Write the metrics of a run to a CSV file or for TensorBoard, or its model to a folder."""
-    given = [name for name in ("csv", "tensorboard", "model") if getattr(options, name) is not None]
+    """Write the metrics of runs as a table, a report, plots or for TensorBoard, or the model of one to a folder."""
+    given = [name for name in KINDS if getattr(options, name) is not None]
     if not given:
-        raise ValueError(tr("Say what to export: --csv FILE, --tensorboard FOLDER or --model FOLDER."))
+        raise ValueError(
+            tr(
+                "Say what to export: --csv FILE, --html FILE, --svg FOLDER, --png FOLDER, --tensorboard FOLDER or "
+                "--model FOLDER."
+            )
+        )
     if len(given) > 1:
         raise ValueError(
             tr("Both --{first} and --{second} are given. Give one of them.", first=given[0], second=given[1])
@@ -57,8 +71,13 @@ def export(options: Namespace) -> int:
             tr("--format and --checkpoint are options of --model. Leave them out, or use --model instead of --{given}.",
                given=given[0])
         )  # fmt: skip
-    if given == ["tensorboard"]:
-        return _export_tensorboard(options, runs)
+    match given:
+        case ["tensorboard"]:
+            return _export_tensorboard(options, runs)
+        case ["html"]:
+            return _export_page(options, runs)
+        case ["svg" | "png"]:
+            return _export_plots(options, runs)
     if len(runs) > 1:
         raise ValueError(tr("--{given} takes one run. Export one after the other.", given=given[0]))
     return _export_model(options, runs[0]) if given == ["model"] else _export_csv(options, runs[0])
@@ -66,7 +85,7 @@ def export(options: Namespace) -> int:
 
 def _export_csv(options: Namespace, run: Run) -> int:
     path = Path(options.csv)
-    check_free(path, force=options.force)
+    check_files(options)
     run_series = _read(run)
     if options.csv == "-":
         report.write_csv(run_series, sys.stdout)
@@ -113,6 +132,29 @@ def _export_tensorboard(options: Namespace, runs: Sequence[Run]) -> int:
                 )  # fmt: skip
     if options.json:
         say_json({"tensorboard": options.tensorboard, "runs": written})
+    return 0
+
+
+def _export_page(options: Namespace, runs: Sequence[Run]) -> int:
+    from core.reports import run_report  # loads numpy
+
+    check_files(options)
+    reported = run_report.read_reported([run.dir for run in runs])
+    written = write_page(options, lambda: run_report.report(reported, made=time.time()))
+    if options.json:
+        say_json({"html": options.html, "runs": [run.id for run in runs], "bytes": written})
+    return 0
+
+
+def _export_plots(options: Namespace, runs: Sequence[Run]) -> int:
+    from core.comparison.measured_run import check_different, read_run  # loads numpy
+    from core.reports import sections
+
+    check_files(options)
+    check_different([run.dir for run in runs])
+    files = write_plots(options, lambda: sections.charts_of([read_run(run.dir) for run in runs]))
+    if options.json:
+        say_json({"runs": [run.id for run in runs], "files": list(map(str, files))})
     return 0
 
 

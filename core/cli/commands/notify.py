@@ -130,7 +130,8 @@ def _test(options: Namespace, settings: NotificationSettings) -> int:
     if all(each.is_absent for each in outcomes):
         warn(
             tr(
-                "Nobody would be notified. Set a channel, for instance: trainyard notify set --ntfy https://ntfy.sh/TOPIC"
+                "No channel that works here is set, so nobody would be notified. Set one, for instance: "
+                "trainyard notify set --ntfy https://ntfy.sh/TOPIC"
             )
         )
         return 1

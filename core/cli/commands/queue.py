@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
 from core.cli.output import say, say_json, say_rows, warn
 from core.errors import RunError
+from core.history import index
 from core.language import tr, tr_plural
 from core.queue import control, failures
 from core.queue.folder import own_line
 from core.queue.listing import STATE_WORDS, queue_view
 from core.queue.words import clock
-from core.runs import index
+from core.system.process_info import user_name
 from core.text import join_names
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from pathlib import Path
 
-    from core.queue.listing import QueuedRun
+    from core.queue.listing import OtherRun, QueuedRun
 
 ACTIONS = ("move", "hold", "release", "start", "revive")
 
@@ -34,6 +36,7 @@ def add_options(parser: ArgumentParser) -> None:
     add(
         "run", nargs="?", metavar="RUN", help=tr("a queued run; without one, hold and release are for your whole queue")
     )
+    add("--all", action="store_true", help=tr("list also the queued runs of other users"))
     add("place", nargs="?", type=int, metavar="PLACE", help=tr("for move: the new place among your runs, from 1"))
     add("--recorded", action="store_true", help=tr("for release: train the recipe or script as it was queued"))
     add("--current", action="store_true", help=tr("for release: train the recipe or script as it is now"))
@@ -62,6 +65,8 @@ def _check(options: Namespace) -> None:
         raise ValueError(tr("Only `queue move` takes a place. Leave {place} out.", place=options.place))
     if options.action == "revive" and options.run is not None:
         raise ValueError(tr("`queue revive` takes up all runs of the folder. Leave {run} out.", run=options.run))
+    if options.all and options.action is not None:
+        raise ValueError(tr("--all is for the list of queued runs. Leave it out."))
     if (options.recorded or options.current) and (options.action != "release" or options.run is None):
         raise ValueError(tr("--recorded and --current are for `queue release RUN`. Leave them out."))
     if options.recorded and options.current:
@@ -72,20 +77,32 @@ def _list(options: Namespace) -> int:
     view = queue_view(options.runs)
     for sentence in (*view.troubles, *([view.held] if view.held else [])):
         warn(sentence)
-    if not view.runs and not options.json:
+    others = view.others if options.all else ()
+    if not view.runs and not others and not options.json:
         warn(tr("No run is queued in {runs}.", runs=options.runs))
     if options.json:
-        say_json(_rows(view.runs))
+        say_json([*_rows(view.runs), *map(_other_row, others)])
         return 0
     now = time.time()
     rows: list[dict[str, object]] = [
         {
-            "place": each.place, "run": each.run_dir.name, "state": tr(STATE_WORDS[each.state]), "needs": each.needs,
-            "start": "-" if each.expected_start is None else clock(each.expected_start, now), "reason": each.reason,
+            "place": each.line_place or "-" if options.all else each.place, "run": each.run_dir.name,
+            "user": user_name(os.getuid()), **_shown(each, now),
         }
         for each in view.runs
     ]  # fmt: skip
-    return say_rows(options, rows, ("place", "run", "state", "needs", "start", "reason"))
+    rows += [{"place": each.line_place, "run": each.run, "user": each.user, **_shown(each, now)} for each in others]
+    if options.all:
+        rows.sort(key=lambda row: (row["place"] == "-", row["place"]))
+    columns = ("place", *(("user",) if options.all else ()), "run", "state", "needs", "start", "reason")
+    return say_rows(options, rows, columns)
+
+
+def _shown(run: QueuedRun | OtherRun, now: float) -> dict[str, object]:
+    return {
+        "state": tr(STATE_WORDS[run.state]), "needs": run.needs, "reason": run.reason,
+        "start": "-" if run.expected_start is None else clock(run.expected_start, now),
+    }  # fmt: skip
 
 
 def _rows(runs: tuple[QueuedRun, ...]) -> list[dict[str, object]]:
@@ -93,10 +110,19 @@ def _rows(runs: tuple[QueuedRun, ...]) -> list[dict[str, object]]:
         {
             "run": each.run_dir.name, "place": each.place, "state": each.state, "needs": each.needs,
             "reason": each.reason, "expected_start": each.expected_start, "dir": str(each.run_dir),
-            "priority": each.request.priority, "waits": each.waits,
+            "priority": each.request.priority, "waits": each.waits, "line_place": each.line_place,
+            "user": user_name(os.getuid()),
         }
         for each in runs
     ]  # fmt: skip
+
+
+def _other_row(run: OtherRun) -> dict[str, object]:
+    return {
+        "run": run.run, "place": None, "state": run.state, "needs": run.needs, "reason": run.reason,
+        "expected_start": run.expected_start, "dir": None, "priority": None, "waits": True,
+        "line_place": run.line_place, "user": run.user,
+    }  # fmt: skip
 
 
 def _change(options: Namespace, run_dir: Path) -> None:

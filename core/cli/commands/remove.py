@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from core.cli.commands.common import all_runs
 from core.cli.output import confirm, is_interactive, say, say_json, say_rows, warn
+from core.history import index, removal
 from core.language import join_sentences, tr, tr_plural
-from core.runs import index, removal
 from core.runs.states import state_info
 from core.units import disk
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
-    from core.runs.removal import Removed
-    from core.runs.summary import RunSummary
+    from core.history.removal import Removed
+    from core.history.summary import RunSummary
 
 DAY_S = 86_400.0
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
+from core.cli import export_options
 from core.cli.commands.common import all_runs, find
 from core.cli.output import (
     failure_words,
@@ -22,13 +23,14 @@ from core.cli.output import (
     warn,
 )
 from core.config.strategy_settings import rate_arithmetic
+from core.diagnosis.timeline import Timeline
+from core.history import marks, rename
+from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.queue.listing import why_it_waits
-from core.runs import marks, outputs, rename
+from core.runs import outputs
 from core.runs.model_parts import part_sentences
-from core.runs.search import parse_search, unknown_sentence
 from core.runs.states import RunState, state_info
-from core.runs.timeline import Timeline
 from core.series import report
 from core.text import join_names, short
 from core.units import BYTES_PER_MB, disk
@@ -38,11 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from core.history.marks import Marks
+    from core.history.run_loss import RunLoss
+    from core.history.summary import RunSummary
     from core.runs.facts import RunFacts
-    from core.runs.marks import Marks
     from core.runs.run import Run
-    from core.runs.run_loss import RunLoss
-    from core.runs.summary import RunSummary
     from core.schema.spec import RunSpec
 
 SIGNS = {"warn": "!", "bad": "x"}
@@ -55,15 +57,24 @@ def add_search(parser: ArgumentParser) -> None:
         "search", metavar="FILTER", nargs="*",
         help=tr("words of names, tags and notes, and conditions: state:failed 'lr<1e-3' tag:baseline sort:-loss"),
     )  # fmt: skip
+    export_options.add_table_options(parser.add_argument)
+    export_options.add_force(parser.add_argument)
 
 
 def list_runs(options: Namespace) -> int:
     """List runs, newest first: all that are not archived, or those that a search finds."""
+    export_options.check_files(options)
     search = parse_search(" ".join(options.search))
     every = all_runs(options.runs)
     if every and (unknown := search.unknown_keys(every)):
         raise ValueError(unknown_sentence(unknown))
     summaries = search.find(every)
+    export_options.write_tables(
+        options, csv=lambda: report.runs_csv(summaries), markdown=lambda: report.runs_markdown(summaries)
+    )
+    if export_options.given_files(options) and not options.json:
+        _say_what_is_missing(options, every, summaries)
+        return 0
     rows: list[dict[str, object]] = [
         {
             "run": each.dir.name, "dir": str(each.dir), "name": each.name, "state": each.state.value,

@@ -7,16 +7,15 @@ import shlex
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog import recipes
-from core.cli import parse_choices
+from core.cli import export_options, parse_choices
 from core.cli.commands.common import survey
 from core.cli.commands.start import interrupts_blocked, refusal, warn_of_doubt, warn_of_failure, warn_of_sharing
 from core.cli.follow import follow
 from core.cli.options import add_recipe_options
-from core.cli.output import ending, say, say_json, say_table, warn
+from core.cli.output import confirm, ending, is_interactive, say, say_json, say_table, warn
 from core.errors import RunError
 from core.language import tr, tr_plural
 from core.runs.run import Run
@@ -24,7 +23,6 @@ from core.runs.states import RunState, state_info
 from core.scaling import record as records
 from core.scaling.plan import BATCHES, FIXED, plan_specs
 from core.schema.settings import check_whole
-from core.series.export_file import check_free, export_bytes
 from core.system import processes
 
 if TYPE_CHECKING:
@@ -35,8 +33,8 @@ if TYPE_CHECKING:
     from core.scaling.table import ScalingTable
     from core.schema.spec import RunSpec
 
-OWN = frozenset({"runs", "json", "resume", "show", "csv", "markdown", "html", "force", "version", "command", "parser",
-                 "arguments"})  # fmt: skip
+OWN = frozenset({"runs", "json", "resume", "show", "delete", "with_runs", "yes", *export_options.FILES, "force",
+                 "version", "command", "parser", "arguments"})  # fmt: skip
 """Options that say nothing about the trainings, and go with --resume and --show."""
 HALTED = frozenset({RunState.STOPPED, RunState.PAUSED})
 """States of a run in which its user did not want it to go on."""
@@ -58,10 +56,13 @@ def add_options(parser: ArgumentParser) -> None:
     add("--name", help=tr("name of the scaling table, with which the names of its runs begin; default: the recipe's"))
     add("--resume", metavar="NAME", help=tr("continue a scaling table with the trainings that have no result yet"))
     add("--show", metavar="NAME", help=tr("show a scaling table, and train nothing"))
-    add("--csv", metavar="FILE", help=tr("write the table with all numbers to this file; - for stdout"))
-    add("--markdown", metavar="FILE", help=tr("write the table as Markdown to this file; - for stdout"))
+    add("--delete", metavar="NAME", help=tr("delete a scaling table; its runs stay"))
+    add("--with-runs", action="store_true", help=tr("with --delete: delete the runs of the table, too"))
+    add("--yes", action="store_true", help=tr("with --delete: do not ask"))
+    export_options.add_table_options(add)
     add("--html", metavar="FILE", help=tr("write the table and a report on its runs to this file (.html)"))
-    add("--force", action="store_true", help=tr("replace files that exist"))
+    export_options.add_plot_options(add)
+    export_options.add_force(add)
 
 
 def scale(options: Namespace) -> int:
@@ -69,7 +70,11 @@ def scale(options: Namespace) -> int:
     from core.scaling import table as tables  # loads numpy
     from core.scaling import table_text
 
-    _check_files(options)
+    export_options.check_files(options)
+    if options.delete is not None:
+        return _delete(options)
+    if options.with_runs or options.yes:
+        raise ValueError(tr("--with-runs and --yes go with --delete NAME. Leave them out."))
     if options.resume is not None or options.show is not None:
         _check_kept(options)
         record = records.read_record(options.runs, options.show if options.resume is None else options.resume)
@@ -84,7 +89,7 @@ def scale(options: Namespace) -> int:
     if options.json:
         say_json(tables.to_json(table))
     else:
-        if (options.csv, options.markdown, options.html) == (None, None, None):
+        if not export_options.given_files(options):
             say_table(table_text.cells(table))
         for notice in table.notices:
             warn(notice)
@@ -112,41 +117,61 @@ def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> i
 # -- what is asked for ---------------------------------------------------------------------------
 
 
-def _check_files(options: Namespace) -> None:
-    """Raise `ValueError` with a sentence if the table cannot be written as it was asked for."""
-    files = [each for each in (options.csv, options.markdown) if each is not None]
-    if files.count("-") + (options.json and "-" in files) > 1:
-        raise ValueError(tr("Standard output can take one document. Name a file in the place of a -."))
-    for each in [*files, *([options.html] if options.html is not None else [])]:
-        path = Path(each)
-        check_free(path, force=options.force)
-        if not path.parent.is_dir():  # hours of training would be over before this is noticed
-            raise ValueError(
-                tr("{path} cannot be written: there is no folder {folder}. Name another file.",
-                   path=path, folder=path.parent)
-            )  # fmt: skip
-
-
 def _write_files(options: Namespace, table: ScalingTable) -> None:
-    """Write the table to the files that were asked for."""
-    from core.scaling import table_text
+    """Write the table, the page and the plots to the files that were asked for."""
+    from core.scaling import scaling_report, table_text
 
-    for path, form in ((options.csv, table_text.csv_text), (options.markdown, table_text.markdown)):
-        if path == "-":
-            say(form(table).removesuffix("\n"), lines=True)
-        elif path is not None:
-            export_bytes(form(table).encode(), Path(path))
-    if options.html is not None:
-        from core.scaling.scaling_report import scaling_report
+    export_options.write_tables(
+        options, csv=lambda: table_text.csv_text(table), markdown=lambda: table_text.markdown(table)
+    )
+    export_options.write_page(options, lambda: scaling_report.scaling_report(table, made=time.time()))
+    export_options.write_plots(options, lambda: scaling_report.charts_of(table))
 
-        export_bytes(scaling_report(table, made=time.time()), Path(options.html))
+
+def _delete(options: Namespace) -> int:
+    """Delete a scaling table, after a question."""
+    from core.scaling import deletion
+
+    _check_kept(options)
+    if given := export_options.given_files(options):
+        raise ValueError(tr("--{name} and --delete cannot be combined. Write the table first.", name=given[0]))
+    record = records.read_record(options.runs, options.delete)
+    if problem := deletion.why_not(record):
+        raise ValueError(problem)
+    runs = deletion.own_runs(record)
+    if not options.yes:
+        if options.json or not is_interactive():
+            raise ValueError(
+                tr("Nothing was removed: there is no terminal to confirm on. Add --yes to remove without asking.")
+            )
+        question = (
+            tr_plural("Delete the scaling table {name} and its {count} run? This cannot be undone.",
+                      "Delete the scaling table {name} and its {count} runs? This cannot be undone.",
+                      len(runs), name=record.name)
+            if options.with_runs
+            else tr("Delete the scaling table {name}? Its runs stay. This cannot be undone.", name=record.name)
+        )  # fmt: skip
+        if not confirm(question):
+            return 0
+    removed = deletion.delete(record.root, record.name, with_runs=options.with_runs)
+    if removed.problem:
+        warn(removed.problem)
+        return FAILED
+    names = [each.name for each in runs] if options.with_runs else []
+    if options.json:
+        say_json({"deleted": record.name, "runs": names, "freed_bytes": removed.freed_bytes})
+    else:
+        say(tr("Deleted the scaling table {name}.", name=record.name))
+    return 0
 
 
 def _check_kept(options: Namespace) -> None:
-    """Refuse settings beside --resume and --show: those of the scaling table are kept."""
-    if options.resume is not None and options.show is not None:
-        raise ValueError(tr("Both --resume and --show are given. Give one of them."))
-    option = "--show" if options.resume is None else "--resume"
+    """Refuse settings beside --resume, --show and --delete: those of the scaling table are kept."""
+    kept = [name for name in ("resume", "show", "delete") if getattr(options, name) is not None]
+    if len(kept) > 1:
+        raise ValueError(tr("Both --{first} and --{second} are given. Give one of them.",
+                            first=kept[0], second=kept[1]))  # fmt: skip
+    option = f"--{kept[0]}"
     for name, value in vars(options).items():
         if name not in OWN and value != options.parser.get_default(name):
             given = tr("A recipe") if name == "recipe" else f"--{name.replace('_', '-')}"

@@ -23,16 +23,17 @@ from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
+from core.history import index
+from core.history.device_use import devices_in_use
 from core.language import join_sentences, tr, tr_stored
 from core.metrics.rules.rule_file import beside
 from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
-from core.runs import index
-from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.series import report
+from core.system.logout import logout_warning
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -155,6 +156,8 @@ def _check_start(spec: RunSpec, found: Survey, check: ScriptCheckResult | None) 
 
 def _follow_unless_detached(options: Namespace, started: Run) -> int:
     if options.detach:
+        if sentence := logout_warning():
+            warn(sentence)
         say_run(options, started, started.id)
         return 0
     return _follow(options, started)

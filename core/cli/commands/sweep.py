@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from core.cli.output import confirm, is_interactive, say, say_json, say_table, warn
 from core.errors import RunError
+from core.history import leftovers
 from core.language import tr
-from core.runs import leftovers
 from core.system.process_info import shortened
 from core.system.procfs import PROC
 from core.system.terminate import TerminationResult, terminate
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from core.runs.leftovers import OrphanedProcess
+    from core.history.leftovers import OrphanedProcess
 
 COLUMNS = ("PID", "AGE", "MEMORY", "RUN", "COMMAND")
 COMMAND_LENGTH = 80

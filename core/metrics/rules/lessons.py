@@ -10,7 +10,6 @@ from core.metrics.reread import Result, reread
 from core.metrics.rules import rule_file, teaching
 from core.metrics.rules.rule import METRIC, NO_METRIC
 from core.metrics.rules.rule_set import usable_rules
-from core.metrics.rules.teaching import metric
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.paths import log_of_rank
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.metrics.rules.teaching import Lesson
-
-__all__ = ["METRIC", "Kept", "Teacher", "describe", "describe_kept", "metric"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

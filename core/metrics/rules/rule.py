@@ -36,7 +36,7 @@ VALUE = rf"(?>[-+]?(?:{DIGITS}|{UNREAL}))"
 NUMBER = re.compile(rf"(?<![\w.])[-+]?(?:{DIGITS}|{UNREAL})|(?<![A-Za-z_0-9.]){DIGITS}")
 """A number in a line from which a rule is made. Digits after a letter belong to a name."""
 ANY_DIGITS = re.compile(rf"(?<![\w.])[-+]?(?:{DIGITS}|{UNREAL})|(?<![0-9.]){DIGITS}")
-"""Likewise, with the digits after a letter, as in `it120`."""
+"""A number in such a line, or digits after a letter, as in `it120`."""
 SLOT = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 

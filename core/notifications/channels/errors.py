@@ -11,3 +11,7 @@ class NotDeliveredError(Exception):
 
 class NoDesktopError(NotDeliveredError):
     """There is no desktop that could show a message, as on a server. This is no failure."""
+
+
+class TemporaryError(NotDeliveredError):
+    """A service cannot be reached, or cannot take a message now; it may be able to a little later."""

@@ -13,7 +13,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from core.language import tr
 from core.notifications.addresses import host_of
-from core.notifications.channels.errors import NotDeliveredError
+from core.notifications.channels.errors import NotDeliveredError, TemporaryError
 from core.text import one_line, replace_control_characters
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ NTFY_LIMIT, NTFY_NORMAL, NTFY_HIGH = 3500, 3, 4
 TAGS = {"failed": "x", "lost": "x", "stalled": "warning", "finished": "white_check_mark"}
 """The emoji that ntfy shows, by occasion."""
 MAX_REASON = 80
+TEMPORARY = (408, 425, 429)
+"""Answers of a server that may take the message later, besides those from 500 on."""
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -65,7 +67,8 @@ def _post(address: str, document: object, timeout_s: float) -> None:
     except HTTPError as error:
         reason = replace_control_characters(one_line(str(error.reason or ""), MAX_REASON))
         error.close()
-        raise NotDeliveredError(
+        kind = TemporaryError if error.code in TEMPORARY or error.code >= 500 else NotDeliveredError
+        raise kind(
             tr("{host} answered {code} {reason}.", host=host, code=error.code, reason=reason).replace(" .", ".")
         ) from None
     except TimeoutError:
@@ -73,11 +76,12 @@ def _post(address: str, document: object, timeout_s: float) -> None:
     except URLError as error:
         if isinstance(error.reason, TimeoutError):
             raise _did_not_answer(host, timeout_s) from None
-        raise NotDeliveredError(tr("{host} cannot be reached: {why}.", host=host, why=_why(error.reason))) from None
+        kind = NotDeliveredError if isinstance(error.reason, ssl.SSLError) else TemporaryError
+        raise kind(tr("{host} cannot be reached: {why}.", host=host, why=_why(error.reason))) from None
     except (HTTPException, ValueError):  # their texts may repeat the address
         raise NotDeliveredError(tr("{host} did not answer as a web server does.", host=host)) from None
     except OSError as error:
-        raise NotDeliveredError(tr("{host} cannot be reached: {why}.", host=host, why=_why(error))) from None
+        raise TemporaryError(tr("{host} cannot be reached: {why}.", host=host, why=_why(error))) from None
 
 
 def _request(address: str, body: bytes) -> Request:
@@ -91,8 +95,8 @@ def _request(address: str, body: bytes) -> Request:
     return Request(plain, data=body, headers=headers, method="POST")  # noqa: S310 (checked: http or https)
 
 
-def _did_not_answer(host: str, timeout_s: float) -> NotDeliveredError:
-    return NotDeliveredError(tr("{host} did not answer within {seconds:g} s.", host=host, seconds=timeout_s))
+def _did_not_answer(host: str, timeout_s: float) -> TemporaryError:
+    return TemporaryError(tr("{host} did not answer within {seconds:g} s.", host=host, seconds=timeout_s))
 
 
 def _why(reason: object) -> str:

@@ -80,7 +80,7 @@ class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
         super().__init__()
         self._controller, self._context, self._optimizer = controller, context, task.optimizer
         self._steps = task.train.steps
-        self._set_rate = rate_setter(task.optimizer, controller)
+        self._set_rate = rate_setter([task.optimizer], controller)
         self.over = False
         """Whether a stop or a pause ended the training."""
         self.ended_by = ""

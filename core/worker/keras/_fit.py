@@ -40,7 +40,7 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     with strategy.scope():
         _compile(task, context, cut, gradient)
     controller = TrainingController(
-        context, FitReporter(context, task), Saver(task.model, task.optimizer, context), **task.size
+        context, FitReporter(context, task), Saver(task.model, [task.optimizer], context), **task.size
     )
     controller.keeps_numbers = controller.keeps_numbers or bool(own)
     callback = ControllerCallback(controller, task, context)  # before a checkpoint can change the base learning rate

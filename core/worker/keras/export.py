@@ -11,7 +11,7 @@ from ...language import tr
 from ...schema.settings import Training
 from ..recipe import wrong_return
 from ..steps import has_steps
-from ..tensorflow._steps import recipe_steps
+from ..tensorflow._steps import try_out
 from ..tensorflow._stream import batches_of
 
 if TYPE_CHECKING:
@@ -87,9 +87,8 @@ def _build(model: keras.Model, recipe: LoadedRecipe) -> None:
         collate=recipe.bound("collate", 1) if recipe.has("collate") else None,
         again=recipe.bound("train_data", 0),
     )
-    step, _ = recipe_steps(recipe, model)
-    if step is not None:
-        step.try_out(batches.packed(batches.sample()))
+    if has_steps(recipe):
+        try_out(recipe, model, batches.packed(batches.sample()))
         return
     symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in batches.specs()[:-1]]
     model(symbols if len(symbols) > 1 else symbols[0])

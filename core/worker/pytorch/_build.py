@@ -109,10 +109,7 @@ def complete(
     `module`: what the strategy has wrapped already; see `step_module`. `is_compiled`: its blocks are compiled already.
     """
     training_step, validation_step = readers(recipe)
-    if context.training.activation_checkpointing:
-        checkpoint_blocks(model, compiled=context.training.compile)
-    elif context.training.compile and not is_compiled:
-        compile_module(model)
+    _wrap_blocks(context, model, is_compiled=is_compiled)
     _seed_apart(context, raw.device)
     optimizers = build_optimizers(recipe, context, model)
     first = next(iter(optimizers.values()))
@@ -137,6 +134,14 @@ def complete(
     else:
         task.schedule = recipe_schedule(recipe, first, raw.train.steps * context.training.epochs)
     return task
+
+
+def _wrap_blocks(context: Context, model: nn.Module, *, is_compiled: bool) -> None:
+    """Compile the model, or let its blocks be computed again in the backward pass, as the settings say."""
+    if context.training.activation_checkpointing:
+        checkpoint_blocks(model, compiled=context.training.compile)
+    elif context.training.compile and not is_compiled:
+        compile_module(model)
 
 
 def _seed_apart(context: Context, device: torch.device) -> None:

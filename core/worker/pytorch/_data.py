@@ -154,7 +154,8 @@ def checked(batch: object) -> Sequence[Tensor]:
     raise TypeError(
         tr(
             "A batch of the dataset has the type {kind}{kinds}. "
-            "Each item must be a tuple of two or more tensors or numbers: the model's inputs first, the target last.",
+            "Without training_step(), each item must be a tuple of two or more tensors or numbers: the model's inputs "
+            "first, the target last.",
             kind=type(batch).__name__,
             kinds=kinds,
         )

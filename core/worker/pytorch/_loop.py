@@ -11,7 +11,7 @@ import torch
 
 from ..context import REPORT_EVERY_S
 from ..metrics_reporter import MetricsReporter
-from ._optimizers import turn_names
+from ..steps import turn_names
 from ._training_metrics import MeasuringReporter
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Task:
     training_step: StepReader | None = None
     """Reads what the recipe's own `training_step` returns; None to train with `loss`."""
     validation_step: StepReader | None = None
-    """Likewise for the validation; None to validate with `loss` and `metrics`."""
+    """Reads what the recipe's own `validation_step` returns; None to validate with `loss` and `metrics`."""
     training_metrics: TrainingMetrics | None = None
     """Measures `metrics` on training batches, too."""
     scaler: LossScaler | None = None
@@ -72,7 +72,7 @@ class Task:
     def value_names(self) -> Sequence[str]:
         """What each step is reported with: the loss, and the metrics of the recipe's own step."""
         if self.turns:
-            return turn_names(self.turns)
+            return turn_names({each.turn[0]: each.training_step for each in self.turns if each.training_step})
         return (self.training_step and self.training_step.names) or ("loss",)
 
     @property
@@ -174,6 +174,8 @@ def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Ten
     if task.training_step is not None:
         whole = len(micro_batches) == 1
         results = [step_backward(task, model, batch, 1.0 if whole else batch.share) for batch in micro_batches]
+        if whole and results[0].weight is None:
+            return results[0].values
         values, weight = merge(results, micro_batches)
         if isinstance(weight, torch.Tensor):
             scale_gradients(task.optimizer, 1 / weight)

@@ -46,5 +46,7 @@ def tensors_in(batch: Any) -> list[Tensor]:  # noqa: ANN401 (any shape)
 
 def rebuild(batch: Any, tensors: Sequence[Tensor]) -> Any:  # noqa: ANN401 (any shape)
     """Return a batch of the shape of `batch` with these tensors, which are in the order of `tensors_in`."""
+    if type(batch) in {tuple, list} and all(isinstance(each, Tensor) for each in batch):
+        return type(batch)(tensors)  # as most are: this is done in each step
     following = iter(tensors)
     return map_tensors(lambda _: next(following), batch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import torch
 from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..recipe import wrong_return
-from ..steps import LOSS, TRAINING_STEP
+from ..steps import OPTIMIZERS, TRAINING_STEP, foreign_parameter, shared_parameter, unused_optimizer, wrong_optimizers
 from ._scaling import LossScaler
 from ._schedule import recipe_schedule
 from ._steps import StepReader
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..recipe import LoadedRecipe
     from ._loop import Task
-
-OPTIMIZERS = "optimizers"
 
 
 def build_optimizers(recipe: LoadedRecipe, context: Context, model: nn.Module) -> dict[str, torch.optim.Optimizer]:
@@ -68,15 +65,7 @@ def _several(recipe: LoadedRecipe, model: nn.Module) -> dict[str, torch.optim.Op
         raise wrong_return(OPTIMIZERS, recipe, found, remedy)
     wrong = [(name, each) for name, each in found.items() if not _is_optimizer(each)]
     if wrong or not found or not all(isinstance(name, str) and name for name in found):
-        held = ", ".join(f"{name!r}: {type(each).__name__}" for name, each in found.items())
-        raise TypeError(
-            tr(
-                "optimizers() of {recipe} returned a dict of ({held}). {remedy}",
-                recipe=recipe.name,
-                held=held,
-                remedy=remedy,
-            )
-        )
+        raise wrong_optimizers(recipe, found, remedy)
     _check_parameters(recipe, model, found)
     return found
 
@@ -88,25 +77,9 @@ def _check_parameters(recipe: LoadedRecipe, model: nn.Module, optimizers: Mappin
     for owner, optimizer in optimizers.items():
         for parameter in _parameters(optimizer):
             if id(parameter) not in names:
-                raise ValueError(
-                    tr(
-                        "Optimizer {name!r} of {recipe} has a parameter that is not one of the model. Make it a part "
-                        "of what model() returns, so that it is moved and saved.",
-                        name=owner,
-                        recipe=recipe.name,
-                    )
-                )
+                raise foreign_parameter(recipe, owner)
             if id(parameter) in owners:
-                raise ValueError(
-                    tr(
-                        "The optimizers {one!r} and {other!r} of {recipe} share the parameter {parameter}. Give each "
-                        "parameter to one of them.",
-                        one=owners[id(parameter)],
-                        other=owner,
-                        recipe=recipe.name,
-                        parameter=names[id(parameter)],
-                    )
-                )
+                raise shared_parameter(recipe, owners[id(parameter)], owner, names[id(parameter)])
             owners[id(parameter)] = owner
 
 
@@ -144,13 +117,7 @@ def check_used(turn: Task) -> None:
     """Raise `ValueError` if the pass of an optimizer has given none of its parameters a gradient."""
     if all(parameter.grad is None for parameter in _parameters(turn.optimizer)):
         (name,) = turn.turn
-        raise ValueError(
-            tr(
-                "No parameter of optimizer {name!r} got a gradient from training_step(model, batch, {name!r}). Let its "
-                "loss depend on them, or leave the optimizer out of optimizers().",
-                name=name,
-            )
-        )
+        raise unused_optimizer(name)
 
 
 def merge_turns(found: Sequence[Any]) -> Any:  # noqa: ANN401 (as the passes return it)
@@ -172,14 +139,3 @@ def _row(parts: Sequence[Tensor]) -> Tensor:
     rows = [each.reshape(-1).to(parts[0].device) for each in parts]
     losses = torch.stack([each[0] for each in rows])
     return torch.cat([losses.sum(0, keepdim=True), losses, *(each[1:] for each in rows)])
-
-
-def turn_names(turns: Sequence[Task]) -> tuple[str, ...]:
-    """Return `loss`, `loss_NAME` of each optimizer, and the other metrics; one that several return gets their names."""
-    others = []
-    for turn in turns:
-        assert turn.training_step is not None
-        others += [(metric, turn.turn[0]) for metric in (turn.training_step.names or ())[1:]]
-    own = tuple(f"{LOSS}_{turn.turn[0]}" for turn in turns)
-    counts = Counter([*own, *(metric for metric, _ in others)])
-    return (LOSS, *own, *(f"{metric}_{name}" if counts[metric] > 1 else metric for metric, name in others))

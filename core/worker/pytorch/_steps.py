@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     Step = Callable[..., Any]
 
 
+_ONLY_LOSS = (LOSS,)
+
+
 class StepModule(nn.Module):
     """The model with the recipe's steps as its forward pass.
 
@@ -34,11 +37,12 @@ class StepModule(nn.Module):
 
     def forward(self, *arguments: Any) -> Any:  # noqa: ANN401 (a batch, or the model's arguments)
         """Return what the step of the mode returns, or the model's output."""
+        model: Any = self._modules["model"]  # as `self.model`, which looks in several dicts, in each step
         if self.training:
-            return self._training_step(self.model, *arguments)
+            return self._training_step(model, *arguments)
         if self._validation_step is not None:
-            return self._validation_step(self.model, *arguments)
-        return self.model(*arguments)
+            return self._validation_step(model, *arguments)
+        return model(*arguments)
 
 
 class Measured(NamedTuple):
@@ -74,6 +78,8 @@ class StepReader(steps.StepReader):
 
     def read(self, returned: Any) -> Measured:  # noqa: ANN401 (whatever the recipe returns)
         """Return loss, metrics and weight. Raises `TypeError` or `ValueError` with a sentence."""
+        if self.names == _ONLY_LOSS and not self.weighs and self.is_loss(returned):
+            return Measured(returned, returned.detach().float(), None)  # of most steps, without the dict: microseconds
         values = self.checked(returned)
         assert self.names is not None, "`checked` has set them"
         loss: Tensor = values[LOSS]

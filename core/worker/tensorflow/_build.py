@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,14 @@ import keras
 import tensorflow as tf
 
 from ...language import tr
-from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..epoch_end import set_epoch_end
 from ..recipe import CALLBACKS, wrong_return
 from ..skipped_steps import SkippedSteps
-from ..steps import check_names, has_steps, validates_itself
+from ..steps import check_names, has_steps, turn_names, validates_itself
 from ._data import Batches
+from ._optimizers import build_optimizers
 from ._saver import undisturbed
-from ._steps import recipe_steps
+from ._steps import training_steps, try_out, validation_step
 from ._stream import batches_of
 from ._training_metrics import TrainingMetrics
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..controller import TrainingSize
     from ..recipe import LoadedRecipe
-    from ._steps import RecipeStep
+    from ._steps import RecipeStep, StepReader
 
     Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     """A function of (target, output)."""
@@ -45,6 +45,7 @@ class Task:
     loss: Measure
     """Returns the mean over its items."""
     optimizer: keras.optimizers.Optimizer
+    """The recipe's, or the first of several."""
     train: Batches
     val: Batches | None
     metrics: Mapping[str, Measure]
@@ -57,10 +58,32 @@ class Task:
     """Measures `metrics` on the training batches, too; None where they are not measured."""
     skipped_steps: SkippedSteps | None = None
     """For float16, whose `optimizer` is a `LossScaleOptimizer`."""
+    own_variables: list[keras.Variable] | None = None
+    """What the optimizer trains, where it is one of several; None for all variables of the model."""
+    of_optimizers: tuple[Task, ...] = ()
+    """A task for each of several optimizers; empty for one."""
+
+    @property
+    def turns(self) -> tuple[Task, ...]:
+        """A task for each optimizer, in the order in which they take their turns in a step."""
+        return self.of_optimizers or (self,)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """What the optimizer trains."""
+        return self.model.trainable_variables if self.own_variables is None else self.own_variables
+
+    @property
+    def readers(self) -> list[StepReader]:
+        """What reads the values of the recipe's own step, for each optimizer; empty without such a step."""
+        return [turn.training_step.reader for turn in self.turns if turn.training_step is not None]
 
     @property
     def value_names(self) -> Sequence[str]:
         """What each step is reported with: the loss, and the metrics of the recipe's own step, once it was traced."""
+        if self.of_optimizers:
+            steps = [turn.training_step for turn in self.of_optimizers if turn.training_step is not None]
+            return turn_names({step.turn[0]: step.reader for step in steps})
         return (self.training_step and self.training_step.reader.names) or ("loss",)
 
     @property
@@ -107,29 +130,30 @@ def build(
     with scope or contextlib.nullcontext():
         seed_everything(training.seed)
         model, output = _model(recipe, train, measured, make_model)
-        optimizer = _optimizer(recipe, context)
-        optimizer.build(model.trainable_variables)
+        optimizers = build_optimizers(recipe, context, model)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
     context.notice_large_batch(train.items)
     set_epoch_end(recipe, context, model, partial(undisturbed, model))
-    loss = _mean_of(_loss(recipe))
-    if replicas > 1 and output is not None:
-        assert measured is not None, "there is an output of it"
-        loss = _outside(loss, measured.specs()[-1], output)
-    training_step, validation_step = recipe_steps(recipe, model)
+    loss = _mean_loss(recipe, measured, output, replicas)
     metrics = _metrics(recipe)
-    return Task(
-        model=model,
-        loss=loss,
-        optimizer=optimizer,
-        train=train,
-        val=val,
-        metrics=metrics,
-        training_step=training_step,
-        validation_step=validation_step,
-        training_metrics=_training_metrics(metrics, model, train, recipe, context),
-        skipped_steps=SkippedSteps() if training.precision == "float16" else None,
-    )
+    steps: Sequence[RecipeStep | None] = training_steps(recipe, model, optimizers) or [None]
+    tasks = [
+        Task(
+            model=model,
+            loss=loss,
+            optimizer=owned.optimizer,
+            train=train,
+            val=val,
+            metrics=metrics,
+            training_step=step,
+            validation_step=validation_step(recipe, model),
+            training_metrics=_training_metrics(metrics, model, train, recipe, context),
+            skipped_steps=SkippedSteps(name=name) if training.precision == "float16" else None,
+            own_variables=owned.variables,
+        )
+        for (name, owned), step in zip(optimizers.items(), steps, strict=True)
+    ]
+    return tasks[0] if len(tasks) == 1 else replace(tasks[0], of_optimizers=tuple(tasks))
 
 
 def _model(
@@ -142,9 +166,8 @@ def _model(
 
     def create_variables(model: keras.Model) -> Any:  # noqa: ANN401 (in whatever structure)
         """Create the variables of a model without any. Return its output."""
-        step, _ = recipe_steps(recipe, model)
-        if step is not None and not model.built:
-            step.try_out(train.packed(train.sample()))
+        if has_steps(recipe) and not model.built:
+            try_out(recipe, model, train.packed(train.sample()))
         if measured is None or validates_itself(recipe):
             return None
         symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
@@ -222,34 +245,6 @@ def call(model: keras.Model, inputs: Sequence[Any], *, training: bool) -> Any:  
     return model(given)
 
 
-def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optimizer:
-    """Return the recipe's optimizer with the run's settings, or Adam where the recipe has none."""
-    training = context.training
-    rate = training.learning_rate
-    optimizer = recipe.call("optimizer") if recipe.has("optimizer") else keras.optimizers.Adam(DEFAULT_LEARNING_RATE)
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise wrong_return("optimizer", recipe, optimizer, tr("Return a Keras optimizer."))
-    if rate is not None and not recipe.takes("optimizer", "learning_rate"):
-        _needs_plain_rate(recipe, optimizer)
-        optimizer.learning_rate = rate
-    if training.schedule != "constant" or training.warmup_steps or training.rate_factor != 1:
-        _needs_plain_rate(recipe, optimizer)
-    if training.weight_decay is not None:
-        optimizer.weight_decay = training.weight_decay  # decoupled, in all optimizers of Keras
-    return keras.optimizers.LossScaleOptimizer(optimizer) if training.precision == "float16" else optimizer
-
-
-def _needs_plain_rate(recipe: LoadedRecipe, optimizer: keras.optimizers.Optimizer) -> None:
-    if not isinstance(optimizer.learning_rate, keras.Variable):
-        raise ValueError(  # noqa: TRY004 (the user's choice, not a type of ours)
-            tr(
-                "optimizer() of {recipe} has a learning rate schedule of its own. Leave the run's learning rate, "
-                "its scaling, schedule and warm-up unset, or give the optimizer a number.",
-                recipe=recipe.name,
-            )
-        )
-
-
 def _loss(recipe: LoadedRecipe) -> Measure:
     """Return the recipe's loss, or cross entropy on logits."""
     loss = recipe.call("loss") if recipe.has("loss") else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -265,6 +260,15 @@ def _loss(recipe: LoadedRecipe) -> Measure:
             )
         )
     return loss  # type: ignore[no-any-return]  # callable, as just checked
+
+
+def _mean_loss(recipe: LoadedRecipe, measured: Batches | None, output: Any, replicas: int) -> Measure:  # noqa: ANN401
+    """Return the recipe's mean loss. `output`: the model's, on symbols of the data that the loss is computed on."""
+    loss = _mean_of(_loss(recipe))
+    if replicas == 1 or output is None:
+        return loss
+    assert measured is not None, "there is an output of it"
+    return _outside(loss, measured.specs()[-1], output)
 
 
 def _mean_of(loss: Measure) -> Measure:

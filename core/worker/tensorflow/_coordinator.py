@@ -13,7 +13,7 @@ from ._devices import HOST
 from ._saver import Saver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     import keras
@@ -100,10 +100,10 @@ class CoordinatedSaver(Saver):
         self,
         coordinator: ClusterCoordinator,
         model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
+        optimizers: Sequence[keras.optimizers.Optimizer],
         context: Context,
     ) -> None:
-        super().__init__(model, optimizer, context)
+        super().__init__(model, optimizers, context)
         self._coordinator = coordinator
 
     def save(self, folder: Path) -> None:

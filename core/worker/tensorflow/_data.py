@@ -25,7 +25,8 @@ SHUFFLE_BUFFER = 10_000
 """Items among which a `tf.data.Dataset` is shuffled: it can only be read in order."""
 
 WHAT_TO_RETURN = tr_noop(
-    "Return a tuple of arrays or tensors, inputs first, target last, or an unbatched tf.data.Dataset of such tuples."
+    "Return a tuple of arrays or tensors, inputs first, target last, or an unbatched tf.data.Dataset of such tuples. "
+    "With training_step(), the data may have any shape."
 )
 WHAT_A_STEP_TAKES = tr_noop(
     "Return arrays or tensors with the same number of items in a tuple or a dict, an unbatched tf.data.Dataset, a list "
@@ -273,7 +274,8 @@ def check_spec(data: tf.data.Dataset, function: str, *, any_shape: bool) -> None
         raise TypeError(
             tr(
                 "{function}() returned a tf.data.Dataset of {spec}. "
-                "Each item must be a tuple of two or more tensors: the model's inputs first, the target last.",
+                "Without training_step(), each item must be a tuple of two or more tensors: the model's inputs first, "
+                "the target last.",
                 function=function,
                 spec=spec,
             )

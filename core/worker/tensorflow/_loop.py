@@ -16,7 +16,7 @@ from ..steps import other_names
 from ._build import build
 from ._data import slice_of
 from ._saver import Saver
-from ._step import Update, passes_of
+from ._step import WholeStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,8 +63,9 @@ def loop(
     `each(function, feeds)` yields the function's result for each feed.
     """
     reporter.task = task
-    controller = TrainingController(context, reporter, saver or Saver(task.model, task.optimizer, context), **task.size)
-    set_rate = rate_setter(task.optimizer, controller)
+    optimizers = [turn.optimizer for turn in task.turns]
+    controller = TrainingController(context, reporter, saver or Saver(task.model, optimizers, context), **task.size)
+    set_rate = rate_setter(optimizers, controller)
     controller.begin(learning_rate(task.optimizer))
     rate = rate_reader(task.optimizer)
     set_rate()
@@ -120,14 +121,17 @@ def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
     return lambda: constant
 
 
-def rate_setter(optimizer: keras.optimizers.Optimizer, controller: TrainingController) -> Callable[[], object]:
-    """Return a function that sets the next step's learning rate. It does nothing where the rate never changes."""
+def rate_setter(
+    optimizers: Sequence[keras.optimizers.Optimizer], controller: TrainingController
+) -> Callable[[], object]:
+    """Return a function that sets the next step's learning rates. It does nothing where they never change."""
     if not controller.rate_varies:
         return lambda: None
-    base = learning_rate(optimizer)
+    bases = [learning_rate(optimizer) for optimizer in optimizers]
 
     def assign() -> None:
-        optimizer.learning_rate.assign(base * controller.rate_factor())
+        for optimizer, base in zip(optimizers, bases, strict=True):
+            optimizer.learning_rate.assign(base * controller.rate_factor())
 
     return assign
 
@@ -160,10 +164,11 @@ class _Measuring(MetricsReporter):
 
     def _record(self, values: list[float], sums: Sequence[float]) -> None:
         super()._record(values, sums)
-        if self.task is not None and self.task.skipped_steps is not None:
-            optimizer, skipped = self.task.optimizer, self.task.skipped_steps
-            skipped.count = self.steps - int(optimizer.iterations.numpy())
-            skipped.report(self._context, self.steps, scale=float(optimizer.dynamic_scale.numpy()))
+        for turn in self.task.turns if self.task is not None else ():
+            if turn.skipped_steps is not None:
+                skipped, scale = turn.skipped_steps, float(turn.optimizer.dynamic_scale.numpy())
+                skipped.count = self.steps - int(turn.optimizer.iterations.numpy())
+                skipped.report(self._context, self.steps, scale=scale)
 
     def begin_epoch(self) -> None:
         """Measure the next step."""
@@ -337,22 +342,23 @@ def train_replicas(
 ) -> None:
     """Train with a replica of the model on each device of a strategy of `tf.distribute`."""
     task = build(recipe, context, scope=strategy.scope())
-    passes, update = passes_of(task, context), Update(task, context)
+    whole = WholeStep(task, context)
 
     def train_on(feed: Feed, share: float) -> Any:  # noqa: ANN401 (see `Update.make`)
-        return update.make(passes.gradients(feed, share))
+        return whole.make(lambda passes: passes.gradients(feed, share))
 
     def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (likewise)
         return over_replicas(strategy, train_on, feed)
 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
-        return over_replicas(strategy, passes.sums, feed)
+        return over_replicas(strategy, whole.passes.sums, feed)
 
     def agree(step: Any, feed: Feed) -> None:  # noqa: ANN401 (a traced function)
         """Let the workers compare the names of their step's values: with others they would wait for ever."""
-        if task.training_step is not None and isinstance(reporter, RankedReporter):
+        if task.readers and isinstance(reporter, RankedReporter):
             step.get_concrete_function(*feed)
-            reporter.agree_on_names(task.training_step.reader)
+            for reader in task.readers:
+                reporter.agree_on_names(reader)
 
     parts = strategy.num_replicas_in_sync
     first = context.rank * (parts // context.world_size)  # of the replicas in this process

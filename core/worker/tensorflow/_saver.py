@@ -30,25 +30,30 @@ class Saver:
     the weight that does not fit. The files contain no code (`allow_pickle=False`).
     """
 
-    def __init__(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, context: Context) -> None:
-        self._model, self._optimizer, self._rank = model, optimizer, context.rank
+    def __init__(self, model: keras.Model, optimizers: Sequence[keras.optimizers.Optimizer], context: Context) -> None:
+        self._model, self._optimizers, self._rank = model, optimizers, context.rank
 
     def save(self, folder: Path) -> None:
         """Write model and optimizer on rank 0, and each rank's random states."""
         if self._rank == 0:
             _write(folder / MODEL, self._model.weights)
-            _write(folder / OPTIMIZER, self._optimizer.variables)
+            _write(folder / OPTIMIZER, self._state)
         (folder / self._random_name).write_text(json.dumps(random_states(self._model)), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote. Raises `ValueError` if it is of another model."""
         weights = _read(folder / MODEL, self._model.weights)
-        state = _read(folder / OPTIMIZER, self._optimizer.variables)
+        state = _read(folder / OPTIMIZER, self._state)
         _assign(self._model.weights, weights)
-        _assign(self._optimizer.variables, state)
+        _assign(self._state, state)
         path = folder / self._random_name
         if path.exists():  # a run of fewer workers has none for this rank
             set_random_states(self._model, json.loads(path.read_text(encoding="utf-8")))
+
+    @property
+    def _state(self) -> list[keras.Variable]:
+        """The variables of all optimizers."""
+        return [variable for optimizer in self._optimizers for variable in optimizer.variables]
 
     @property
     def _random_name(self) -> str:

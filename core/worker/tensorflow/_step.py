@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
+from ..steps import unused_optimizer
 from ._build import call
 from ._data import slice_of
 from ._steps import plainly_raised
@@ -115,7 +116,7 @@ class Passes:
             loss = self._mean_loss(target, self._output(inputs)) * share
             return loss, task.optimizer.scale_loss(loss)
 
-        return self._gradient(forward, [each.value for each in task.model.trainable_variables])
+        return self._gradient(forward, [each.value for each in task.variables])
 
     def _output(self, inputs: list[tf.Tensor]) -> Any:  # noqa: ANN401 (the model's output)
         return call(self._task.model, inputs, training=True)
@@ -177,10 +178,10 @@ class StepPasses(Passes):
                 values = [*values, tf.ones([])]
             return (tf.stack(values) if len(values) > 1 else values[0]) * scale, task.optimizer.scale_loss(loss * scale)
 
-        values, gradients = self._gradient(forward, [each.value for each in task.model.trainable_variables])
+        values, gradients = self._gradient(forward, [each.value for each in task.variables])
         if all(each is None for each in gradients):
             with plainly_raised():
-                raise self._step.reader.no_graph()
+                raise unused_optimizer(*self._step.turn) if self._step.turn else self._step.reader.no_graph()
         return values, gradients
 
     def sums_of(self, tensors: Feed, share: float) -> tf.Tensor:
@@ -199,7 +200,7 @@ class Update:
     """One optimizer step from the gradients of a slice. Under a strategy the replicas' gradients are added up."""
 
     def __init__(self, task: Task, context: Context) -> None:
-        self._model, self._optimizer = task.model, task.optimizer
+        self._task, self._optimizer = task, task.optimizer
         self._scales = task.skipped_steps is not None
         """Whether gradients are those of a scaled loss."""
         plain = task.optimizer.inner_optimizer if self._scales else task.optimizer
@@ -218,7 +219,7 @@ class Update:
         return (values, outputs) if outputs else values
 
     def __call__(self, gradients: list[tf.Tensor]) -> None:
-        variables = self._model.trainable_variables
+        variables = self._task.variables
         if self._clips or self._scales:
             known = [at for at, each in enumerate(gradients) if each is not None]
             clipped = self._added_up([tf.convert_to_tensor(gradients[at]) for at in known])
@@ -245,6 +246,29 @@ class Update:
         for clip in self._clips:
             gradients = clip(gradients)
         return gradients
+
+
+class WholeStep:
+    """A whole step on a batch: passes and update of each optimizer in turn."""
+
+    def __init__(self, task: Task, context: Context, gradient: Gradient | None = None) -> None:
+        """`gradient`: see `Passes`."""
+        self._turns = [(passes_of(turn, context, gradient), Update(turn, context)) for turn in task.turns]
+        self.passes = self._turns[0][0]
+        """Those of the first optimizer, and for validation."""
+
+    def make(self, compute: Callable[[Passes], Passed]) -> Any:  # noqa: ANN401 (see `Update.make`)
+        """Make the step. `compute` returns what an optimizer's passes over the slice give.
+
+        Return what `Update.make` returns. For several optimizers these are the values in the order of
+        `steps.turn_names`: the sum of the losses first.
+        """
+        found = [update.make(compute(passes)) for passes, update in self._turns]
+        if len(found) == 1:
+            return found[0]
+        rows = [tf.reshape(each, [-1]) for each in found]
+        losses = tf.stack([row[0] for row in rows])
+        return tf.concat([tf.reduce_sum(losses, keepdims=True), losses, *(row[1:] for row in rows)], 0)
 
 
 def _clips(

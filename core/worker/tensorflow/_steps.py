@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from ...language import tr_noop
 from .. import steps
-from ..steps import LOSS, TRAINING_STEP, WEIGHT, has_steps, validates_itself, validating_function
+from ..steps import LOSS, OPTIMIZERS, TRAINING_STEP, WEIGHT, has_steps, validates_itself, validating_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..recipe import LoadedRecipe
 
@@ -80,8 +80,11 @@ def _scalar(value: Any) -> tf.Tensor:  # noqa: ANN401 (a number, or a tensor of 
 class RecipeStep:
     """A recipe's step for a model."""
 
-    def __init__(self, function: Callable[..., Any], model: keras.Model, reader: StepReader) -> None:
-        self._function, self._model = function, model
+    def __init__(
+        self, function: Callable[..., Any], model: keras.Model, reader: StepReader, turn: tuple[str, ...] = ()
+    ) -> None:
+        """`turn`: the name of an optimizer, where several take turns: what the function gets after the batch."""
+        self._function, self._model, self.turn = function, model, turn
         self.reader = reader
         self._mode = Mode()
 
@@ -90,12 +93,12 @@ class RecipeStep:
         # Keras does not let TensorFlow convert Python's `if` and `for` over tensors within a layer.
         convert = tf.__internal__.autograph
         step = convert.tf_convert(self._function, convert.control_status_ctx())
-        return self.reader.read(self._mode(run=lambda: step(self._model, batch), training=training))
+        return self.reader.read(self._mode(run=lambda: step(self._model, batch, *self.turn), training=training))
 
     def try_out(self, batch: Any) -> None:  # noqa: ANN401 (any shape)
         """Create the variables of a model that has none before its first call. Nothing else changes."""
         with keras.StatelessScope():
-            self._function(self._model, batch)
+            self._function(self._model, batch, *self.turn)
 
 
 class Mode(keras.Layer):  # type: ignore[misc]  # Keras ships no types
@@ -114,12 +117,35 @@ class Mode(keras.Layer):  # type: ignore[misc]  # Keras ships no types
             raise
 
 
-def recipe_steps(recipe: LoadedRecipe, model: keras.Model) -> tuple[RecipeStep | None, RecipeStep | None]:
-    """Return the recipe's steps of training and validation; None for those made of the recipe's loss."""
+def training_steps(recipe: LoadedRecipe, model: keras.Model, optimizers: Iterable[str]) -> list[RecipeStep]:
+    """Return the recipe's own training step for each of its optimizers; none without one.
+
+    `optimizers`: their names; the only one has an empty name, and the step does not get it.
+    """
     if not has_steps(recipe):
-        return None, None
+        return []
+    turns = [(name,) if name else () for name in optimizers]
+    return [_recipe_step(recipe, model, TRAINING_STEP, turn) for turn in turns]
 
-    def step(function: str) -> RecipeStep:
-        return RecipeStep(recipe.bound(function, 2), model, StepReader(function, recipe.name_and_line(function)))
 
-    return step(TRAINING_STEP), step(validating_function(recipe)) if validates_itself(recipe) else None
+def validation_step(recipe: LoadedRecipe, model: keras.Model) -> RecipeStep | None:
+    """Return the recipe's own step of validation; None to validate with its loss and metrics."""
+    function = validating_function(recipe)
+    if not validates_itself(recipe) or (function == TRAINING_STEP and recipe.has(OPTIMIZERS)):
+        return None  # a step of several optimizers does not validate: such a recipe has no data to do so
+    return _recipe_step(recipe, model, function, ())
+
+
+def _recipe_step(recipe: LoadedRecipe, model: keras.Model, function: str, turn: tuple[str, ...]) -> RecipeStep:
+    reader = StepReader(function, recipe.name_and_line(function))
+    return RecipeStep(recipe.bound(function, 2 + len(turn)), model, reader, turn)
+
+
+def try_out(recipe: LoadedRecipe, model: keras.Model, batch: Any) -> None:  # noqa: ANN401 (any shape)
+    """Create the variables of a model without any, as the recipe's training step does for each of its optimizers."""
+    names: Iterable[str] = ("",)
+    if recipe.has(OPTIMIZERS):
+        found = recipe.call(OPTIMIZERS, model)  # what else it returns is checked when the optimizers are built
+        names = [str(name) for name in found] if isinstance(found, dict) else []
+    for step in training_steps(recipe, model, names):
+        step.try_out(batch)

@@ -12,7 +12,7 @@ from ._build import build
 from ._coordinator import CoordinatedSaver, Workers, cluster_of, serve
 from ._devices import claim
 from ._loop import Reporter, loop
-from ._step import Update, passes_of
+from ._step import WholeStep
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -41,16 +41,16 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     task = build(recipe, context, scope=strategy.scope())
-    passes, update = passes_of(task, context), Update(task, context)
+    whole = WholeStep(task, context)
 
     def train_on(tensors: Feed) -> tf.Tensor:
-        return update.make(passes.gradients_of(tensors, 1.0))
+        return whole.make(lambda passes: passes.gradients_of(tensors, 1.0))
 
     def measure_on(tensors: Feed) -> tf.Tensor:
-        return passes.sums_of(tensors, 1.0)
+        return whole.passes.sums_of(tensors, 1.0)
 
     workers = Workers(strategy, coordinator, len(context.assignment.devices))
     step = workers.computing(train_on, task.train)
     measure = workers.computing(measure_on, task.val) if task.val is not None else step
-    saver = CoordinatedSaver(coordinator, task.model, task.optimizer, context)
+    saver = CoordinatedSaver(coordinator, task.model, [turn.optimizer for turn in task.turns], context)
     loop(task, context, Reporter(context), step, measure, each=workers.each, saver=saver)

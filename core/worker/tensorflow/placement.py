@@ -12,7 +12,7 @@ from ._build import build
 from ._devices import claim
 from ._loop import Reporter, loop, traced, train_step
 from ._placing import placed_model, record_parts
-from ._step import Update, passes_of
+from ._step import WholeStep
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -28,13 +28,13 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     with tf.device(devices[0]):  # for everything that is not placed
         task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
         record_parts(context, task.model, devices)
-        passes, update = passes_of(task, context, where_it_was_computed), Update(task, context)
+        whole = WholeStep(task, context, where_it_was_computed)
 
         def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
-            return update.make(passes.gradients(feed, 1.0))
+            return whole.make(lambda passes: passes.gradients(feed, 1.0))
 
         def measure(*feed: tf.Tensor) -> tf.Tensor:
-            return passes.sums(feed, 1.0)
+            return whole.passes.sums(feed, 1.0)
 
         loop(task, context, Reporter(context), train_step(task, step), traced(measure, task.val))
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ._build import build
 from ._devices import claim
 from ._loop import Reporter, loop, traced, train_step
-from ._step import Update, passes_of
+from ._step import WholeStep
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -21,12 +21,12 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     (device,) = claim(context)
     with tf.device(device):
         task = build(recipe, context)
-        passes, update = passes_of(task, context), Update(task, context)
+        whole = WholeStep(task, context)
 
         def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
-            return update.make(passes.gradients(feed, 1.0))
+            return whole.make(lambda passes: passes.gradients(feed, 1.0))
 
         def measure(*feed: tf.Tensor) -> tf.Tensor:
-            return passes.sums(feed, 1.0)
+            return whole.passes.sums(feed, 1.0)
 
         loop(task, context, Reporter(context), train_step(task, step), traced(measure, task.val))

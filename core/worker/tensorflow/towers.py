@@ -12,7 +12,7 @@ from ._data import slice_of
 from ._devices import claim
 from ._loop import Reporter, loop, traced, train_step
 from ._placing import record_shared
-from ._step import Passed, Update, add_gradients, passes_of
+from ._step import Passed, WholeStep, add_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,20 +28,14 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     with tf.device(devices[0]):  # the variables are here; the other towers read them each step
         task = build(recipe, context)
     record_shared(context, task.model, devices[0])
-    passes, update = passes_of(task, context), Update(task, context)
+    whole = WholeStep(task, context)
 
     def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
-        parts: list[Passed] = _towers(devices, passes.gradients, feed)
         with tf.device(devices[0]):
-            gradients = [_sum(each) for each in zip(*(part.gradients for part in parts), strict=True)]
-            weights = [part.weight for part in parts if part.weight is not None]
-            values = tf.add_n([part.values for part in parts])
-            weight = tf.add_n(weights) if weights else None
-            outputs = tuple(output for part in parts for output in part.outputs)
-            return update.make(Passed(values, gradients, weight, outputs))
+            return whole.make(lambda passes: _added_up(_towers(devices, passes.gradients, feed)))
 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
-        return tf.add_n(_towers(devices, passes.sums, feed))
+        return tf.add_n(_towers(devices, whole.passes.sums, feed))
 
     loop(task, context, Reporter(context), train_step(task, step, parts=len(devices)), traced(measure, task.val))
 
@@ -53,6 +47,15 @@ def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed:
         with tf.device(device):
             results.append(compute(*slice_of(feed, number, len(devices))))
     return results
+
+
+def _added_up(parts: Sequence[Passed]) -> Passed:
+    """Add up what the passes of all towers gave."""
+    gradients = [_sum(each) for each in zip(*(part.gradients for part in parts), strict=True)]
+    weights = [part.weight for part in parts if part.weight is not None]
+    values = tf.add_n([part.values for part in parts])
+    outputs = tuple(output for part in parts for output in part.outputs)
+    return Passed(values, gradients, tf.add_n(weights) if weights else None, outputs)
 
 
 def _sum(gradients: Sequence[tf.Tensor | None]) -> tf.Tensor | None:

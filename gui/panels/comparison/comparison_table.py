@@ -12,7 +12,7 @@ from core.language import tr
 from gui.style.text_size import scaled
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import verbatim
-from gui.widgets.table import cell, plain_table, text_item
+from gui.widgets.table import plain_table, text_item
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,8 @@ SIDE_PX, PADDING_PX, ABOVE_PX = 9, 8, 3
 ROUNDING_PX = 4
 """More than what a text may be wider than the sum of its letters."""
 MAX_COLUMN_PX, TITLE_PX = 240, 150
+MEASURED = 12
+"""Texts of a column that are measured: the longest."""
 
 
 class ComparisonTable(QTableWidget):
@@ -70,7 +72,7 @@ class ComparisonTable(QTableWidget):
             self.setItem(row, 0, title)
             for column, each in enumerate(cells, 1):
                 self._set_cell(row, column, each)
-        self._fit()
+        self._fit(table)
         if 0 <= chosen < self.rowCount():
             self.setCurrentCell(chosen, 0)
 
@@ -100,24 +102,34 @@ class ComparisonTable(QTableWidget):
 
     def _set_cell(self, row: int, column: int, each: Cell) -> None:
         item = text_item(each.text, right=each.is_number)
-        for role, value in ((DIFFERENCE, each.difference), (BETTER, each.better), (BEST, each.is_best)):
-            item.setData(role, value)
-        item.setData(Qt.ItemDataRole.AccessibleTextRole, each.spoken)
-        item.setToolTip(verbatim(each.tip))
+        for role, value in ((DIFFERENCE, each.difference), (BETTER, each.better), (BEST, each.is_best or None)):
+            if value not in {"", None}:
+                item.setData(role, value)
+        if each.spoken != each.text:
+            item.setData(Qt.ItemDataRole.AccessibleTextRole, each.spoken)
+        if each.tip:
+            item.setToolTip(verbatim(each.tip))
         self.setItem(row, column, item)
 
-    def _fit(self) -> None:
+    def _fit(self, table: ComparisonRows) -> None:
         """Make columns as wide as their content, and rows high enough for two lines."""
-        self.resizeColumnsToContents()
         for column in range(self.columnCount()):
-            least = scaled(TITLE_PX) if not column else 0
-            self.setColumnWidth(column, max(least, min(self.columnWidth(column), scaled(MAX_COLUMN_PX))))
-        two = any(cell(self, row, column).data(DIFFERENCE) for row in range(self.rowCount())
-                  for column in range(self.columnCount()))  # fmt: skip
+            least, most = scaled(TITLE_PX) if not column else 0, scaled(MAX_COLUMN_PX)
+            self.setColumnWidth(column, max(least, min(self._wanted_px(column), most)))
+        two = len(table.rows) > 1 or any(each.difference for cells in table.rows for each in cells)
         height = QFontMetrics(self.font()).height() + 2 * ABOVE_PX
         height += QFontMetrics(small_font(self.font())).height() if two else 2 * ABOVE_PX
         for row in range(self.rowCount()):
             self.setRowHeight(row, height)
+
+    def _wanted_px(self, column: int) -> int:
+        """Return the width of a column for its heading and its longest texts. To measure all takes too long."""
+        model, option = self.model(), QStyleOptionViewItem()
+        self.initViewItemOption(option)
+        every = [model.index(row, column) for row in range(self.rowCount())]
+        longest = sorted(every, key=lambda at: max(len(at.data()), len(at.data(DIFFERENCE) or "")))[-MEASURED:]
+        widths = [self._delegate.sizeHint(option, at).width() for at in longest]
+        return max([self.horizontalHeader().sectionSizeHint(column), *widths])
 
 
 class _CellDelegate(ThemedDelegate):

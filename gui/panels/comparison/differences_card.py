@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from core.language import join_sentences, tr, tr_noop
 from gui.style.theme import mark
 from gui.widgets.compact import compact_button
+from gui.widgets.context_menu import give_menu
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
 
@@ -30,20 +31,24 @@ from .comparison_table import ComparisonTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from PySide6.QtCore import QPoint
+
     from gui.style.theme import Theme
     from gui.viewmodels.compared import Entry
     from gui.viewmodels.comparison_rows import ComparisonRows
+    from gui.widgets.context_menu import Entry as MenuEntry
 
-MIN_HEIGHT_PX = 120
+MIN_HEIGHT_PX = 160
 PAUSE_MS = 400
 """Milliseconds without a key until a target is applied."""
 TARGET_CHARACTERS = 8
 MAX_LINES = 5000
 """Lines of the text on why runs differ that are shown."""
 EXPORTS = (
-    ("markdown", tr_noop("Copy table as Markdown")), ("csv", tr_noop("Copy table as CSV")),
-    ("table", tr_noop("Save table…")), ("picture", tr_noop("Save picture of the comparison…")),
+    ("file", tr_noop("Export comparison…")), ("markdown", tr_noop("Copy table as Markdown")),
+    ("csv", tr_noop("Copy table as CSV")),
 )  # fmt: skip
+"""Names and texts of the ways out of the window. A file is a page, a table or a picture, as its dialog lets choose."""
 
 
 class DifferencesCard(QFrame):
@@ -51,6 +56,8 @@ class DifferencesCard(QFrame):
 
     baseline_chosen = Signal(int)
     """The number of a row."""
+    row_selected = Signal(int)
+    """The number of a row; -1 for none."""
     target_chosen = Signal(object)
     """A number, or None for no target."""
     why_asked = Signal(bool)
@@ -66,6 +73,8 @@ class DifferencesCard(QFrame):
         self.setMinimumHeight(MIN_HEIGHT_PX)
         self.table = ComparisonTable(theme)
         self.table.baseline_asked.connect(self.baseline_chosen)
+        self.table.currentCellChanged.connect(lambda row, *_: self.row_selected.emit(row))
+        give_menu(self.table, "comparisonTableMenu", self._row_entries)
         self.why = _text_view()
         self.notices = ElidedLabel()
         self.notices.setObjectName("comparisonNotices")
@@ -114,6 +123,17 @@ class DifferencesCard(QFrame):
         self._lines = lines[:MAX_LINES]
         self.why.setPlainText("\n".join(self._lines))
         self._colour_lines()
+
+    def export_entries(self) -> list[MenuEntry]:
+        """Return the actions of a context menu that copy or export the comparison."""
+        return [(tr(text), lambda name=name: self.export_asked.emit(name)) for name, text in EXPORTS]  # type: ignore[misc]
+
+    def _row_entries(self, place: QPoint) -> list[MenuEntry]:
+        row = self.table.rowAt(place.y())
+        first: list[MenuEntry] = (
+            [(tr("Use as baseline"), lambda: self.baseline_chosen.emit(row)), None] if row >= 0 else []
+        )
+        return [*first, *self.export_entries()]
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.formatting import memory
-from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background
+from gui.widgets.painting import Index, ThemedDelegate, draw_elided, outline, paint_row_background
 
 from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
 
@@ -249,7 +249,7 @@ class DeviceDelegate(ThemedDelegate):
         if ground:
             width = min(sizes.width(chip) + 2 * CHIP_PX, room.width())
             height = sizes.small_line
-            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setPen(outline(self._theme, colour))
             painter.setBrush(QColor(ground))
             top = room.top() + (room.height() - height) / 2
             painter.drawRoundedRect(QRectF(room.left(), top, width, height), height / 2, height / 2)
@@ -312,9 +312,10 @@ class DeviceDelegate(ThemedDelegate):
         if line.width() < thick:
             return
         track = QRectF(line.left(), line.center().y() - thick / 2 + 1, line.width(), thick)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(self._theme.field if self._theme.name == "dark" else self._theme.button))
+        painter.setPen(outline(self._theme, self._theme.field_border))
+        painter.setBrush(QColor(self._theme.field if self._theme.is_dark else self._theme.button))
         painter.drawRoundedRect(track, thick / 2, thick / 2)
+        painter.setPen(Qt.PenStyle.NoPen)
         if fraction:
             track.setWidth(max(track.width() * min(fraction, 1.0), thick))
             painter.setBrush(QColor(colour))

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QTextEdit
 
 from core.language import tr
 from core.metrics.rules.rule import METRIC, NO_METRIC, STEP, number_at
+from gui.style.contrast import legible, parse
 from gui.widgets.plain_text import menu_text, verbatim
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class Highlights(QObject):
         looks = {}
         for is_validation, colour in ((False, self._theme.train), (True, self._theme.validation)):
             looks[is_validation] = QTextCharFormat()
-            looks[is_validation].setForeground(QColor(colour))
+            ink = legible(parse(colour), parse(self._theme.panel), self._theme.text_contrast)
+            looks[is_validation].setForeground(QColor(*ink))
             looks[is_validation].setFontUnderline(True)
         self._number_marks = []
         for block in self.visible_blocks():

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap
 
+from gui.style.device_colours import faint
 from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, UNCLAIMED
-from gui.widgets.painting import Index, ThemedDelegate, draw_elided
+from gui.widgets.painting import Index, ThemedDelegate, draw_elided, outline
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QStyleOptionViewItem
 
     from gui.style.theme import Theme
-    from gui.viewmodels.devices.memory_bars import MemoryBar
+from gui.viewmodels.devices.memory_bars import MemoryBar
 
 ROW = Qt.ItemDataRole.UserRole + 1
 """Item data: the `MemoryBar`."""
@@ -54,16 +55,17 @@ class MemoryBarDelegate(ThemedDelegate):
                 width = max(width, 2.0)  # make small parts visible
                 painter.fillRect(QRectF(left, bar.top(), max(width - GAP_PX, 1.0), bar.height()), brush)
                 left += width
+        painter.strokePath(shape, outline(self._theme, self._theme.field_border))
 
 
 def part_brushes(colour: str, theme: Theme) -> tuple[QBrush, ...]:
     """Return the brush of each of `PARTS` for a device of this colour."""
     brushes = [QBrush()] * len(PARTS)
     brushes[THIS_RUN] = QBrush(QColor(colour))
-    brushes[OTHER_RUNS] = QBrush(_mix(colour, theme.panel))
+    brushes[OTHER_RUNS] = QBrush(QColor(faint(colour, theme, PALE)))
     brushes[OTHERS] = QBrush(QColor(theme.muted))
     brushes[UNCLAIMED] = QBrush(QColor(theme.disabled), Qt.BrushStyle.Dense4Pattern)
-    brushes[FREE] = QBrush(QColor(theme.field if theme.name == "dark" else theme.button_hover))
+    brushes[FREE] = QBrush(QColor(theme.field if theme.is_dark else theme.button_hover))
     return tuple(brushes)
 
 
@@ -80,12 +82,3 @@ def swatch(brush: QBrush, border: str, scale: float) -> QPixmap:
     painter.end()
     pixmap.setDevicePixelRatio(scale)
     return pixmap
-
-
-def _mix(colour: str, ground: str) -> QColor:
-    one, other = QColor(colour), QColor(ground)
-    parts = (
-        round(PALE * a + (1 - PALE) * b)
-        for a, b in zip(one.getRgb()[:3], other.getRgb()[:3], strict=True)  # type: ignore[index]  # getRgb returns a tuple of four
-    )
-    return QColor(*parts)

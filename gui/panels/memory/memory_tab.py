@@ -17,7 +17,7 @@ from .verdict_table import VerdictTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.runs.remedies import Remedy
+    from core.diagnosis.remedies import Remedy
     from gui.style.theme import Theme
     from gui.viewmodels.devices.memory_bars import MemoryBar
     from gui.viewmodels.run.memory_verdicts import VerdictRow

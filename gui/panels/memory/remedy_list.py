@@ -15,7 +15,7 @@ from gui.widgets.plain_text import PlainLabel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.runs.remedies import Remedy
+    from core.diagnosis.remedies import Remedy
 
 HEADING = tr_noop("What you can try, gentlest first. Trainyard never does these for you.")
 

@@ -25,9 +25,14 @@ class DistributionForm(FieldGroup):
 
     def __init__(self) -> None:
         super().__init__(tr("Devices and memory"), label_px=LABEL_PX)
+        reduction, output, buckets, compression, meta, twice = (tr(row.title) for row in STRATEGY_SETTINGS)
+        self._add_gradient_fields(reduction, output, buckets, compression)
+        self._add_memory_fields(meta, twice)
+        self.set_defaults(asdict(Training()))
+
+    def _add_gradient_fields(self, reduction: str, output: str, buckets: str, compression: str) -> None:
+        """Add how devices exchange gradients and outputs."""
         changed = self.changed.emit
-        titles = {row.name: tr(row.title) for row in STRATEGY_SETTINGS}
-        reduction, output, buckets, compression, meta, twice = titles.values()
         self._add(
             reduction,
             cross_device_ops=editors.one_of(
@@ -60,6 +65,10 @@ class DistributionForm(FieldGroup):
                 [(tr(COMPRESSION_TITLES.get(name, name)), name) for name in GRADIENT_COMPRESSIONS],
             ),
         )  # fmt: skip
+
+    def _add_memory_fields(self, meta: str, twice: str) -> None:
+        """Add what makes a model need less memory."""
+        changed = self.changed.emit
         self._add(
             meta,
             meta_device=editors.check(
@@ -77,7 +86,6 @@ class DistributionForm(FieldGroup):
                 changed, text=" ",
             ),
         )  # fmt: skip
-        self.set_defaults(asdict(Training()))
 
     def show_strategy(self, framework: str, strategy: str) -> None:
         """Show the settings that this framework and strategy have."""

@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSpinBox, QVBoxLayout, QWidget
 
 from core.catalog import frameworks
+from core.config.strategy_settings import without_meaning
 from core.language import tr, tr_noop
 from core.schema.settings import PRECISIONS, RATE_SCALINGS, SCHEDULES, Training
 from gui.panels.recipe.distribution_form import DistributionForm
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 SCHEDULE_TITLES = {"constant": tr_noop("constant"), "cosine": tr_noop("cosine")}
 RATE_SCALING_TITLES = {"none": tr_noop("off"), "linear": tr_noop("linear"), "sqrt": tr_noop("square root")}
-PIPELINES = ("pipeline",)
-"""Strategies with micro-batches."""
 WITH_LOADERS = ("pytorch",)
 """Frameworks that load data in worker processes."""
 WITH_STEPS_PER_EPOCH = ("pytorch", "tensorflow")
@@ -126,6 +125,28 @@ class LearningForm(FieldGroup):
 
     def __init__(self) -> None:
         super().__init__(tr("Optimizer"))
+        self._add_rate_fields()
+        changed = self.changed.emit
+        self._add(
+            tr("Weight decay"),
+            weight_decay=editors.number(
+                "decayEdit", tr("Weight decay"),
+                tr("Weights shrink by rate × decay at each step, as in AdamW; empty: the recipe's own"), changed,
+                empty=tr("from recipe"),
+            ),
+        )  # fmt: skip
+        self._add(
+            tr("Clip gradients"),
+            gradient_clip=editors.number(
+                "clipEdit", tr("Gradient clipping"),
+                tr("Maximum norm of the gradient of the whole model; empty: no limit"), changed,
+                empty=tr("off"),
+            ),
+        )  # fmt: skip
+        self.set_defaults(asdict(Training()))
+
+    def _add_rate_fields(self) -> None:
+        """Add how the learning rate changes with the steps and with the batch."""
         changed = self.changed.emit
         self._add(
             tr("Schedule"),
@@ -159,23 +180,6 @@ class LearningForm(FieldGroup):
                 tr("The global batch size for which the learning rate was chosen"), changed, empty=tr("none"),
             ),
         )  # fmt: skip
-        self._add(
-            tr("Weight decay"),
-            weight_decay=editors.number(
-                "decayEdit", tr("Weight decay"),
-                tr("Weights shrink by rate × decay at each step, as in AdamW; empty: the recipe's own"), changed,
-                empty=tr("from recipe"),
-            ),
-        )  # fmt: skip
-        self._add(
-            tr("Clip gradients"),
-            gradient_clip=editors.number(
-                "clipEdit", tr("Gradient clipping"),
-                tr("Maximum norm of the gradient of the whole model; empty: no limit"), changed,
-                empty=tr("off"),
-            ),
-        )  # fmt: skip
-        self.set_defaults(asdict(Training()))
 
 
 class EndingForm(FieldGroup):
@@ -279,6 +283,6 @@ class ComputingForm(FieldGroup):
         compiler = frameworks.framework(framework).compiler
         self._compile_box.setText(compiler)
         self._compile_box.setAccessibleName(tr("Compile ({compiler})", compiler=compiler))
-        self._show_row("micro_batches", shown=strategy in PIPELINES)
+        self._show_row("micro_batches", shown="micro_batches" not in without_meaning(framework, strategy))
         self._show_row("loader_workers", shown=framework in WITH_LOADERS)
         self._show_row("steps_per_epoch", shown=framework in WITH_STEPS_PER_EPOCH)

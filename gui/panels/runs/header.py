@@ -31,13 +31,18 @@ MIN_OWNER_PX = 40
 MIN_RELEASED_PX = 160
 WIDE_PX = 1200
 """Width from which on there is room for epoch, bar, result and verdict."""
+ENDED = {"tick": "✓ ", "cross": "✕ "}
+"""What stands before the name in the title of the window, by the mark of a state: its entry in a task bar tells."""
 
 
 class HeaderPanel(QWidget):
     """One row; `buttons` emits the user's requests."""
 
     heading_changed = Signal(str)
-    """Name of the shown run; the empty string for none."""
+    """Name of the shown run, after a sign if it has finished or failed; the empty string for none."""
+
+    run_ended = Signal()
+    """The shown run has finished or failed just now."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -65,8 +70,11 @@ class HeaderPanel(QWidget):
         """Show a header."""
         if header == self._shown:
             return
-        if self._shown is None or header.name != self._shown.name:
-            self.heading_changed.emit(title_text(header.name))
+        before = self._shown
+        if before is None or (header.name, header.mark) != (before.name, before.mark):
+            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title_text(header.name)}")
+            if before is not None and header.name == before.name and header.mark in ENDED:
+                self.run_ended.emit()
         self._shown = header
         self._show_state(header)
         self._name.setText(header.name)

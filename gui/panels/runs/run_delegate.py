@@ -74,7 +74,7 @@ class RunDelegate(ThemedDelegate):
             self._paint_box(painter, box, index, ticked=bool(state & QStyle.StateFlag.State_Selected))
         line = QRect(left, rect.top() + ABOVE_PX, right - left, height)
         draw_elided(painter, line, title, self._theme.text)
-        below = QRect(left, line.bottom() + 1, line.width(), QFontMetrics(small).height())
+        below = QRect(left, line.bottom() + 1, rect.right() - 3 - left, QFontMetrics(small).height())
         draw_elided(painter, below, outcome, self._theme.muted, font=small, in_parts=True)
         painter.restore()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import SignalInstance
 
-    from core.runs.marks import Marks
+    from core.history.marks import Marks
     from gui.style.theme import Theme
 
 KEYS = {"rename": "F2", "csv": "Ctrl+E"}

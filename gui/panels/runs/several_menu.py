@@ -21,6 +21,12 @@ ACTIONS = (
     ("archive", tr_noop("Archive"), tr_noop("Leave them out of the list; nothing is deleted")),
     ("list", tr_noop("List again"), tr_noop("List them again if they are archived")),
     ("tags", tr_noop("Tags…"), tr_noop("Give them words by which they are found, or take them away")),
+    (
+        "report",
+        tr_noop("Export report…"),
+        tr_noop("Write one page with their curves, settings and what differs (HTML)"),
+    ),
+    ("tensorboard", tr_noop("Export for TensorBoard…"), tr_noop("Write every step of every metric as event files")),
     ("remove", tr_noop("Delete…"), tr_noop("Delete their folders, after a question; only of runs that have ended")),
 )
 """Name, text and explanation of each action."""
@@ -45,7 +51,7 @@ class SeveralMenu(QMenu):
         self.heading = tr_plural("{count} run", "{count} runs", count)
         self.addSection(self.heading)
         for name, text, tip in ACTIONS:
-            if name == "remove":
+            if name in {"report", "remove"}:
                 self.addSeparator()
             action = QAction(tr(text), self)  # made here: see `RunMenu`
             self.addAction(action)

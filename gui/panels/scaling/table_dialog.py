@@ -10,12 +10,15 @@ from PySide6.QtWidgets import QProgressBar, QTableWidget, QWidget
 from core.language import tr
 from gui.style.text_size import scaled
 from gui.style.theme import mark
+from gui.widgets.context_menu import give_menu
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import HEADING_PX, ROW_PX, plain_table, text_item
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from gui.widgets.context_menu import Entry
 
 SIZE = QSize(900, 540)
 NUMBERS = (0, 2, 3, 4, 5, 6)
@@ -28,6 +31,10 @@ class ScalingTableDialog(InfoDialog):
     export_asked = Signal()
     continue_asked = Signal()
     stop_asked = Signal()
+    copy_asked = Signal(str)
+    """`csv` or `markdown`: the table shall be copied as such."""
+    picture_asked = Signal()
+    """A picture of the plot shall be saved."""
     row_chosen = Signal(int)
     """A row was double-clicked, or Enter was pressed on it: its runs shall be shown."""
 
@@ -57,6 +64,12 @@ class ScalingTableDialog(InfoDialog):
         self.halt.setToolTip(tr("Stop the training under way, and start no other"))
         self.export.setToolTip(tr("Write the table as CSV, Markdown or HTML, or its plot as PNG or SVG"))
         self.table.itemActivated.connect(lambda item: self.row_chosen.emit(item.row()))
+        export: Entry = (tr("Export…"), self.export_asked.emit)
+        give_menu(self.table, "scalingTableMenu", lambda _: [
+            (tr("Copy table as Markdown"), lambda: self.copy_asked.emit("markdown")),
+            (tr("Copy table as CSV"), lambda: self.copy_asked.emit("csv")), export,
+        ])  # fmt: skip
+        give_menu(plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])
         self.resize(scaled(SIZE.width()), scaled(SIZE.height()))
 
     def show_progress(self, sentence: str, *, done: int, total: int, is_measured: bool, is_complete: bool) -> None:

@@ -106,6 +106,7 @@ class SettingsSheet(QFrame):
             corner = self._ground.mapTo(self._ground.window(), QPoint(0, 0))
             self._title.setVisible(self._ground.width() > TITLE_FROM * self.fontMetrics().averageCharWidth())
             self.setGeometry(corner.x(), corner.y(), self._ground.width(), self._ground.height())
+            self.raise_()  # another layout of the window has put the docks and the plots over it
 
     def _reset(self) -> None:
         for group in self._groups:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPolygonF
+from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from .drawing import Drawing
 from .line import NOTHING
@@ -26,6 +26,7 @@ class _Area(Drawing):
         super().__init__()
         self.polygons: list[QPolygonF] = []
         self.colour = QColor()
+        self.edges = QPen(Qt.PenStyle.NoPen)
 
     def show_polygons(self, polygons: list[QPolygonF]) -> None:
         self.prepareGeometryChange()
@@ -40,8 +41,8 @@ class _Area(Drawing):
         return whole
 
     def draw(self, painter: QPainter) -> None:
-        """Fill the polygons, without an outline."""
-        painter.setPen(Qt.PenStyle.NoPen)
+        """Fill the polygons, and draw their edges."""
+        painter.setPen(self.edges)
         painter.setBrush(self.colour)
         for polygon in self.polygons:
             painter.drawPolygon(polygon)
@@ -56,8 +57,9 @@ class BandItem:
         self._area.setZValue(depth)
         plot.addItem(self._area, ignoreBounds=True)
 
-    def paint_in(self, colour: str) -> None:
-        """Set the colour, `#rrggbb`; it is painted with `ALPHA`."""
+    def paint_in(self, colour: str, *, outlined: bool = False) -> None:
+        """Set the colour, `#rrggbb`; it is painted with `ALPHA`, and where `outlined`, its edges without."""
+        self._area.edges = pg.mkPen(colour) if outlined else QPen(Qt.PenStyle.NoPen)
         self._area.colour = QColor(colour)
         self._area.colour.setAlpha(ALPHA)
         self._area.update()

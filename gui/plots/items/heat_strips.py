@@ -29,12 +29,13 @@ RECENT = 64
 """Readings from which the usual time between two is taken."""
 ROW_SHARE, ROW_PX = 0.78, 22.0
 """Height of a strip: a share of the distance of the rows, and the most in pixels."""
-MARK_PX = 2.0
+MARK_PX, GAP_PX = 2.0, 1.0
+"""Height of the mark under a strip, and of the gap above it: a mark stands out from the panel, not from every strip."""
 LEVELS = 256
 BGRA = (2, 1, 0, 3)
 """The order in which Qt keeps red, green, blue and opacity."""
 FAINT_ALPHA = 90
-"""Opacity out of 255 of a device that is not ticked."""
+"""Opacity out of 255 of a device that is not ticked, but for strong contrast."""
 
 
 class StripFold:
@@ -99,6 +100,8 @@ class HeatStripsItem(ViewDrawing):
         self._left, self._column = 0.0, 1.0
         self._colours = np.zeros((LEVELS, 4), dtype=np.uint8)
         self._mark = QColor()
+        self._gap = QColor()
+        self._faint_alpha = FAINT_ALPHA
         plot.addItem(self, ignoreBounds=True)
 
     def set_theme(self, theme: Theme) -> None:
@@ -107,11 +110,14 @@ class HeatStripsItem(ViewDrawing):
         share = np.linspace(0, 1, LEVELS)[:, None]
         self._colours = np.round(ends[0] + share * (ends[1] - ends[0])).astype(np.uint8)[:, list(BGRA)]
         self._mark = QColor(theme.bad)
+        self._gap = QColor(theme.panel)
+        self._faint_alpha = 255 if theme.is_strong else FAINT_ALPHA
 
     def show_rows(self, rows: list[StripRow], left: float, column: float) -> None:
         """Show strips that begin at the position `left` and whose columns are `column` wide."""
         self.rows, self._left, self._column = rows, left, column
-        self._image = _image([row.percent for row in rows], [row.faint for row in rows], self._colours)
+        opacity = [self._faint_alpha if row.faint else 255 for row in rows]
+        self._image = _image([row.percent for row in rows], opacity, self._colours)
         self.update()
 
     def clear(self) -> None:
@@ -133,6 +139,7 @@ class HeatStripsItem(ViewDrawing):
             if row.marked is not None:
                 for begin, end in _stretches(row.marked):
                     left, width = self._left + begin * self._column, (end - begin) * self._column
+                    painter.fillRect(QRectF(left, bottom, width, (MARK_PX + GAP_PX) * pixel), self._gap)
                     painter.fillRect(QRectF(left, bottom, width, MARK_PX * pixel), self._mark)
 
 
@@ -142,14 +149,14 @@ def _stretches(marked: Flags) -> list[tuple[int, int]]:
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
-def _image(rows: Sequence[Floats], faint: Sequence[bool], colours: NDArray[np.uint8]) -> QImage:
-    """Return an image with one pixel a column and row; gaps are transparent."""
+def _image(rows: Sequence[Floats], opacity: Sequence[int], colours: NDArray[np.uint8]) -> QImage:
+    """Return an image with one pixel a column and row; gaps are transparent. `opacity`: that of each row, up to 255."""
     if not rows:
         return QImage()
     percent = np.stack(rows)
     known = np.isfinite(percent)
     levels = np.clip(np.where(known, percent, 0.0) * ((LEVELS - 1) / 100), 0, LEVELS - 1).astype(np.intp)
     pixels = colours[levels]
-    pixels[..., 3] = np.where(known, np.where(np.array(faint)[:, None], FAINT_ALPHA, 255), 0)
+    pixels[..., 3] = np.where(known, np.array(opacity)[:, None], 0)
     height, width = percent.shape
     return QImage(pixels.tobytes(), width, height, 4 * width, QImage.Format.Format_ARGB32).copy()

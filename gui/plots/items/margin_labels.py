@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .canvas import Canvas
 
 SQUARE_PX, GAP_PX = 8.0, 4.0
-LEAST_FONT_PX = 9
+MIN_FONT_PX = 9
 WIDEST = "GPU 00…"
 """A name for which there is room on the right."""
 
@@ -93,7 +93,7 @@ class MarginLabels(Drawing):
         font = self._font(area.height() / len(self._left))
         widest = max(QFontMetricsF(font).horizontalAdvance(label.text) for label in self._left)
         if widest > room:
-            font.setPixelSize(max(int(font.pixelSize() * room / widest), scaled(LEAST_FONT_PX)))
+            font.setPixelSize(max(int(font.pixelSize() * room / widest), scaled(MIN_FONT_PX)))
         metrics = QFontMetricsF(font)
         painter.setFont(font)
         places = [self._pixel(label.y, area) for label in self._left]
@@ -137,7 +137,7 @@ class MarginLabels(Drawing):
         """Return the font of the axes, smaller where the rows are low."""
         font = QFont(self._canvas.left.style["tickFont"])
         if row_px:
-            font.setPixelSize(int(max(min(row_px, font.pixelSize()), scaled(LEAST_FONT_PX))))
+            font.setPixelSize(int(max(min(row_px, font.pixelSize()), scaled(MIN_FONT_PX))))
         return font
 
 

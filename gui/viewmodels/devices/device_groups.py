@@ -50,7 +50,7 @@ class CpuSummary:
 
     count: int = 0
     utilisation_percent: float | None = None
-    """Of all their cores."""
+    """The mean over all cores of these devices."""
     host_used_bytes: int | None = None
     host_total_bytes: int | None = None
     """The memory of the machine."""

@@ -58,7 +58,7 @@ class DeviceRow:
     asleep: bool = False
     clock_reasons: tuple[str, ...] = ()
     slowdowns: tuple[str, ...] = ()
-    """Those of the `clock_reasons` that mean trouble: see `core.devices.device.SLOWDOWNS`."""
+    """The `clock_reasons` that mean trouble: see `core.devices.device.SLOWDOWNS`."""
 
     @property
     def current(self) -> bool:
@@ -229,7 +229,7 @@ class OnDevices:
     used_by: Mapping[str, str] = field(default_factory=dict)
     """Names of the active runs."""
     held_by: Mapping[str, str] = field(default_factory=dict)
-    """The largest other programs: see `core.runs.device_use.largest_others`."""
+    """The largest other programs: see `core.history.device_use.largest_others`."""
     kept_for: Mapping[str, str] = field(default_factory=dict)
     """Sentences for whom the queue sets free devices aside."""
     memory_of_run: Mapping[str, float] = field(default_factory=dict)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_plural
-from core.system.own_processes import is_part
+from core.system.own_processes import is_trainyard
 from core.text import first_names, join_names, one_line
 from gui.style.formatting import DASH, age, memory_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from core.runs.leftovers import OrphanedProcess
+    from core.history.leftovers import OrphanedProcess
     from core.system.process_info import ProcessInfo
 
 COLUMNS = (
@@ -102,7 +102,7 @@ def why_not_end(entry: ProcessEntry, runs: KnownRuns) -> str:
         return tr("Process {pid} is unknown here: it runs in a container or has already ended.", pid=info.pid)
     if not info.ours:
         return tr("It belongs to {user}; only that user can end it.", user=info.user or tr("another user"))
-    if info.pid == os.getpid() or is_part((info.command or "").split()):
+    if info.pid == os.getpid() or is_trainyard((info.command or "").split()):
         return tr("It is part of Trainyard.")
     if info.state == "Z":
         return tr("It has already ended; its parent process has not noticed yet.")

@@ -12,7 +12,7 @@ from gui.style.formatting import day
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from core.runs.timeline import TimelineEntry
+    from core.diagnosis.timeline import TimelineEntry
 
 SPOKEN = {"warn": tr_noop("{time}, Warning: {text}"), "bad": tr_noop("{time}, Error: {text}")}
 """What a screen reader hears before a row that is marked by a sign and a colour."""

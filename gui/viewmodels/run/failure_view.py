@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.config.smaller_batch import smaller_batch
-from core.runs.failures import Cause, failure_of
+from core.diagnosis.failures import Cause, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ class FailureView:
     """`train.py, line 34, in loss()`; the empty string if it is not known."""
     lines: tuple[str, ...]
     smaller: RunSpec | None
-    """The same run with a smaller batch, if that may help."""
+    """The spec of this run with a smaller batch; None if that would not help."""
     smaller_words: str
     """`batch 48`."""
     can_run_again: bool

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.diagnosis.remedies import without_remedies
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs.fold import ALL_ENDED
-from core.runs.remedies import without_remedies
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import BADNESS, Release, Verdict, worst
 from core.text import MAX_NAMES, first_names, join_names

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from core.history.summary import RunSummary
     from core.queue.listing import QueuedRun
-    from core.runs.summary import RunSummary
 
 HELD = "held"
 """The state of a queued run that does not start: see `core.queue.listing.QueuedRun`."""

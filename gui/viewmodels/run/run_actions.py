@@ -11,7 +11,7 @@ from core.runs.states import state_info
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.runs.summary import RunSummary
+    from core.history.summary import RunSummary
 
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
 MAX_REASONS = 5

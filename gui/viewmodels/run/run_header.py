@@ -8,10 +8,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from core.catalog import frameworks, strategies
+from core.diagnosis.start_phases import start_words
 from core.language import tr, tr_noop, tr_plural
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.requests import unanswered
-from core.runs.start_phases import start_words
 from core.runs.states import RunState, state_info
 from core.schema.settings import StopTimeouts, escalation_steps
 from gui.style.formatting import DASH, duration, number, rate, step_rate
@@ -22,8 +22,8 @@ from .progress import has_ended, watched_s
 from .run_rows import STATE_MARKS, loss_words, state_sentence
 
 if TYPE_CHECKING:
+    from core.history.run_loss import RunLoss
     from core.runs.facts import RunFacts
-    from core.runs.run_loss import RunLoss
     from core.schema.spec import RunSpec
 
     from .progress import ProgressView

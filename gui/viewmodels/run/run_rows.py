@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from core.history.run_loss import RunLoss
+    from core.history.summary import RunSummary
     from core.queue.listing import QueuedRun
-    from core.runs.run_loss import RunLoss
-    from core.runs.summary import RunSummary
 
 
 QUEUE = "/queue"
@@ -134,12 +134,13 @@ def _listed_by(summaries: Sequence[RunSummary]) -> list[str]:
     """
     names: list[str] = []
     for each in summaries:
+        folder = each.dir.name
         if state_info(each.state).waits:
             names.append(QUEUE)
-        elif each.dir.name.endswith(SCALING_SUFFIX):
+        elif folder.endswith(SCALING_SUFFIX):
             names.append(time.strftime("%Y%m%d-", time.localtime(each.started)))  # without a run, now
         else:
-            names.append(names[-1] if names and each.name.startswith(MEMBER) else each.dir.name)
+            names.append(names[-1] if names and each.name.startswith(MEMBER) else folder)
     return names
 
 
@@ -228,7 +229,7 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST:
-            from core.runs.failures import short_cause  # not at the start of the window without such a run
+            from core.diagnosis.failures import short_cause  # not at the start of the window without such a run
 
             detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))
         case RunState.STOPPED | RunState.PAUSED:

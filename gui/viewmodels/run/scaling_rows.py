@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from core.language import join_sentences, tr, tr_plural, tr_stored
+from core.catalog.strategies import strategy_of
+from core.history.summary import RunSummary
+from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
 from core.runs.states import RunState, state_info
-from core.runs.summary import RunSummary
 from gui.viewmodels.run.run_rows import MEMBER
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from core.scaling.record import ScalingRecord
     from core.scaling.table import ScalingTable
+    from core.schema.spec import RunSpec
     from gui.viewmodels.run.run_rows import RunRow
 
 NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
@@ -29,7 +31,7 @@ class ShownTable:
     is_measured: bool
     """Whether a command makes its runs now."""
     states: tuple[RunState | None, ...]
-    """Those of the trainings in their order; None for one that has no run."""
+    """The states of the trainings in their order; None for one that has no run."""
     table: ScalingTable | None
     """Its numbers, as far as they were read."""
 
@@ -53,26 +55,54 @@ class ShownTable:
         return RunState.FAILED if NO_RESULT.intersection(self.states) else RunState.STOPPED
 
 
+HEADINGS = (
+    tr_noop("Devices"), tr_noop("Strategy"), tr_noop("Batch"), tr_noop("Samples/s"), tr_noop("Speed-up"),
+    tr_noop("Efficiency"), tr_noop("Peak GB"), tr_noop("Curve"), tr_noop("State"),
+)  # fmt: skip
+
+
+def strategy_title(spec: RunSpec) -> str:
+    """Return the title of a strategy; a strategy of another version has its name."""
+    try:
+        return tr(strategy_of(spec).title)
+    except ValueError:
+        return spec.strategy
+
+
+def shown_cells(table: ScalingTable) -> list[list[str]]:
+    """Return the rows of a table with the titles of the window, the first of them its headings."""
+    from core.scaling.table_text import cells  # imported here, since the window starts without it
+
+    rows = cells(table)[1:]
+    for row, each in zip(rows, table.rows, strict=True):
+        row[1] = strategy_title(each.spec)
+    return [[tr(each) for each in HEADINGS], *rows]
+
+
 # -- the rows in the list --------------------------------------------------------------------------
 
 
 def fold_runs(
-    found: Sequence[RunSummary], tables: Iterable[ShownTable], unfolded: Collection[Path]
+    found: Sequence[RunSummary], tables: Iterable[ShownTable], unfolded: Collection[Path], *, all_read: bool = False
 ) -> list[RunSummary]:
     """Put one row in the place of the newest run of each table, with the runs below it if it is unfolded.
 
-    A table that is measured and has no run yet comes first. `unfolded`: the paths of the records.
+    A table that has no run comes first if it is measured; otherwise last, once all runs are read. `unfolded`: the
+    paths of the records.
     """
     found_names = {each.dir.name for each in found}
     table_of: dict[str, ShownTable] = {}
     first: list[RunSummary] = []
+    last: list[RunSummary] = []
     for table in tables:
         members = [each.run for each in table.record.runs if each.run in found_names]
         table_of.update(dict.fromkeys(members, table))
         if not members and table.is_measured:
             first.append(_summary(table, None, is_open=False))
+        elif not members and all_read and not any(table.states):
+            last.append(_summary(table, None, is_open=False))
     if not table_of:
-        return [*first, *found]
+        return [*first, *found, *last]
     rows, placed = first, set()
     by_name = {each.dir.name: each for each in found if each.dir.name in table_of}
     for each in found:
@@ -84,7 +114,7 @@ def fold_runs(
             is_open = of.record.path in unfolded
             rows.append(_summary(of, each, is_open=is_open))
             rows += _members(of, by_name) if is_open else []
-    return rows
+    return [*rows, *last]
 
 
 def _summary(table: ShownTable, newest: RunSummary | None, *, is_open: bool) -> RunSummary:
@@ -148,7 +178,7 @@ def sentence(table: ShownTable) -> str:
         return tr_plural(
             "Training {number} of {total}: {count} device with the strategy {strategy}.",
             "Training {number} of {total}: {count} devices with the strategy {strategy}.",
-            len(spec.devices), number=number, total=total, strategy=spec.strategy,
+            len(spec.devices), number=number, total=total, strategy=strategy_title(spec),
         )  # fmt: skip
     if table.is_complete:
         return tr_plural("{count} training has finished.", "All {count} trainings have finished.", total)

@@ -165,7 +165,6 @@ def _text(name: str, value: object) -> str:
 
 def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     left_out = {
-        *(() if spec.strategy == "pipeline" else ("micro_batches",)),
         *(() if spec.framework == "pytorch" else ("loader_workers",)),
         *(() if spec.framework != "keras" else ("steps_per_epoch",)),
         *(() if spec.training.rate_scaling != "none" else ("reference_batch",)),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Survey
-    from core.runs.summary import RunSummary
+    from core.history.summary import RunSummary
     from core.schema.spec import RunSpec
 
     Neighbour = tuple[str, Path]

@@ -11,32 +11,29 @@ from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.build_spec import compose
 from core.config.validation import ProblemKind
-from core.language import join_sentences, tr, tr_noop, tr_plural
+from core.history.device_use import use_sentences
+from core.language import join_sentences, tr, tr_noop
 from core.launchers.loopback import ALLOW
-from core.runs.device_use import use_sentences
 from core.text import first_names, join_names
-from gui.style.formatting import gigabytes, memory, percent
 
+from .reading_check import lost, reading_doubts, ready_sentence
 from .script_text import MODULE, TypedScript
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from core.config.choices import RecipeChoices, ScriptChoices
     from core.config.script_check import ScriptCheckResult
     from core.config.validation import Problem
-    from core.devices.device import Device, Sample, Survey
+    from core.devices.device import Device, Survey
     from core.runs.facts import RunFacts
     from core.schema.spec import RunSpec
 
+    from .reading_check import HeldBy
+
     Choices = RecipeChoices | TypedScript
-    HeldBy = Mapping[str, str]
 
 
-MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
-"""Share of a GPU's memory, and per cent of its time: above them, other processes are mentioned before a start."""
-MAX_TAKEN = 3
-"""Largest number of devices that are mentioned one by one."""
 TOO_MANY_TICKED = tr_noop(
     "This strategy needs one device, but {labels} are ticked. Untick all but one, or choose another strategy."
 )
@@ -51,7 +48,7 @@ class StartConditions:
     used_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By device id, the titles of the live runs that use it."""
     held_by: HeldBy = field(default_factory=dict)
-    """By device id, the other process that holds most of it (`core.runs.device_use.largest_others`)."""
+    """By device id, the other process that holds most of it (`core.history.device_use.largest_others`)."""
     stale_age_s: Mapping[str, int] = field(default_factory=dict)
     """By device id, the age of readings that are out of date, in seconds."""
     folder_problem: str = ""
@@ -134,7 +131,7 @@ def check_script_start(choices: ScriptChoices, result: ScriptCheckResult, now: S
     )
 
 
-def verify(check: StartCheck, choices: Choices, now: StartConditions) -> StartCheck:
+def recheck(check: StartCheck, choices: Choices, now: StartConditions) -> StartCheck:
     """Check again, right before a start, what may have changed since these choices were checked.
 
     The spec stays as it was composed, unless the recipe or the script was edited. Blocks like `check_start`.
@@ -179,9 +176,11 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
         *_sentences(own, chosen),
         *lost(chosen, survey, tr("Untick it.")),
     )
-    doubts = "; ".join(filter(None, (_doubts(chosen, survey, now.stale_age_s, now.held_by), _doubt(spec))))
+    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), _doubt(spec))))
     busy = tuple(_used(chosen, now.used_by))
-    ready = "" if found or busy else tr("Ready, but {doubts}.", doubts=doubts) if doubts else _ready(chosen, survey)
+    ready = (
+        "" if found or busy else tr("Ready, but {doubts}.", doubts=doubts) if doubts else ready_sentence(chosen, survey)
+    )
     return StartCheck(
         spec=spec,
         problems=found,
@@ -230,53 +229,12 @@ def _sentences(problems: Sequence[Problem], chosen: Sequence[Device]) -> list[st
     return [own.get(each.kind, each.sentence) for each in problems]
 
 
-def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
-    """Return a sentence for each of these devices that no longer answers."""
-    gone = {sample.device_id for sample in survey.samples if sample.lost}
-    return [
-        tr("{label} is lost: it no longer answers. {remedy}", label=device.label, remedy=remedy)
-        for device in chosen
-        if device.id in gone
-    ]
-
-
 def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a sentence for each set of runs that use these devices."""
     return [
         tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
         for sentence in use_sentences(chosen, used_by).values()
     ]
-
-
-def readings_state(survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy, ticked: Collection[str]) -> object:
-    """Return everything that a check says about the readings of these devices: if it changes, check again."""
-    chosen = [device for device in survey.devices if device.id in ticked]
-    readings = [
-        (sample.device_id, sample.lost, stale_age_s.get(sample.device_id), sample.processes, _rounded(sample))
-        for sample in survey.samples
-        if sample.device_id in ticked
-    ]
-    return readings, [device.blocked for device in chosen], _taken(chosen, survey, held_by)
-
-
-def _rounded(sample: Sample) -> str:
-    return gigabytes(sample.memory_used_bytes)
-
-
-def _doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy) -> str:
-    """Return what does not prevent a start but should be known before it; the empty string if nothing."""
-    old = [device for device in chosen if device.id in stale_age_s]
-    if old:
-        which = join_names(first_names([device.label for device in old], 3))
-        age_s = max(stale_age_s[device.id] for device in old)
-        return tr_plural(
-            "the last reading of {devices} is {seconds} s old",
-            "the last readings of {devices} are up to {seconds} s old",
-            len(old),
-            devices=which,
-            seconds=age_s,
-        )
-    return tr("; ").join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
 
 
 def _doubt(spec: RunSpec) -> str:
@@ -287,86 +245,6 @@ def _doubt(spec: RunSpec) -> str:
         return recipe_use.doubt(recipes.read(Path(spec.recipe.path)), spec.framework)
     except ValueError:
         return ""
-
-
-def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[str]:
-    """Return the GPUs that others use most: `GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 90 % busy`.
-
-    CPU devices are left out: their memory is the memory of the machine.
-    """
-    samples = {sample.device_id: sample for sample in survey.samples}
-    taken = []
-    for device in chosen:
-        sample = samples.get(device.id)
-        if sample is None or device.kind == "cpu" or device.shared_memory:
-            continue
-        share = (sample.memory_used_bytes or 0) / (device.memory_total_bytes or float("inf"))
-        busy = sample.utilisation_percent or 0.0
-        who = held_by.get(device.id)
-        if share >= MUCH_SHARE or (who and busy >= BUSY_PERCENT):
-            use = _use(device, sample)
-            by = tr("{label} is held by {program}: {use}", label=device.label, program=who, use=use)
-            taken.append(by if who else tr("{label} is taken: {use}", label=device.label, use=use))
-    return taken
-
-
-def _use(device: Device, sample: Sample) -> str:
-    """Return how full and how busy a device is; in tens of per cent, so that the sentence seldom changes."""
-    busy = sample.utilisation_percent
-    full = "" if sample.memory_used_bytes is None else memory(sample.memory_used_bytes, device.memory_total_bytes)
-    parts = (
-        full and tr("{memory} in use", memory=full),
-        "" if busy is None else tr("about {percent} busy", percent=percent(round(busy, -1))),
-    )
-    return tr(", ").join(part for part in parts if part)
-
-
-def _ready(chosen: Sequence[Device], survey: Survey) -> str:
-    """Return the sentence that a spec can start, with the free memory if it is known."""
-    names = (
-        join_names([device.label for device in chosen])
-        if len(chosen) <= 3
-        else tr("{count} devices", count=len(chosen))
-    )
-    count, free, unused = len(chosen), _min_free_bytes(chosen, survey), _are_unused(chosen, survey)
-    if free is None:
-        if not unused:
-            return tr("Ready: {names}.", names=names)
-        return tr_plural("Ready: {names} is free.", "Ready: {names} are free.", count, names=names)
-    size = gigabytes(free)
-    if unused:
-        return tr_plural(
-            "Ready: {names} is free, {size} GB.",
-            "Ready: {names} are free, {size} GB or more each.",
-            count,
-            names=names,
-            size=size,
-        )
-    return tr_plural(
-        "Ready: {names} has {size} GB free.",
-        "Ready: {names} have {size} GB or more each free.",
-        count,
-        names=names,
-        size=size,
-    )
-
-
-def _are_unused(chosen: Sequence[Device], survey: Survey) -> bool:
-    """Return whether no process uses these devices, as far as drivers list them. CPU devices are used by runs only."""
-    listed_on = {sample.device_id: sample.processes for sample in survey.samples}
-    return all(device.kind == "cpu" or listed_on.get(device.id) == () for device in chosen)
-
-
-def _min_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:
-    """Return the smallest free memory in bytes; None if one is unknown. CPU devices share the memory of the machine."""
-    used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
-    free = []
-    for device in chosen:
-        taken = used.get(device.id)
-        if device.kind == "cpu" or taken is None or device.memory_total_bytes is None:
-            return None
-        free.append(device.memory_total_bytes - taken)
-    return min(free, default=None)
 
 
 def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyle, QStyleOptionViewItem
 
 from gui.style.text_size import scaled
-from gui.widgets.painting import Index, ThemedDelegate, small_font
+from gui.widgets.painting import Index, ThemedDelegate, outline, small_font
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
@@ -65,7 +65,7 @@ class StrategyDelegate(ThemedDelegate):
     def _paint_row(self, painter: QPainter, option: QStyleOptionViewItem, index: Index, inside: QRect) -> None:
         usable = bool(index.flags() & Qt.ItemFlag.ItemIsEnabled)
         if usable and option.state & QStyle.StateFlag.State_Selected:
-            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setPen(outline(self._theme, self._theme.accent))
             painter.setBrush(QColor(self._theme.accent_soft))
             painter.drawRoundedRect(QRectF(option.rect).adjusted(1, 1, -1, -1), 5, 5)
         height = QFontMetrics(option.font).height()

@@ -35,7 +35,7 @@ ALONE = {
     "processes": tr_noop("starting Python {seconds}"),
     "join": tr_noop("waiting for the other processes {seconds}"),
 }
-"""Those of a run with one process, or with one that is known so far."""
+"""The sentences for a run with one process, or with one that is known so far."""
 SHOWN_AFTER_S = 1.0
 """A phase that has lasted fewer seconds is shown without a number."""
 

@@ -17,7 +17,7 @@ from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.system import process_info, procfs
-from core.system.own_processes import is_panel, supervised_runs
+from core.system.own_processes import is_main_process, supervised_runs
 from core.system.processes import RUN_DIR, TAG, ProcessId
 from core.system.procfs import PROC
 
@@ -174,7 +174,7 @@ def _spared(seen: Sequence[_Tagged]) -> set[int]:
 
 
 def _is_in_use(seen: _Tagged) -> bool:
-    return bool(seen.stat.terminal) or is_panel(seen.words) or seen.process.pid == os.getpid()
+    return bool(seen.stat.terminal) or is_main_process(seen.words) or seen.process.pid == os.getpid()
 
 
 def _ancestry(pid: int, group: Mapping[int, _Tagged]) -> set[int]:

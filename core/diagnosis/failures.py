@@ -1,6 +1,6 @@
 """Say why a run failed: choose the cause by a table, and word its title and its sentence.
 
-The cause is found in what the run recorded (`core.runs.failure_evidence`).
+The cause is found in what the run recorded (`core.diagnosis.failure_evidence`).
 Window and command line use these words.
 """
 
@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from core.language import join_sentences, tr, tr_noop, tr_stored
-from core.runs.facts import RunFacts
-from core.runs.failure_evidence import (
+from core.diagnosis.failure_evidence import (
     FailureEvidence,
     Place,
     evidence_of,
@@ -22,8 +20,10 @@ from core.runs.failure_evidence import (
     place_of,
     shorten,
 )
+from core.diagnosis.tracebacks import first_sentence
+from core.language import join_sentences, tr, tr_noop, tr_stored
+from core.runs.facts import RunFacts
 from core.runs.states import RunState
-from core.runs.tracebacks import first_sentence
 from core.units import BYTES_PER_GB
 
 if TYPE_CHECKING:

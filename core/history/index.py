@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
+from core.history.summary import RunSummary, SummaryReader, name_and_kind
+from core.history.summary_cache import LARGEST, CachedSummary, SummaryCache
 from core.language import tr
 from core.runs.ownership import owner_of_run
 from core.runs.run import folders_mark, mark
 from core.runs.states import RunState, state_info
-from core.runs.summary import RunSummary, SummaryReader, name_and_kind
-from core.runs.summary_cache import LARGEST, CachedSummary, SummaryCache
 from core.schema.files import is_regular
 from core.schema.paths import SCALING_SUFFIX, SPEC_FILE
 from core.system.folders import runs_folder
@@ -104,6 +104,8 @@ def find(root: Path, text: str) -> Path:
                 names=_names(given),
             )
         )
+    if Path(text).is_absolute():
+        raise RunNotFoundError(tr("There is no run at {path}. It may have been removed.", path=text))
     latest = tr("The latest: {names}.", names=_names(known)) if known else tr("There are none yet.")
     raise RunNotFoundError(tr("There is no run {text!r} in {root}. {latest}", text=text, root=root, latest=latest))
 

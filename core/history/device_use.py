@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.history.index import all_runs
 from core.language import tr_plural
-from core.runs.index import all_runs
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.paths import SUPERVISOR_EVENTS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device, Sample, Survey
-    from core.runs.summary import RunSummary
+    from core.history.summary import RunSummary
     from core.system.process_info import ProcessInfo
 
 MIN_SHARE = 0.01

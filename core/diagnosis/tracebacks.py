@@ -12,7 +12,7 @@ TRACEBACK = "Traceback (most recent call last):"
 MAX_AFTER = 100
 """Lines after the exception's first one, above which the program has gone on: it has handled the exception."""
 MAX_AFTER_HANDLED = 5
-"""The same for a program that ended with another exit code than that of an exception."""
+"""Such lines of a program that ended with another exit code than that of an exception."""
 UNCAUGHT = 1
 """The exit code of Python after an exception that nothing caught."""
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

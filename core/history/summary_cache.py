@@ -15,10 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from core.history.marks import Marks, Note
+from core.history.summary import RunSummary
 from core.runs.facts import Plan
-from core.runs.marks import Marks, Note
 from core.runs.states import RunState, state_info
-from core.runs.summary import RunSummary
 from core.schema.files import open_to_append
 from core.system.folders import cache_folder, make_cache_folder
 

@@ -168,14 +168,15 @@ def _time_of(event: Event, used: int, count: int) -> float:
 
 def _numbers(values: Mapping[str, float | None]) -> list[str]:
     """Return `val. loss 0.55`, `val. accuracy 0.79`."""
-    return [f"{_title(name)} {_number(value)}" for name, value in values.items()]
+    return [f"{metric_title(name)} {_number(value)}" for name, value in values.items()]
 
 
-def _title(name: str) -> str:
+def metric_title(name: str) -> str:
+    """Return `val. loss` for `val_loss`: a loss in the language in use, other metrics as they are named."""
     if not name.startswith(VALIDATION):
-        return name.replace("_", " ")
+        return tr("loss") if name == LOSS else name.replace("_", " ")
     metric = name.removeprefix(VALIDATION).replace("_", " ")
-    return tr("val. loss") if metric == "loss" else tr("val. {metric}", metric=metric)
+    return tr("val. loss") if metric == LOSS else tr("val. {metric}", metric=metric)
 
 
 def _number(value: float | None) -> str:

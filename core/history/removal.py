@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.history import leftovers
 from core.language import tr, tr_plural
-from core.runs import leftovers, stopped
+from core.runs import stopped
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.states import state_info
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from core.runs.leftovers import OrphanedProcess
+    from core.history.leftovers import OrphanedProcess
 
 BLOCK_BYTES = 512
 """Bytes per unit of `st_blocks` on every file system."""

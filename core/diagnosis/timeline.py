@@ -8,9 +8,9 @@ from heapq import merge
 from itertools import takewhile
 from typing import TYPE_CHECKING, ClassVar
 
+from core.diagnosis.epoch_numbers import EpochLine, EpochNumbers
+from core.diagnosis.start_phases import StartAccount
 from core.language import join_sentences, tr, tr_noop, tr_stored
-from core.runs.epoch_numbers import EpochLine, EpochNumbers
-from core.runs.start_phases import StartAccount
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict, read_release
 from core.schema.events import last_step
@@ -109,7 +109,7 @@ class Timeline:
     # -- start -----------------------------------------------------------------------------------
 
     def _queued(self, event: Event) -> None:
-        """A run that was training has been queued anew, as after a reboot: its end was not recorded."""
+        """End the part before, if a run that was training is queued again, as after a reboot: no end was recorded."""
         if self._start.number and not self._is_lost and state_info(self._state).live:
             self._end_start()
             self._add(event["t"], tr(LOST), "bad")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from core.runs.tracebacks import as_printed
+from core.diagnosis.tracebacks import as_printed
 
 SHOWN = 3
 """Lines to show, each of another shape."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from core.diagnosis.tracebacks import exception_lines, raised_in
 from core.language import tr
-from core.runs.tracebacks import exception_lines, raised_in
 from core.text import join_names
 
 if TYPE_CHECKING:

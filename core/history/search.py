@@ -19,7 +19,7 @@ from core.text import first_names, join_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from core.runs.summary import RunSummary
+    from core.history.summary import RunSummary
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """What a condition compares: a number, a text, or several texts of which one has to fit. None: the run has none."""
@@ -101,8 +101,8 @@ class Condition:
         return self._equals(found) != (self.sign == "!=")
 
     def _equals(self, found: Value) -> bool:
-        if found is None:
-            return False
+        if found is None or found == self.value:  # mostly a value is written as it was stored
+            return found is not None
         if isinstance(found, bool):
             return self.value.lower() in (YES if found else NO)
         if isinstance(found, (int, float)):
@@ -145,7 +145,7 @@ class Search:
         return [
             key
             for key in wanted
-            if key not in FACTS and not any(name in run.settings for run in runs for name in _names(key))
+            if key not in FACTS and not any(name in run.settings for name in _names(key) for run in runs)
         ]
 
     def _sorted(self, found: list[RunSummary]) -> list[RunSummary]:
@@ -188,15 +188,25 @@ def unknown_sentence(keys: Sequence[str]) -> str:
 
 def value_of(run: RunSummary, key: str) -> Value:
     """Return what a run has under a key; None if it has nothing."""
-    if fact := FACTS.get(key):
-        return fact(run)
-    for name in _names(key):  # no generator: a search asks thousands of runs
-        if name in run.settings:
-            return run.settings[name]
-    return None
+    return _reader(key)(run)
 
 
 @functools.cache
+def _reader(key: str) -> Callable[[RunSummary], Value]:
+    """Return the function that reads what a run has under a key: a search asks thousands of runs."""
+    if fact := FACTS.get(key):
+        return fact
+    names = _names(key)
+
+    def setting(run: RunSummary) -> Value:
+        for name in names:
+            if name in run.settings:
+                return run.settings[name]
+        return None
+
+    return setting
+
+
 def _names(key: str) -> tuple[str, ...]:
     """Return the names that a setting may have: its own, the long one, and those of arguments of scripts."""
     dashed = key.replace("_", "-")

@@ -6,12 +6,12 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from core.history.marks import NO_MARKS, Marks, read_marks
+from core.history.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
+from core.history.setting_values import ENVIRONMENT, setting_values
 from core.runs.facts import Plan, RunFacts
 from core.runs.fold import fold
-from core.runs.marks import NO_MARKS, Marks, read_marks
 from core.runs.run import Run
-from core.runs.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
-from core.runs.setting_values import ENVIRONMENT, setting_values
 from core.runs.states import RunState, state_info
 from core.schema.events import last_step, parse
 from core.schema.files import open_to_read, read_json
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from core.history.run_loss import RunLoss
     from core.runs.run import Mark
-    from core.runs.run_loss import RunLoss
     from core.schema.events import Event
     from core.schema.settings import SettingValue
 

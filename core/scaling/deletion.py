@@ -1,0 +1,88 @@
+"""Delete a scaling table: its record, and on request the runs that were made for it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from core.history import removal
+from core.history.index import is_run
+from core.history.removal import Removed
+from core.language import join_sentences, tr
+from core.runs.ownership import owner_of_file
+from core.runs.run import Run
+from core.runs.states import state_info
+from core.scaling.record import read_record
+from core.schema.paths import SUPERVISOR_EVENTS
+from core.system import processes
+from core.text import first_names, join_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.scaling.record import ScalingRecord
+
+
+def own_runs(record: ScalingRecord) -> list[Path]:
+    """Return the folders of all runs that were made for a table and still exist, also those that do not count.
+
+    A run of another user than that of the record is left out: anybody could name it there.
+    """
+    folders = [record.root / name for name in dict.fromkeys(each.run for each in record.runs)]
+    try:
+        owner = record.path.stat().st_uid
+        return [each for each in folders if is_run(each) and each.lstat().st_uid == owner]
+    except OSError:  # it vanishes now
+        return []
+
+
+def why_not(record: ScalingRecord) -> str:
+    """Return why a table cannot be deleted now; the empty string if it can."""
+    owner = owner_of_file(record.path)
+    if owner and os.geteuid() != 0:
+        return tr("The scaling table {name} belongs to {owner}, who alone can delete it.",
+                  name=record.name, owner=owner)  # fmt: skip
+    if record.is_measured:
+        return tr("The scaling table {name} is being measured, so it was not deleted. Stop the measuring first.",
+                  name=record.name)  # fmt: skip
+    if record.measured_by is not None and record.host.host != processes.here().host:
+        return tr(
+            "The scaling table {name} may be measured on the machine {host}, so it was not deleted. Delete it there.",
+            name=record.name, host=record.host.host,
+        )  # fmt: skip
+    live = [each.name for each in own_runs(record) if _is_live(each)]
+    if live:
+        return tr(
+            "The scaling table {name} was not deleted, since a run of it goes on: {runs}. Stop it first.",
+            name=record.name, runs=join_names(first_names(live)),
+        )  # fmt: skip
+    return ""
+
+
+def _is_live(run_dir: Path) -> bool:
+    run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
+    run.catch_up()
+    return not state_info(run.facts.state).over
+
+
+def delete(root: Path, name: str, *, with_runs: bool) -> Removed:
+    """Delete a table unless `why_not` has an objection. `with_runs`: its runs, too.
+
+    If a run cannot be deleted, the table stays, so that it can be deleted again.
+    """
+    try:
+        record = read_record(root, name)  # as it is now: it may be measured since
+    except ValueError as error:
+        return Removed(freed_bytes=0, problem=str(error))
+    if problem := why_not(record):
+        return Removed(freed_bytes=0, problem=problem)
+    removed = [removal.remove(each) for each in own_runs(record)] if with_runs else []
+    freed = sum(each.freed_bytes for each in removed)
+    problems = [each.problem for each in removed if each.problem]
+    if not problems:
+        try:
+            record.path.unlink(missing_ok=True)
+        except OSError as error:
+            problems = [tr("The file {path} of the scaling table stays, since it cannot be deleted: {strerror}.",
+                           path=record.path, strerror=error.strerror)]  # fmt: skip
+    return Removed(freed_bytes=freed, problem=join_sentences(problems))

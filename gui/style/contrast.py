@@ -1,0 +1,46 @@
+"""The contrast of two colours, and colours that are changed until they have enough of it. Colours are `Rgb`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+Rgb = tuple[int, int, int]
+"""Red, green and blue, 0 to 255."""
+STEPS = 10
+"""Colours that are tried between a colour and black or white."""
+
+
+def parse(colour: str) -> Rgb:
+    """Return `#rrggbb` as numbers."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def contrast(one: Rgb, other: Rgb) -> float:
+    """Return the contrast ratio of WCAG 2.1, from 1 to 21."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def mixed(one: Rgb, other: Rgb, share: float) -> Rgb:
+    """Return a mixture with this share of the first colour."""
+    red, green, blue = (round(share * a + (1 - share) * b) for a, b in zip(one, other, strict=True))
+    return red, green, blue
+
+
+@lru_cache(maxsize=4096)
+def legible(foreground: Rgb, background: Rgb, least: float) -> Rgb:
+    """Return the foreground, made lighter or darker until its contrast to the background is at least `least`."""
+    white, black = (255, 255, 255), (0, 0, 0)
+    pole = white if contrast(white, background) > contrast(black, background) else black
+    for step in range(STEPS):
+        tried = mixed(pole, foreground, step / STEPS)
+        if contrast(tried, background) >= least:
+            return tried
+    return pole
+
+
+def _luminance(colour: Rgb) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (each / 255 for each in colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
