@@ -46,7 +46,9 @@ WRITTEN_S = 3600.0
 """Seconds after which the temporary file of a writer counts as left over."""
 ALIGNMENT = 64
 """Bytes at whose multiples arrays begin."""
-MADE_OF = ("core/runs", "core/schema", "core/series", "core/system", "gui/services", "gui/viewmodels/run")
+MADE_OF = (
+    "core/diagnosis", "core/runs", "core/schema", "core/series", "core/system", "gui/services", "gui/viewmodels/run",
+)  # fmt: skip
 """Folders of the program whose code decides what is in a file."""
 PROGRAM = ("core.", "gui.")
 FOREIGN = {

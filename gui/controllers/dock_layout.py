@@ -24,8 +24,7 @@ from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
 from gui.widgets.dock import Dock
-from gui.widgets.message_stack import MessageStack
-from gui.widgets.message_strip import MessageStrip
+from gui.widgets.messages import MessageStack, MessageStrip
 from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
 from gui.widgets.plain_text import PlainLabel
 

@@ -11,7 +11,6 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.language import tr, tr_noop
 from core.runs.facts import RunFacts
-from core.runs.requests import unanswered
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.paths import SPEC_FILE
@@ -103,10 +102,6 @@ class RunSession(QObject):
     def is_script(self) -> bool:
         """Whether it is a program of the user's own."""
         return self.spec is not None and self.spec.script is not None
-
-    def refusal(self, what: str) -> str:
-        """Return why the run cannot `pause` or `save`: a sentence, or the empty string."""
-        return unanswered(self.spec, what) if self.spec else ""
 
     @property
     def asked(self) -> str:

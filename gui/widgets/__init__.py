@@ -1,6 +1,6 @@
 """General widgets that know nothing about training.
 
-- `message_strip`, `message_stack`, `confirm_dialog`, `name_dialog`, `dialog`, `notice_window`: messages and questions
+- `messages`, `confirm_dialog`, `name_dialog`, `dialog`, `notice_window`: messages and questions
 - `dock`, `table`, `search_bar`, `elided_label`: docks, tables, search, shortened text
 - `choice_box`, `steady_button`, `file_dialog`: boxes with whole lists, buttons that keep the focus, files to choose
 - `context_menu`: context menus

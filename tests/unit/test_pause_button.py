@@ -16,7 +16,7 @@ from core.runs.states import RunState, state_info
 from core.series.run_series import RunSeries
 from gui.viewmodels.run.pause_button import pause_button_state, saved_words
 from gui.viewmodels.run.progress import progress_view, took_s
-from gui.viewmodels.run.run_rows import state_sentence
+from gui.viewmodels.run.state_words import state_sentence
 from gui.viewmodels.setup.start_check import resume_problems
 from tests.window.test_panels import losses
 

@@ -18,6 +18,8 @@ from core.schema.events import metrics_line
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS, worker_events
 from core.series import run_cache
 from core.series.run_series import RunSeries
+from gui.services.run_memory import ReadRun, take_in, timeline_of
+from gui.viewmodels.run.progress import ScriptProgress
 from tests.benchmarks.long_run import write_long_run
 from tests.unit.test_event_slices import assert_same, read_whole
 
@@ -132,6 +134,25 @@ def test_kept_run_of_another_program_is_not_used(long_run, monkeypatch):
     keep(long_run)
     monkeypatch.setattr(run_cache, "_code", lambda: "another")
     assert run_cache.load(long_run) is None
+
+
+def test_a_change_of_any_class_of_a_kept_run_makes_it_another_program(long_run, monkeypatch):
+    modules = set()
+
+    class Unpickler(run_cache._Unpickler):
+        def find_class(self, module, name):
+            modules.add(module)
+            return super().find_class(module, name)
+
+    run = Run.attach(long_run)
+    whole = ReadRun(run=run, run_series=RunSeries(), timeline=timeline_of(run.spec()), strides=ScriptProgress())
+    take_in(whole, run.catch_up())
+    monkeypatch.setattr(run_cache, "_Unpickler", Unpickler)
+    run_cache.pack(run, whole).write()
+    assert isinstance(run_cache.load(long_run), ReadRun)
+    own = {module.rpartition(".")[0].replace(".", "/") for module in modules if module.startswith(run_cache.PROGRAM)}
+    assert own <= set(run_cache.MADE_OF)
+    assert len(own) > 4
 
 
 def test_kept_run_of_another_language_is_not_used(long_run):

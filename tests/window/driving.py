@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from gui.app import create_window
 from gui.widgets.confirm_dialog import ConfirmDialog
-from gui.widgets.message_strip import MessageStrip
+from gui.widgets.messages import MessageStrip
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from gui.plots.description import CURVE, MAX_CURVES, NOTHING, describe
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
 from gui.widgets import announcement
-from gui.widgets.message_strip import MessageStrip
+from gui.widgets.messages import MessageStrip
 
 
 def tree(widget) -> dict[str, str]:

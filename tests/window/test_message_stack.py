@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QDockWidget, QPushButton
 
 from gui.controllers.dock_layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SHARE, SIDE_SHARE
 from gui.style.theme import DARK
-from gui.widgets.message_stack import MessageStack
-from gui.widgets.message_strip import MessageStrip
+from gui.widgets.messages import MessageStack, MessageStrip
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from gui.style.theme import DARK
 from gui.viewmodels.setup.device_sharing import shared_device_question
 from gui.viewmodels.setup.reading_check import readings_state
 from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start
-from gui.widgets.message_strip import MessageStrip
+from gui.widgets.messages import MessageStrip
 from tests.support import no_namespaces
 from tests.support.running import make_spec, write_recipe
 

@@ -13,7 +13,8 @@ from gui.panels.runs.run_list import RunList
 from gui.style.icons import paint_mark
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
-from gui.viewmodels.run.run_rows import STATE_MARKS, RunRow
+from gui.viewmodels.run.run_rows import RunRow
+from gui.viewmodels.run.state_words import STATE_MARKS
 
 SIDE_PX = 24
 """Twice the size in the list."""

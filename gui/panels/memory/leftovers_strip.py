@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 
 from core.language import tr
 from gui.widgets.compact import compact_button
-from gui.widgets.message_strip import MessageStrip
+from gui.widgets.messages import MessageStrip
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QPushButton

@@ -1,6 +1,7 @@
 """What the window shows about runs.
 
 - `run_header`, `pause_button`, `progress`: name, state, buttons and progress of the shown run
+- `state_words`: how the state of a run reads, in the header and in the list
 - `run_messages`, `memory_verdicts`: its message, and the verdicts on memory
 - `failure_view`: the card about a failure
 - `empty_states`: what stands where there is nothing to show

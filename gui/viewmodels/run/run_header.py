@@ -19,7 +19,7 @@ from gui.style.formatting import DASH, duration, number, rate, step_rate
 from .memory_verdicts import released_words
 from .pause_button import PauseButtonState, no_run, pause_button_state, saved_words
 from .progress import has_ended, watched_s
-from .run_rows import STATE_MARKS, loss_words, state_sentence
+from .state_words import STATE_MARKS, loss_words, state_sentence
 
 if TYPE_CHECKING:
     from core.history.run_loss import RunLoss

@@ -8,19 +8,19 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop, tr_stored
+from core.language import tr, tr_stored
 from core.runs.states import RunState, state_info
 from core.schema.paths import SCALING_SUFFIX
 from gui.style.formatting import DAY_S, day, moment
 
 from .progress import epoch_of
 from .queue_rows import queued_tip, queued_words
+from .state_words import STATE_MARKS, loss_words, state_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from core.history.run_loss import RunLoss
     from core.history.summary import RunSummary
     from core.queue.listing import QueuedRun
 
@@ -56,22 +56,6 @@ class RunRow:
     of_day: int = 0
     """The number of runs of that day."""
     is_queued: bool = False
-
-
-STATE_MARKS = {
-    RunState.CREATED: "clock",
-    RunState.QUEUED: "clock",
-    RunState.STARTING: "clock",
-    RunState.RUNNING: "ring",
-    RunState.STOPPING: "ring",
-    RunState.RELEASING: "ring",
-    RunState.FINISHED: "tick",
-    RunState.STOPPED: "stop",
-    RunState.PAUSED: "pause",
-    RunState.FAILED: "cross",
-    RunState.LOST: "alert",
-}
-"""The shape of each state, for those who cannot tell its colour."""
 
 
 def run_rows(
@@ -241,11 +225,6 @@ def outcome(summary: RunSummary) -> str:
     return " · ".join(part for part in (label, detail) if part)
 
 
-def loss_words(loss: RunLoss | None) -> str:
-    """Return `val. loss 0.306` or `loss 0.214`; the empty string without a loss."""
-    return "" if loss is None else f"{loss.title} {loss.value:.3g}"
-
-
 def short_reason(sentence: str) -> str:
     """Return the first words of an error."""
     first = WORKER.sub("", sentence.partition("\n")[0])
@@ -266,19 +245,3 @@ def _epoch(summary: RunSummary) -> str:
 def _step(summary: RunSummary) -> str:
     """Return the step of a script without epochs; the empty string before its first step."""
     return tr("step {step}", step=summary.step) if summary.step else ""
-
-
-SCRIPT_SENTENCES = {
-    RunState.STARTING: tr_noop("The script is starting."),
-    RunState.RUNNING: tr_noop("The script is running."),
-    RunState.FINISHED: tr_noop("The script has finished."),
-    RunState.STOPPED: tr_noop("The script was stopped on request."),
-    RunState.FAILED: tr_noop("The script ended with an error."),
-}
-"""Sentences that differ for a script."""
-
-
-def state_sentence(state: RunState, *, is_script: bool) -> str:
-    """Return the sentence for a state."""
-    usual = state_info(state).sentence
-    return tr(SCRIPT_SENTENCES.get(state, usual) if is_script else usual)
