@@ -53,7 +53,7 @@ def main(runs_root: Path) -> int:
         sys.stderr.write(f"trainyard: {problem}\n")
         return NO_WINDOW
     gc.disable()  # until `GarbageCollector`: what is loaded now stays, so that collecting would only take time
-    from .services.garbage_collector import GarbageCollector
+    from .services.window.garbage_collector import GarbageCollector
 
     app = QApplication([sys.argv[0]])
     app.setApplicationName("trainyard")

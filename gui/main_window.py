@@ -12,38 +12,38 @@ from core import arrays
 from core.language import join_sentences, tr
 from core.runs.states import state_info
 from core.system.logout import logout_warning
-from gui.controllers.card_navigation import CardNavigation, next_stop
-from gui.controllers.comparison_controller import ComparisonController
-from gui.controllers.device_controller import DeviceController
-from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
-from gui.controllers.export_controller import ExportController
-from gui.controllers.first_steps_controller import FirstStepsController
-from gui.controllers.help_controller import HelpController
-from gui.controllers.history_controller import HistoryController
-from gui.controllers.memory_controller import MemoryController
-from gui.controllers.menu_controller import MenuController
-from gui.controllers.output_controller import OutputController
-from gui.controllers.preferences_controller import PreferencesController
-from gui.controllers.queue_controller import QueueController
-from gui.controllers.recipe_copy_controller import RecipeCopyController
-from gui.controllers.removal_controller import RemovalController
-from gui.controllers.reuse_controller import ReuseController
-from gui.controllers.run_controller import RunController
-from gui.controllers.scaling_controller import ScalingController
-from gui.controllers.start_controller import StartController
-from gui.controllers.teach_controller import TeachController
-from gui.controllers.view_place import ViewPlace
-from gui.controllers.window_state import WindowState
-from gui.services.device_monitor import DeviceMonitor
-from gui.services.garbage_collector import collect_all
-from gui.services.preferences import PreferencesFile
+from gui.controllers.comparison.comparison_controller import ComparisonController
+from gui.controllers.comparison.scaling_controller import ScalingController
+from gui.controllers.run.memory_controller import MemoryController
+from gui.controllers.run.output_controller import OutputController
+from gui.controllers.run.run_controller import RunController
+from gui.controllers.run.teach_controller import TeachController
+from gui.controllers.runs.export_controller import ExportController
+from gui.controllers.runs.history_controller import HistoryController
+from gui.controllers.runs.queue_controller import QueueController
+from gui.controllers.runs.removal_controller import RemovalController
+from gui.controllers.setup.device_controller import DeviceController
+from gui.controllers.setup.first_steps_controller import FirstStepsController
+from gui.controllers.setup.recipe_copy_controller import RecipeCopyController
+from gui.controllers.setup.reuse_controller import ReuseController
+from gui.controllers.setup.start_controller import StartController
+from gui.controllers.window.card_navigation import CardNavigation, next_stop
+from gui.controllers.window.dock_layout import SIZE, DockLayout, MainPanels
+from gui.controllers.window.help_controller import HelpController
+from gui.controllers.window.menu_controller import MenuController
+from gui.controllers.window.preferences_controller import PreferencesController
+from gui.controllers.window.view_place import ViewPlace
+from gui.controllers.window.window_state import WindowState
+from gui.panels.window.file_drop import dropped_program, pass_drops_to_window
+from gui.panels.window.notice_window import NoticeWindow, notice_sentence
+from gui.services.devices.device_monitor import DeviceMonitor
 from gui.services.services import Services
-from gui.services.settings_file import SettingsFile
+from gui.services.window.garbage_collector import collect_all
+from gui.services.window.preferences import PreferencesFile
+from gui.services.window.settings_file import SettingsFile
 from gui.style.text_size import next_zoom, set_zoom, zoom
 from gui.style.theme import Theme, apply, follow_desktop, set_palette
 from gui.style.window_language import choose_language
-from gui.widgets.file_drop import dropped_program, pass_drops_to_window
-from gui.widgets.notice_window import NoticeWindow, notice_sentence
 from resources import ROOT
 
 if TYPE_CHECKING:

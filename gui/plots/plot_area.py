@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
 
     from .base import Plot
-    from .loss import LossPlot
+    from .devices.utilisation import UtilisationPlot
+    from .metrics.loss import LossPlot
     from .registry import PlotRow
-    from .utilisation import UtilisationPlot
 
 BETWEEN_PX = 8
 """Height of the room between two plots."""

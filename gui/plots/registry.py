@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
 
-from .device_plots import MemoryPlot
-from .hardware_plots import ClockPlot, PowerPlot, TemperaturePlot
-from .loss import LossPlot
-from .utilisation import UtilisationPlot
+from .devices.device_plots import MemoryPlot
+from .devices.hardware_plots import ClockPlot, PowerPlot, TemperaturePlot
+from .devices.utilisation import UtilisationPlot
+from .metrics.loss import LossPlot
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme

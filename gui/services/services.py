@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .expression_tester import ExpressionTester
-from .leftover_scanner import OrphanScanner
-from .output_reader import OutputReader
-from .poll_timer import PollTimer
-from .process_scanner import ProcessScanner
-from .process_terminator import ProcessTerminator
-from .python_finder import PythonFinder
-from .queue_service import QueueService
-from .rule_teacher import RuleTeacher
-from .run_list import RunListService
-from .run_session import RunSession
-from .scaling_tables import ScalingTables
+from .devices.leftover_scanner import OrphanScanner
+from .devices.process_scanner import ProcessScanner
+from .devices.process_terminator import ProcessTerminator
+from .run.output_reader import OutputReader
+from .run.rule_teacher import RuleTeacher
+from .run.run_session import RunSession
+from .runs.queue_service import QueueService
+from .runs.run_list import RunListService
+from .runs.scaling_tables import ScalingTables
+from .setup.expression_tester import ExpressionTester
+from .setup.python_finder import PythonFinder
+from .window.poll_timer import PollTimer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from PySide6.QtCore import QObject
 
-    from .device_monitor import DeviceMonitor
+    from .devices.device_monitor import DeviceMonitor
 
 
 class Services:

@@ -1,13 +1,11 @@
 """General widgets that know nothing about training.
 
-- `messages`, `confirm_dialog`, `name_dialog`, `dialog`, `notice_window`: messages and questions
-- `dock`, `table`, `search_bar`, `elided_label`: docks, tables, search, shortened text
-- `choice_box`, `steady_button`, `file_dialog`: boxes with whole lists, buttons that keep the focus, files to choose
+- `forms`, `dialogs`: fields; questions and information in windows of their own
+- `messages`: messages below the plots
+- `dock`, `table`, `search_bar`, `overlay`: docks, tables, search; a widget over the top or the foot of another one
+- `plain_text`, `elided_label`: labels and tooltips that are never taken for HTML; shortened text
+- `compact`, `steady_button`: small buttons and check boxes; buttons that keep the focus
 - `context_menu`: context menus
-- `plain_text`: labels and tooltips that are never taken for HTML
-- `reading_bar`: how much of a run was read
-- `compact`: small buttons and check boxes
-- `painting`, `file_drop`: shared painting; dropped files
+- `painting`: shared painting
 - `announcement`: what a screen reader is told
-- `overlay`: a widget over the top or the foot of another one
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import functools
 import re
 from pathlib import Path
@@ -105,6 +106,11 @@ def test_every_package_has_a_table_of_contents() -> None:
     assert gone == []
 
 
+def test_packages_of_the_window_are_small() -> None:
+    packages = collections.Counter(module_name(path).rpartition(".")[0] for path in CODE if path.stem != "__init__")
+    assert {name: count for name, count in packages.items() if name.startswith("gui.") and count > 12} == {}
+
+
 def test_strategies_are_not_told_apart_by_name() -> None:
     """What a strategy can and cannot do is in its row, so that a new one needs no search through the code."""
     names = {strategy.name for strategy in STRATEGIES}
@@ -194,7 +200,7 @@ OPEN_OTHER_FILES = {
     "core.worker.pytorch": "files of a checkpoint, in a worker of the run",
     "core.worker.tensorflow": "files of a checkpoint, in a worker of the run",
     "gui.plots.picture": "a buffer in memory",
-    "gui.services.output_reader": "a buffer in memory",
+    "gui.services.run.output_reader": "a buffer in memory",
     "gui.style": "the style sheet",
 }
 """Modules and packages that open files, and which: none of them is a file of a run that others may have planted."""

@@ -83,7 +83,7 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
     from core.runs.run import Run
     from core.series import run_cache
     from core.series.run_series import RunSeries
-    from gui.services.run_memory import ReadRun, take_in, timeline_of
+    from gui.services.run.run_memory import ReadRun, take_in, timeline_of
     from gui.viewmodels.run.progress import ScriptProgress
     from tests.benchmarks.long_run import write_long_run
 
@@ -138,7 +138,7 @@ def _measure(root: Path) -> dict[str, object]:
     from PySide6.QtWidgets import QApplication
 
     from gui.app import create_window
-    from gui.services.garbage_collector import GarbageCollector
+    from gui.services.window.garbage_collector import GarbageCollector
 
     app = QApplication.instance() or QApplication([])
     GarbageCollector(app).start()  # as `gui.app.main` does

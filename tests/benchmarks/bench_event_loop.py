@@ -28,7 +28,7 @@ from PySide6.QtWidgets import QApplication
 
 from core.schema.paths import EVENTS, worker_events
 from gui.app import create_window
-from gui.services.garbage_collector import GarbageCollector
+from gui.services.window.garbage_collector import GarbageCollector
 from tests.benchmarks.long_run import write_long_run
 from tests.benchmarks.report import Stolen, table, write_json
 

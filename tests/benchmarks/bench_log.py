@@ -25,7 +25,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from gui.panels.log.log_page import LogPage
-from gui.services.poll_timer import LIVE_MS
+from gui.services.window.poll_timer import LIVE_MS
 from gui.style import theme as themes
 from gui.style.theme import DARK
 from tests.benchmarks.report import Stolen, table, write_json

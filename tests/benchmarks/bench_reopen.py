@@ -70,7 +70,7 @@ def in_the_window(run_dir: Path) -> float:
     """Seconds from the directory to the drawn curve."""
     from PySide6.QtWidgets import QApplication
 
-    from gui.plots.loss import LossPlot
+    from gui.plots.metrics.loss import LossPlot
     from gui.style.theme import DARK
 
     app = QApplication.instance() or QApplication([])

@@ -131,20 +131,20 @@ class Machine:
     def _replace(self) -> None:
         """Replace what the program asks of the machine."""
         import core.system.process_info
-        import gui.controllers.device_controller
-        import gui.controllers.memory_controller
-        import gui.services.device_monitor
-        import gui.services.leftover_scanner
-        import gui.services.process_scanner
+        import gui.controllers.run.memory_controller
+        import gui.controllers.setup.device_controller
+        import gui.services.devices.device_monitor
+        import gui.services.devices.leftover_scanner
+        import gui.services.devices.process_scanner
 
         replaced: Mapping[Any, Mapping[str, Any]] = {
             time: {"time": lambda: NOW},
             core.system.process_info: {"describe": self._describe},
-            gui.controllers.device_controller: {"available_bytes": lambda: HOST_AVAILABLE},
-            gui.controllers.memory_controller: {"available_bytes": lambda: HOST_AVAILABLE},
-            gui.services.device_monitor: {"Sampler": lambda **_: self.sampler},
-            gui.services.leftover_scanner: {"find_orphans": lambda _: []},
-            gui.services.process_scanner: {"find_orphans": lambda _: [], "_scan_proc": _no_scan},
+            gui.controllers.setup.device_controller: {"available_bytes": lambda: HOST_AVAILABLE},
+            gui.controllers.run.memory_controller: {"available_bytes": lambda: HOST_AVAILABLE},
+            gui.services.devices.device_monitor: {"Sampler": lambda **_: self.sampler},
+            gui.services.devices.leftover_scanner: {"find_orphans": lambda _: []},
+            gui.services.devices.process_scanner: {"find_orphans": lambda _: [], "_scan_proc": _no_scan},
         }
         for module, names in replaced.items():
             for name, value in names.items():
@@ -244,6 +244,6 @@ def _process(pid: int, run_id: str) -> ProcessInfo:
 
 
 def _no_scan(gpus: object, listed: Mapping[str, Sequence[Process] | None], root: object, run_id: str | None) -> object:
-    from gui.services.process_scanner import ProcessScan
+    from gui.services.devices.process_scanner import ProcessScan
 
     return ProcessScan(run_id=run_id)

@@ -19,7 +19,7 @@ from core.pythons.cache import ProbeCache, default_file
 from core.runs import directory
 from core.schema.files import make_private_folder, write_whole
 from core.schema.spec import read_spec, write_spec
-from gui.services import settings_file
+from gui.services.window import settings_file
 from gui.viewmodels.setup.script_text import TypedScript, typed_of
 from tests.support.running import script_spec
 

@@ -17,7 +17,7 @@ from core.runs.states import RunState
 from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
-from gui.services.run_session import RunSession
+from gui.services.run.run_session import RunSession
 from gui.viewmodels.run.progress import progress_view
 from gui.viewmodels.run.run_header import RunSnapshot, run_header
 

@@ -22,8 +22,8 @@ from core.scaling.same_curve import TOLERANCES
 from core.scaling.table import read_table, to_json
 from core.scaling.table_text import cells, csv_text, markdown
 from core.schema.files import write_whole
-from gui.viewmodels.run.run_rows import run_rows
-from gui.viewmodels.run.scaling_rows import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
+from gui.viewmodels.comparison.scaling_rows import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
+from gui.viewmodels.runs.run_rows import run_rows
 from tests.support.running import write_recipe
 from tests.support.scaling_runs import LOSSES, PER_EPOCH, STEPS, planned, recorded, trained
 from tests.support.written_runs import BEGAN, write_run

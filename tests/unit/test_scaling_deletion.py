@@ -12,7 +12,7 @@ from core.history import removal
 from core.history.index import RunIndex
 from core.history.removal import Removed
 from core.scaling import deletion
-from gui.viewmodels.run.scaling_rows import fold_runs
+from gui.viewmodels.comparison.scaling_rows import fold_runs
 from tests.support.commands import call
 from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import write_run

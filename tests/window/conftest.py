@@ -14,7 +14,7 @@ from core.runs.run import Run
 from core.runs.states import state_info
 from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
-from gui.services.garbage_collector import collect_due
+from gui.services.window.garbage_collector import collect_due
 from gui.style.theme import DARK
 from tests.support.waiting import wait_until
 from tests.window.driving import Driver

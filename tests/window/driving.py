@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.app import create_window
-from gui.widgets.confirm_dialog import ConfirmDialog
+from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
 from gui.widgets.messages import MessageStrip
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit
 
-from gui.panels.runs.header import HeaderPanel
+from gui.panels.run.header import HeaderPanel
 from gui.plots.description import CURVE, MAX_CURVES, NOTHING, describe
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader

@@ -16,7 +16,7 @@ from core.comparison.measured_run import read_run
 from core.schema.events import metrics_line
 from gui.panels.comparison.comparison_table import COLOUR
 from gui.style.theme import DARK, LIGHT
-from gui.viewmodels.compared import ComparedRun, metrics_of, usual_metric
+from gui.viewmodels.comparison.compared import ComparedRun, metrics_of, usual_metric
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action
@@ -24,7 +24,7 @@ from tests.window.driving import menu_action
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gui.controllers.comparison_view import ComparisonView
+    from gui.controllers.comparison.comparison_view import ComparisonView
     from tests.window.driving import Driver
 
 LOSSES = {"a": [4.0, 3.0, 2.0, 1.0], "b": [5.0, 4.0, 3.0, 2.5], "c": [4.0, 3.0, 2.5]}

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMainWindow
 
 from core.runs.outputs import OutputFile, Outputs
-from gui.panels.details import (
+from gui.panels.run.details import (
     ERROR_TAB,
     EVENTS_TAB,
     LOG_TAB,

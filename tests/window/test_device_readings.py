@@ -16,7 +16,7 @@ from core.history.index import directories
 from core.runs.states import RunState
 from gui.panels.devices.device_delegate import ROW, DeviceDelegate, without_label
 from gui.panels.devices.device_table import DeviceTable
-from gui.services.device_monitor import DeviceMonitor
+from gui.services.devices.device_monitor import DeviceMonitor
 from gui.style.theme import DARK
 from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, obstacles
 from tests.nvml.standin import mig_uuid, uuid
@@ -147,7 +147,7 @@ def test_age_of_readings_uses_monotonic_clock(monkeypatch):
     sample = Sample(device_id="g", time=4e9)  # the wall clock was set back since
     monitor = DeviceMonitor(StalledSampler(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
     for now, stale_age_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
-        monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda now=now: now)
+        monkeypatch.setattr("gui.services.devices.device_monitor.time.monotonic", lambda now=now: now)
         changed = monitor.poll()
         assert monitor.stale_age_s == stale_age_s
         assert changed or not stale_age_s
@@ -218,7 +218,9 @@ def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monk
     monitor = DeviceMonitor(sampler)
     reported = []
     for eighth in range(10):
-        monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
+        monkeypatch.setattr(
+            "gui.services.devices.device_monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8
+        )
         reported.append(monitor.poll())
     assert reported == [True, False, False, False, True, False, False, False, True, False]
     sampler._survey = Survey(devices=())  # a change of devices is reported at once

@@ -10,8 +10,8 @@ import pytest
 
 from core.series.device_readings import Slowdown
 from core.series.run_series import RunSeries
+from gui.plots.devices.slowdowns import SlowdownTimes
 from gui.plots.plot_area import PlotArea
-from gui.plots.slowdowns import SlowdownTimes
 from gui.style.theme import DARK
 from tests.window.plotted import START
 

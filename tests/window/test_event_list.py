@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
 from core.diagnosis.timeline import MAX_ENTRIES, Timeline
-from gui.panels.event_list import SLACK_ROWS, EventList
+from gui.panels.run.event_list import SLACK_ROWS, EventList
 from gui.style import theme as themes
 from gui.style.theme import DARK, LIGHT
 

@@ -20,8 +20,8 @@ from core.launchers import export_model
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.series import report
-from gui.viewmodels.run.run_actions import obstacles
-from gui.widgets.name_dialog import NameDialog
+from gui.viewmodels.runs.run_actions import obstacles
+from gui.widgets.dialogs.name_dialog import NameDialog
 
 RECORDED = Path(__file__).parents[1] / "recorded_runs"
 

@@ -13,7 +13,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QFileDialog, QMenu
 
-from gui.controllers import export_controller
+from gui.controllers.runs import export_controller
 from tests.unit.test_reports import Page
 from tests.window.driving import menu_action
 from tests.window.test_comparison import opened, tick, write_three

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 
-from gui.panels.failure_card import FailureCard
+from gui.panels.run.failure_card import FailureCard
 from gui.style.theme import DARK
 from gui.viewmodels.run.failure_view import FailureView
 from tests.support.recorded import recorded

@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyle, QToolButton
 
 from gui.style import theme as themes
-from gui.widgets.file_dialog import FileDialog
+from gui.widgets.dialogs.file_dialog import FileDialog
 
 
 @pytest.fixture

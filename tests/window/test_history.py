@@ -16,9 +16,9 @@ from core.history.marks import change_marks, read_marks
 from core.history.rename import rename
 from core.history.summary_cache import SummaryCache
 from gui.panels.runs.run_list import ROWS
-from gui.services import run_list
-from gui.services.run_list import FEW
-from gui.widgets.name_dialog import NameDialog
+from gui.services.runs import run_list
+from gui.services.runs.run_list import FEW
+from gui.widgets.dialogs.name_dialog import NameDialog
 from gui.widgets.painting import elided_parts
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from gui.widgets.confirm_dialog import ConfirmDialog
+from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
 from tests.support.running import LONG, write_recipe
 
 SLOW = f"""{LONG}

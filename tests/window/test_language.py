@@ -26,12 +26,12 @@ from PySide6.QtWidgets import (
 
 from core import language
 from gui.main_window import RETRY_MS
-from gui.panels.preferences_dialog import PreferencesDialog
-from gui.services.preferences import Preferences, PreferencesFile
-from gui.services.settings_file import SettingsFile
+from gui.panels.window.preferences_dialog import PreferencesDialog
+from gui.services.window.preferences import Preferences, PreferencesFile
+from gui.services.window.settings_file import SettingsFile
 from gui.style import window_language
 from gui.style.window_language import can_show
-from gui.widgets.confirm_dialog import ConfirmDialog, ask
+from gui.widgets.dialogs.confirm_dialog import ConfirmDialog, ask
 from gui.widgets.forms.fields import whole_number
 from tests.support.pseudo_language import CODE, accented, write_pseudo_language
 from tests.support.shared import made_once

@@ -12,12 +12,12 @@ from core.history.leftovers import OrphanedProcess
 from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId
 from core.text import first_names, one_line
-from gui.controllers.memory_controller import MemoryController
-from gui.panels.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
+from gui.controllers.run.memory_controller import MemoryController
 from gui.panels.memory.leftovers_strip import LeftoversStrip
-from gui.services.process_scanner import ProcessScanner
-from gui.services.process_terminator import ProcessTerminator
-from gui.services.run_session import RunSession
+from gui.panels.run.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
+from gui.services.devices.process_scanner import ProcessScanner
+from gui.services.devices.process_terminator import ProcessTerminator
+from gui.services.run.run_session import RunSession
 from gui.style import formatting
 from gui.style.theme import DARK
 from gui.viewmodels.devices import process_rows

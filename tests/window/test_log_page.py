@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
-from gui.panels.details import LOG_TAB, MEMORY_TAB, DetailTabs
 from gui.panels.log.file_search import FileSearch
 from gui.panels.log.file_tail import MAX_LINES
+from gui.panels.run.details import LOG_TAB, MEMORY_TAB, DetailTabs
 from gui.style import theme as themes
 from gui.style.theme import DARK
 from tests.window.logs import append, read_all

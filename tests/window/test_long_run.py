@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QProgressBar
 from core.runs.states import RunState
 from core.schema.spec import write_spec
 from core.series import run_cache
-from gui.services import run_memory, run_session
-from gui.services.run_session import RunSession
+from gui.services.run import run_memory, run_session
+from gui.services.run.run_session import RunSession
 from tests.benchmarks.long_run import write_long_run
 from tests.support.running import script_spec
 from tests.unit.test_event_slices import assert_same, read_whole

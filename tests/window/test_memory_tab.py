@@ -18,7 +18,7 @@ from core.system.process_info import ProcessInfo
 from gui.panels.memory.memory_bar import SIDE_PX, part_brushes
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.memory_table import BAR, MemoryTable
-from gui.services.process_scanner import just_ended
+from gui.services.devices.process_scanner import just_ended
 from gui.style.formatting import fine_gigabytes, moment
 from gui.style.theme import DARK
 from gui.viewmodels.devices.memory_bars import (

@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QDockWidget, QPushButton
 
-from gui.controllers.dock_layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SHARE, SIDE_SHARE
+from gui.controllers.window.dock_layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SHARE, SIDE_SHARE
 from gui.style.theme import DARK
 from gui.widgets.messages import MessageStack, MessageStrip
 

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushB
 
 from core.notifications.channels.desktop import BUS_VARIABLE
 from core.notifications.settings import NotificationSettings, load, save, settings_file
-from gui.panels.notifications_dialog import NotificationsDialog
-from gui.panels.preferences_dialog import PreferencesDialog
+from gui.panels.window.notifications_dialog import NotificationsDialog
+from gui.panels.window.preferences_dialog import PreferencesDialog
 from tests.support.web_server import WebServer
 
 

@@ -12,9 +12,9 @@ from PySide6.QtGui import QColor, QDesktopServices, QImage
 from PySide6.QtWidgets import QMenu
 
 from core.schema.paths import OUTPUTS
-from gui.panels.details import OUTPUTS_TAB
-from gui.services import output_reader
-from gui.services.output_reader import preview
+from gui.panels.run.details import OUTPUTS_TAB
+from gui.services.run import output_reader
+from gui.services.run.output_reader import preview
 from tests.support.recorded import recorded
 from tests.window.driving import menu_action
 

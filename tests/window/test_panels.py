@@ -16,10 +16,10 @@ from core.series.run_series import RunSeries
 from core.system.processes import ProcessId
 from core.text import join_names
 from gui.panels.devices.device_panel import MAX_CHARACTERS, digest
-from gui.panels.runs.header import HeaderPanel
-from gui.panels.runs.progress import ProgressLine
+from gui.panels.run.header import HeaderPanel
+from gui.panels.run.progress import ProgressLine
 from gui.panels.runs.run_list import RunList
-from gui.services.device_monitor import KEPT_S, SLACK_S, DeviceMonitor
+from gui.services.devices.device_monitor import KEPT_S, SLACK_S, DeviceMonitor
 from gui.style import formatting
 from gui.style.theme import DARK
 from gui.viewmodels.devices.device_rows import DeviceRows, OnDevices, short_name
@@ -27,7 +27,7 @@ from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.progress import progress_view, took_s
 from gui.viewmodels.run.run_header import RunHeader, stop_progress
 from gui.viewmodels.run.run_messages import Message, run_message
-from gui.viewmodels.run.run_rows import RunRow, run_rows
+from gui.viewmodels.runs.run_rows import RunRow, run_rows
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
 GB = 2**30

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.series.run_series import RunSeries
-from gui.plots.y_range import fitting_range
+from gui.plots.metrics.y_range import fitting_range
 from tests.window.plotted import START, choose, draw, smooth
 
 if TYPE_CHECKING:

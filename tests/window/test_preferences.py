@@ -22,10 +22,10 @@ from PySide6.QtWidgets import (
 from core.config import presets
 from core.history import index
 from core.system import folders
-from gui.panels import preferences_dialog
-from gui.panels.preferences_dialog import PreferencesDialog
-from gui.services.preferences import COLOURS, KEY, Preferences, PreferencesFile
-from gui.services.settings_file import SettingsFile
+from gui.panels.window import preferences_dialog
+from gui.panels.window.preferences_dialog import PreferencesDialog
+from gui.services.window.preferences import COLOURS, KEY, Preferences, PreferencesFile
+from gui.services.window.settings_file import SettingsFile
 from gui.style.text_size import set_zoom, zoom
 from gui.style.theme import DARK, LIGHT, STRONG_DARK, stylesheet
 

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from core.system.process_info import ProcessInfo
-from gui.services import process_terminator
-from gui.services.process_terminator import ProcessTerminator
+from gui.services.devices import process_terminator
+from gui.services.devices.process_terminator import ProcessTerminator
 from gui.viewmodels.devices.process_rows import ProcessEntry
 
 

@@ -16,8 +16,8 @@ from core.runs.states import RunState
 from core.system import process_info, processes
 from core.system.process_info import ProcessInfo
 from gui.panels.memory.leftovers_strip import LeftoversStrip
-from gui.services import leftover_scanner
-from gui.services.process_terminator import end_one
+from gui.services.devices import leftover_scanner
+from gui.services.devices.process_terminator import end_one
 from gui.viewmodels.devices.process_rows import MEMORY, PID, KnownRuns, ProcessEntry, ordered, process_rows, why_not_end
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, played
 from tests.support.recorded import GB

@@ -8,7 +8,7 @@ import pytest
 
 from core.history import removal
 from core.runs.states import RunState
-from gui.controllers import removal_controller
+from gui.controllers.runs import removal_controller
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 

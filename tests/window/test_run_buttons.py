@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.runs.states import RunState
-from gui.panels.runs.header import HeaderPanel
-from gui.panels.runs.run_buttons import RunButtons
-from gui.services.run_session import RunSession
+from gui.panels.run.header import HeaderPanel
+from gui.panels.run.run_buttons import RunButtons
+from gui.services.run.run_session import RunSession
 from gui.style import theme as themes
 from gui.style.theme import DARK
 from gui.viewmodels.run.pause_button import PauseButtonState

@@ -13,9 +13,9 @@ from PySide6.QtWidgets import QFileDialog, QPushButton
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.scaling.record import read_record
-from gui.panels.scaling.start_dialog import ScalingDialog
-from gui.panels.scaling.table_dialog import ScalingTableDialog
-from gui.plots.scaling import ScalingBar, ScalingPlot
+from gui.panels.comparison.scaling_dialog import ScalingDialog
+from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog
+from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
 from gui.style.theme import DARK, LIGHT
 from tests.support.running import Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE, recorded, trained

@@ -11,7 +11,7 @@ from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, check_script
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
-from gui.services.start_checker import StartChecker
+from gui.services.setup.start_checker import StartChecker
 from gui.viewmodels.setup.script_text import TypedScript
 from gui.viewmodels.setup.start_check import StartConditions, check_script_start, checking
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QScrollArea, QToolButton
 
 from core.runs.facts import RunFacts
 from core.runs.software import Software, Source
-from gui.panels.settings_view import SettingsView
+from gui.panels.run.settings_view import SettingsView
 from gui.viewmodels.run.settings_rows import run_settings
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec

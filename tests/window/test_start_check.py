@@ -19,9 +19,9 @@ from core.history.summary import RunSummary
 from core.runs.facts import RunFacts
 from core.runs.states import RunState
 from core.schema.spec import write_spec
-from gui.controllers import start_controller
-from gui.controllers.start_controller import StartController
-from gui.panels.runs.header import HeaderPanel
+from gui.controllers.setup import start_controller
+from gui.controllers.setup.start_controller import StartController
+from gui.panels.run.header import HeaderPanel
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.panels.setup.start_status import StartStatus
 from gui.style.theme import DARK

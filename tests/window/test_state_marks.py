@@ -8,13 +8,13 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
 
 from core.runs.states import STATES, RunState
-from gui.panels.runs.header import HeaderPanel
+from gui.panels.run.header import HeaderPanel
 from gui.panels.runs.run_list import RunList
 from gui.style.icons import paint_mark
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
-from gui.viewmodels.run.run_rows import RunRow
 from gui.viewmodels.run.state_words import STATE_MARKS
+from gui.viewmodels.runs.run_rows import RunRow
 
 SIDE_PX = 24
 """Twice the size in the list."""

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox, QWidget
 
 from core.schema.settings import Checkpoints, Training
-from gui.widgets.forms.strategy_delegate import SECOND_LINE
+from gui.panels.recipe.strategy_delegate import SECOND_LINE
 from tests.support.running import LONG_PYTORCH, write_recipe
 
 
@@ -215,7 +215,7 @@ def test_invalid_number_is_reported(drive, field, typed, problem):
 
 
 def test_remembered_settings_of_wrong_type_are_ignored(drive, runs_root):
-    from gui.services.settings_file import SettingsFile, folder_key
+    from gui.services.window.settings_file import SettingsFile, folder_key
 
     settings = SettingsFile()
     training = {"schedule": 3, "warmup_steps": -1, "weight_decay": [1], "stop_on_nan": "yes", "seed": True}

@@ -147,7 +147,7 @@ def test_unresponsive_display_is_reported():
 def test_ctrl_c_closes_the_window_while_its_plots_are_created(runs_root):
     code = (
         "import os, signal, sys\n"
-        "from gui.plots.loss import LossPlot\n"
+        "from gui.plots.metrics.loss import LossPlot\n"
         "create = LossPlot.__init__\n"
         "def interrupted(self, **arguments):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent
 
     from gui.style.theme import Theme
-    from gui.viewmodels.compared import Entry
-    from gui.viewmodels.comparison_rows import Cell, ComparisonRows
+    from gui.viewmodels.comparison.compared import Entry
+    from gui.viewmodels.comparison.comparison_rows import Cell, ComparisonRows
 
 DIFFERENCE = Qt.ItemDataRole.UserRole + 1
 """Item data: how far the value is from the baseline."""

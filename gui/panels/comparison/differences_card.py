@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QPoint
 
     from gui.style.theme import Theme
-    from gui.viewmodels.compared import Entry
-    from gui.viewmodels.comparison_rows import ComparisonRows
+    from gui.viewmodels.comparison.compared import Entry
+    from gui.viewmodels.comparison.comparison_rows import ComparisonRows
     from gui.widgets.context_menu import Entry as MenuEntry
 
 MIN_HEIGHT_PX = 160

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from core.schema.paths import log_of_rank
-from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.compact import compact_button, compact_check
+from gui.widgets.forms.choice_box import ChoiceBox
 from gui.widgets.forms.fields import row_of
 from gui.widgets.search_bar import SearchBar
 

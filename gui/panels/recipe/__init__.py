@@ -4,4 +4,5 @@
 - `recipe_picker`, `recipe_form`: choose a recipe; its own settings
 - `run_form`, `training_form`, `checkpoint_form`: the settings that all recipes share
 - `distribution_form`: the settings that only some strategies have
+- `strategy_box`, `strategy_delegate`: the box of strategies, also for the launch modes and the Pythons of scripts
 """

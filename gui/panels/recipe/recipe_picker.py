@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from core.catalog import recipes
 from core.language import tr
-from gui.widgets.file_dialog import FileDialog, python_files
+from gui.widgets.dialogs.file_dialog import FileDialog, python_files
 from gui.widgets.forms.fields import browse_button, choice, select
 from gui.widgets.plain_text import verbatim
 

@@ -18,12 +18,12 @@ from core.language import tr
 from gui.viewmodels.setup.strategy_rows import strategy_rows
 from gui.widgets.forms import editors
 from gui.widgets.forms.fields import choice, form, label, select
-from gui.widgets.forms.strategy_box import StrategyBox
 
 from .checkpoint_form import CheckpointForm
 from .recipe_form import RecipeForm
 from .recipe_picker import RecipePicker
 from .run_form import RunForm
+from .strategy_box import StrategyBox
 from .training_form import TrainingForm
 
 if TYPE_CHECKING:

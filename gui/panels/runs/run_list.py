@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gui.style.theme import Theme
-    from gui.viewmodels.run.run_rows import RunRow
+    from gui.viewmodels.runs.run_rows import RunRow
 
 STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 """Keys that move a queued run, with Alt."""

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from core.language import tr
 from gui.style.icons import glyph, icon_size
-from gui.viewmodels.run.run_actions import ACTIONS, NO_RUN
+from gui.viewmodels.runs.run_actions import ACTIONS, NO_RUN
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:

@@ -5,4 +5,5 @@
 - `settings_sheet`: all other settings, in a sheet over the plots
 - `script_form`, `device_forms`: the form for scripts; fields that recipes and scripts share
 - `start_status`: whether the run can start, and why not
+- `first_steps`: the guidance for a first run, over the plots
 """

@@ -10,15 +10,15 @@ from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
 from core.language import tr, tr_noop
+from gui.panels.recipe.strategy_box import StrategyBox
 from gui.style.text_size import scaled
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
-from gui.widgets.file_dialog import FileDialog, script_files
+from gui.widgets.dialogs.file_dialog import FileDialog, script_files
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import browse_button, field, form, label, line, with_button
-from gui.widgets.forms.strategy_box import StrategyBox
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:

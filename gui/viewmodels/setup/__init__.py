@@ -3,7 +3,6 @@
 - `start_check`: the spec, the problems, and what to know before the start
 - `reading_check`: what the readings of the chosen devices say before a start
 - `device_sharing`: the question before devices are shared
-- `owner_question`: the question before a run or a preset of another user is used
 - `strategy_rows`, `python_rows`: the rows of two boxes
 - `script_text`: the texts of the form for scripts
 """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
 from core.text import join_names
-from gui.viewmodels.run.run_rows import run_title
+from gui.viewmodels.runs.run_rows import run_title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

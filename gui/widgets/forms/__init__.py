@@ -2,5 +2,5 @@
 
 - `fields`, `editors`: create fields; one interface for all of them
 - `field_group`: a group of fields, with marks at those that were changed
-- `strategy_box`, `strategy_delegate`: the box of strategies
+- `choice_box`: boxes whose list is never cut
 """

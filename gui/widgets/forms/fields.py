@@ -23,8 +23,9 @@ from PySide6.QtWidgets import (
 
 from gui.style.text_size import scale, scaled
 from gui.style.theme import inset
-from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.plain_text import PlainLabel, verbatim
+
+from .choice_box import ChoiceBox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

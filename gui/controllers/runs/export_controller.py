@@ -1,0 +1,320 @@
+"""Export runs, pictures and tables: ask for a file, and write it. Rename a run, open its folder, copy its path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog
+
+from core.errors import RunError
+from core.history.rename import rename, why_no_name
+from core.language import tr, tr_noop
+from core.runs.run import Run
+from core.schema.paths import SCALING_SUFFIX
+from gui.controllers.setup.start_controller import ask_first
+from gui.services import exports
+from gui.services.background_task import BackgroundTask
+from gui.viewmodels.runs.owner_question import owner_question
+from gui.viewmodels.runs.run_actions import obstacles
+from gui.widgets.dialogs.file_dialog import FileDialog
+from gui.widgets.dialogs.name_dialog import NameDialog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from PySide6.QtWidgets import QWidget
+
+    from core.schema.spec import RunSpec
+    from core.series.series import Axis, Series
+    from gui.controllers.window.dock_layout import MainPanels
+    from gui.controllers.window.help_controller import HelpController
+    from gui.panels.runs.run_menu import RunMenu
+    from gui.plots.base import Plot
+    from gui.services.exports import Outcome
+    from gui.services.services import Services
+
+KINDS = {
+    ".csv": tr_noop("CSV table (*.csv)"), ".md": tr_noop("Markdown table (*.md)"),
+    ".html": tr_noop("HTML page (*.html)"), ".png": tr_noop("PNG picture (*.png)"),
+    ".svg": tr_noop("SVG drawing (*.svg)"),
+}  # fmt: skip
+"""Kinds of files by their suffixes, as a dialog offers them."""
+OF_TABLES = ("path", "report", "remove")
+"""Actions of the menu of a run that a scaling table has, too."""
+PICTURES = (".png", ".svg")
+SILENT_S = 1.5
+"""Seconds of writing after which a message says that it goes on."""
+MAX_REPORTED = 100
+"""Runs of one report: more curves cannot be told apart, and reading them takes minutes."""
+BUSY = tr_noop("Another export is under way. Try again when it has ended.")
+
+
+class ExportController(QObject):
+    """`poll` never blocks: another thread writes, and returns a sentence about what was written, or why nothing was."""
+
+    def __init__(self, panels: MainPanels, services: Services, help_: HelpController) -> None:
+        super().__init__()
+        self._panels, self._message = panels, panels.message
+        self._run_list, self._session = services.run_list, services.session
+        self._help = help_
+        self._writing = ""
+        """What to say when writing takes long; the empty string if it was said, or need not be."""
+        self._task: BackgroundTask[Outcome] = BackgroundTask("export")
+        for menu in panels.run_menus:
+            self._connect(menu)
+        shown = panels.header.again.run_menu
+        for changed in (self._run_list.changed, self._session.attached, panels.menu.run.aboutToShow):
+            changed.connect(lambda: self._allow(shown))
+        panels.menu.action("pictures").triggered.connect(lambda _: self._ask_for_picture(panels.plots, "plots"))
+        panels.menu.action("runTable").triggered.connect(lambda _: self._ask_for_table())
+        panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
+        panels.runs.several_asked.connect(self._export_several)
+        panels.plots.copy_asked.connect(self._copy_values)
+        panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being written."""
+        return self._task.busy
+
+    def poll(self) -> None:
+        """Report what was written, and what is still being written after a while."""
+        outcome = self._task.poll()
+        if outcome is not None:
+            self._message.show_message(*outcome)
+        elif self._writing and self._task.busy_s > SILENT_S:
+            self._message.show_message(self._writing)
+            self._writing = ""
+
+    def _connect(self, menu: RunMenu) -> None:
+        menu.opened.connect(lambda: self._allow(menu))
+        menu.folder_asked.connect(lambda run_dir: self._help.open_path(Path(run_dir)))
+        menu.path_asked.connect(self._copy_path)
+        menu.rename_asked.connect(self._ask_for_name)
+        menu.csv_asked.connect(self._ask_for_csv)
+        menu.tensorboard_asked.connect(lambda run_dir: self._ask_for_tensorboard([Path(run_dir)], self._name(run_dir)))
+        menu.report_asked.connect(self._ask_for_run_report)
+        menu.model_asked.connect(self._ask_for_model)
+
+    def _allow(self, menu: RunMenu) -> None:
+        found = obstacles(self._run_list.summary(menu.run_dir))
+        if menu.run_dir.endswith(SCALING_SUFFIX):
+            of_run = tr("This row is a scaling table. Click it, and choose one of its runs below.")
+            found = {name: "" if name in OF_TABLES else of_run for name in found}
+        menu.allow(found)
+
+    # -- name and folder -------------------------------------------------------------------------
+
+    def _copy_path(self, run_dir: str) -> None:
+        QGuiApplication.clipboard().setText(run_dir)
+        self._message.show_passing(tr("Copied the path {path}.", path=run_dir))
+
+    def _ask_for_name(self, run_dir: str) -> None:
+        summary = self._run_list.summary(run_dir)
+        dialog = NameDialog(
+            self._panels.window,
+            question=tr("Name of the run"),
+            name=summary.name if summary else "",
+            yes=tr("Rename"),
+            judge=lambda name: (why_no_name(name), ""),
+        )
+        dialog.named.connect(lambda name: self._rename(Path(run_dir), name))
+        dialog.open()
+
+    def _rename(self, run_dir: Path, name: str) -> None:
+        try:
+            rename(run_dir, name)
+        except (RunError, ValueError) as error:
+            self._message.show_message(str(error), "bad")
+        self._run_list.reread(run_dir)
+        self._session.reread_spec(run_dir)
+
+    # -- of several runs -------------------------------------------------------------------------
+
+    def save_picture(self, widget: QWidget, name: str) -> None:
+        """Ask where to save a picture of a widget. `name`: how the name of the file begins."""
+        self._ask_for_picture(widget, name, of_run=False)
+
+    def _export_several(self, name: str) -> None:
+        """Export the ticked runs."""
+        run_dirs = [Path(each) for each in self._panels.runs.ticked]
+        if name == "report":
+            self._ask_for_report(run_dirs, "runs")
+        elif name == "tensorboard":
+            self._ask_for_tensorboard(run_dirs, "runs")
+
+    # -- exports ---------------------------------------------------------------------------------
+
+    def _ask_for_csv(self, run_dir: str) -> None:
+        self.ask_kind(
+            tr("Export measurements"), self._name(run_dir), (".csv",),
+            lambda path, _: lambda: exports.write_csv(Path(run_dir), path),
+        )  # fmt: skip
+
+    def _ask_for_tensorboard(self, run_dirs: Sequence[Path], name: str) -> None:
+        self._ask_where(
+            tr("Export for TensorBoard"), f"{name}-tensorboard", {"": tr("Folder (*)")},
+            lambda path, _: self._write(lambda: exports.write_tensorboard(run_dirs, path), path),
+        )  # fmt: skip
+
+    def _ask_for_run_report(self, run_dir: str) -> None:
+        if not run_dir.endswith(SCALING_SUFFIX):  # that of a table is the work of another controller
+            self._ask_for_report([Path(run_dir)], self._name(run_dir))
+
+    def _ask_for_report(self, run_dirs: Sequence[Path], name: str) -> None:
+        if len(run_dirs) > MAX_REPORTED:
+            self._message.show_message(
+                tr("{count} runs are chosen, and a report compares at most {limit}. Choose fewer, or filter the list.",
+                   count=len(run_dirs), limit=MAX_REPORTED),
+                "warn",
+            )  # fmt: skip
+            return
+        self.ask_kind(
+            tr("Export report"), name, (".html",), lambda path, _: lambda: exports.write_report(run_dirs, path)
+        )
+
+    def _ask_for_list_report(self) -> None:
+        """Ask where to write one report on all runs that the list shows now."""
+        run_dirs = [each.dir for each in self._run_list.found]
+        if run_dirs:
+            self._ask_for_report(run_dirs, "runs")
+        else:
+            self._message.show_message(tr("The list shows no run, so there is nothing to report on."), "warn")
+
+    def _ask_for_table(self) -> None:
+        summaries = list(self._run_list.summaries)
+        self.ask_kind(
+            tr("Export table of runs"), "runs", (".csv", ".md"),
+            lambda path, _: lambda: exports.write_table(summaries, path),
+        )  # fmt: skip
+
+    def _ask_for_model(self, run_dir: str) -> None:
+        from core.launchers.export_model import FORMATS
+
+        try:
+            run = Run.attach(Path(run_dir))
+            spec = run.spec()
+        except ValueError as error:
+            self._message.show_message(str(error), "bad")
+            return
+        formats = {tr("{name}, in a new folder (*)", name=name): name for name in FORMATS.get(spec.framework, ())}
+
+        def ask() -> None:
+            self._ask_where(
+                tr("Export model to a new folder"), f"{self._name(run_dir)}-model", {"": ";;".join(formats)},
+                lambda path, chosen: self._write_model(spec, Path(run_dir), path, formats.get(chosen)),
+            )  # fmt: skip
+
+        question = owner_question("Export", tr("the model of {name}", name=spec.name), run.owner, spec)
+        ask_first(self._panels.window, question, ask)
+
+    def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
+        if self._write(lambda: exports.write_model(run_dir, path, format_name), path):
+            self._writing = ""
+            self._message.show_message(
+                tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name), "good"
+            )
+
+    def _ask_for_picture(self, widget: QWidget, name: str, *, of_run: bool = True) -> None:
+        run = self._session.run if of_run else None
+        begin = f"{self._name(str(run.dir))}-{name}" if run else name
+        self.ask_kind(tr("Save picture"), begin, PICTURES, lambda path, kind: picture_work(widget, kind, path))
+
+    def _copy_values(self, plot: Plot) -> None:
+        from core.series.series import STEP
+
+        run_series = plot.run_series
+        measured = plot.measured(run_series) if run_series is not None else {}
+        axis = plot.axis(run_series) if run_series is not None else STEP
+        self.copy_values([(name, series, axis) for name, series in measured.items()], plot.canvas.x_range)
+
+    def copy_values(self, measured: Sequence[tuple[str, Series, Axis]], span: tuple[float, float]) -> None:
+        """Copy the values of series, with their names and axes, between two positions."""
+        from gui.plots.picture import values_text
+
+        text, count = values_text(measured, span)
+        if text and count:
+            QGuiApplication.clipboard().setText(text)
+            self._message.show_passing(
+                tr("Copied the values that are shown: {count} rows of name, step, time and value.", count=count)
+            )
+        elif count:
+            self._message.show_message(
+                tr(
+                    "The plot shows {count} values, too many for the clipboard. Zoom in, or export the measurements.",
+                    count=count,
+                ),
+                "warn",
+            )
+        else:
+            self._message.show_message(tr("The plot shows no values to copy."), "warn")
+
+    def ask_kind(
+        self, title: str, name: str, kinds: Sequence[str], work: Callable[[Path, str], Callable[[], Outcome]]
+    ) -> None:
+        """Ask for a file of one of these `KINDS`, and have it written.
+
+        `work`: called with the file and its kind in this thread; returns what another thread does.
+        """
+
+        def write(path: Path, chosen: str) -> None:
+            kind = path.suffix.lower()
+            if kind not in kinds:
+                kind = next((each for each in kinds if tr(KINDS[each]) == chosen), kinds[0])
+            self._write(work(path, kind), path)
+
+        self._ask_where(title, f"{name}{kinds[0]}", {kind: tr(KINDS[kind]) for kind in kinds}, write)
+
+    def _ask_where(
+        self, title: str, name: str, kinds: Mapping[str, str], chosen: Callable[[Path, str], object]
+    ) -> None:
+        """Ask for a file; call `chosen` with it and the filter that is selected. `kinds`: filters by suffix."""
+        suffixes = {words: kind for kind, words in kinds.items()}
+
+        def take(path: str) -> None:
+            suffix = suffixes.get(dialog.selectedNameFilter(), "")
+            # Dialogs of some desktops leave the suffix out.
+            chosen(Path(path if Path(path).suffix else f"{path}{suffix}"), dialog.selectedNameFilter())
+
+        def follow(words: str) -> None:
+            """Give the file the suffix of the kind that was selected."""
+            suffix, before = suffixes.get(words, ""), dialog.selectedFiles()
+            dialog.setDefaultSuffix(suffix)
+            if before and suffix and Path(before[0]).suffix.lower() in kinds:
+                dialog.selectFile(Path(before[0]).with_suffix(suffix).name)
+
+        dialog = FileDialog(self._panels.window, title, take, names=";;".join(kinds.values()))
+        dialog.setObjectName("exportDialog")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.setDefaultSuffix(next(iter(kinds)))  # so that the dialog asks before a file with it is replaced
+        dialog.filterSelected.connect(follow)
+        dialog.selectFile(name)
+        dialog.open()
+
+    def _write(self, work: Callable[[], Outcome], path: Path) -> bool:
+        """Let another thread write something, and show what it returns, a sentence and its tone; False while busy."""
+        started = self._task.start(work, exports.failure)
+        if started:
+            self._writing = tr("Writing {path} …", path=path)
+        else:
+            self._message.show_message(tr(BUSY), "warn")
+        return started
+
+    def _name(self, run_dir: str) -> str:
+        summary = self._run_list.summary(run_dir)
+        return (summary.name if summary else Path(run_dir).name).replace("/", "-").replace(" ", "-")
+
+
+def picture_work(widget: QWidget, kind: str, path: Path) -> Callable[[], Outcome]:
+    """Draw a widget as `.png` or `.svg`, and return what writes it on another thread."""
+    from gui.plots.picture import png, png_bytes, svg
+
+    if kind == ".svg":
+        drawing = svg(widget)
+        return lambda: exports.write_data(drawing, path)
+    image = png(widget)
+    return lambda: exports.write_data(png_bytes(image), path)

@@ -1,0 +1,154 @@
+"""Change the queue: add what is chosen, move, hold and release queued runs, start them now, and remove them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject
+
+from core.language import join_sentences, tr, tr_plural
+from core.text import first_names, join_names
+from gui.services.background_task import BackgroundTask, problem_of, reason
+from gui.viewmodels.runs.queue_rows import HELD, place_of_drop, place_of_step
+from gui.widgets.dialogs.confirm_dialog import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gui.controllers.window.dock_layout import MainPanels
+    from gui.panels.runs.run_menu import RunMenu
+    from gui.services.services import Services
+
+
+class QueueController(QObject):
+    """It keeps nothing: the service has the queue. What is changed is written in the background."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._panels, self._message = panels, panels.message
+        self._service, self._run_list = services.queue, services.run_list
+        self._changing: BackgroundTask[str] = BackgroundTask("queueing")
+        self._waiting: list[Callable[[], object]] = []
+        self._service.failed.connect(lambda problem: self._message.show_message(problem, "warn"))
+        self._service.revived.connect(self._tell_revived)
+        panels.runs.moved.connect(self._drop)
+        panels.runs.step_asked.connect(self._step)
+        for menu in panels.run_menus:
+            self._connect(menu)
+
+    def _connect(self, menu: RunMenu) -> None:
+        menu.opened.connect(lambda: self._show(menu))
+        menu.up_asked.connect(lambda run_dir: self._step(run_dir, -1))
+        menu.down_asked.connect(lambda run_dir: self._step(run_dir, 1))
+        menu.hold_asked.connect(self._hold_or_release)
+        menu.start_asked.connect(self._ask_to_start)
+        menu.unqueue_asked.connect(self._ask_to_remove)
+
+    def poll(self) -> None:
+        """Read the queue, and report what could not be changed. Never blocks."""
+        problem = self._changing.poll()
+        if problem is not None:
+            self._service.outdate()
+            self._run_list.poll(now=True)
+            if problem:
+                self._message.show_message(problem, "bad")
+        if self._waiting and self._changing.start(lambda work=self._waiting[0]: problem_of(work), reason):  # type: ignore[misc]
+            del self._waiting[0]
+        self._service.poll()
+
+    def _tell_revived(self, run_dirs: list[Path]) -> None:
+        known = {each: self._run_list.summary(str(each)) for each in run_dirs}
+        names = [summary.name if summary else run_dir.name for run_dir, summary in known.items()]
+        self._message.show_message(
+            tr_plural(
+                "{names} waits in the queue again. No process waited for it any more, as after a reboot.",
+                "{names} wait in the queue again. No process waited for them any more, as after a reboot.",
+                len(names), names=join_names(first_names(names)),
+            ),
+            "good",
+        )  # fmt: skip
+
+    @property
+    def busy(self) -> bool:
+        """Whether the queue is being changed."""
+        return self._changing.busy or bool(self._waiting)
+
+    def _show(self, menu: RunMenu) -> None:
+        queued = self._service.queued(menu.run_dir)
+        if queued is None:
+            menu.show_queue(None)
+            return
+        menu.show_queue(
+            queued.state == HELD,
+            can_move_up=place_of_step(self._service.runs, queued.run_dir, -1) is not None,
+            can_move_down=place_of_step(self._service.runs, queued.run_dir, 1) is not None,
+        )
+
+    def _step(self, run_dir: str, step: int) -> None:
+        self._move(Path(run_dir), place_of_step(self._service.runs, Path(run_dir), step))
+
+    def _drop(self, run_dir: str, before: str) -> None:
+        self._move(Path(run_dir), place_of_drop(self._service.runs, Path(run_dir), Path(before) if before else None))
+
+    def _move(self, run_dir: Path, place: int | None) -> None:
+        if place is not None:
+            runs = list(self._service.runs)
+            self._change("move", run_dir, place, runs)
+
+    def _hold_or_release(self, run_dir: str) -> None:
+        queued = self._service.queued(run_dir)
+        if queued is None:
+            return
+        if queued.request.why_held:  # the file has changed since: what to train is the user's choice
+            name = queued.run_dir.name
+            ask(
+                self._panels.window, lambda: self._change("let_go", queued.run_dir, "current"),
+                question=tr("Start {run} with the file as it is now?", run=name), words=queued.reason,
+                yes=tr("As it is now"), is_destructive=False,
+                other=(tr("As it was queued"), lambda: self._change("let_go", queued.run_dir, "recorded")),
+            )  # fmt: skip
+        elif queued.request.held:
+            self._change("let_go", queued.run_dir)
+        elif queued.state == HELD:
+            self._change("release_all", queued.run_dir)
+        else:
+            self._change("hold", queued.run_dir)
+
+    def _ask_to_start(self, run_dir: str) -> None:
+        queued, summary = self._service.queued(run_dir), self._run_list.summary(run_dir)
+        if queued is None or summary is None:
+            return
+        sharing = tr("Sharing a device slows down all runs, and any may run out of memory.")
+        ask(
+            self._panels.window, lambda: self._change("start_now", queued.run_dir),
+            question=tr("Start {name} now, whoever uses its devices?", name=summary.name),
+            words=join_sentences([queued.reason, sharing]), yes=tr("Start now"), is_destructive=False,
+        )  # fmt: skip
+
+    def _ask_to_remove(self, run_dir: str) -> None:
+        summary = self._run_list.summary(run_dir)
+        if summary is None:
+            return
+        ask(
+            self._panels.window, lambda: self._change("cancel", Path(run_dir)),
+            question=tr("Remove {name} from the queue?", name=summary.name),
+            words=tr("It will not start. It stays in the list as stopped, and Run again starts it."),
+            yes=tr("Remove"), is_destructive=False,
+        )  # fmt: skip
+
+    def _change(self, name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401 (of different functions)
+        self._waiting.append(lambda: _do(name, run_dir, *more))
+        self.poll()
+
+
+def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401
+    from core.queue import control, failures  # imported here, since the window starts without them
+    from core.queue.folder import own_line
+
+    changes: dict[str, Callable[..., object]] = {
+        "move": control.move, "hold": control.hold, "let_go": control.let_go, "cancel": control.cancel,
+        "start_now": control.start_now,
+        "release_all": lambda _: failures.let_go(own_line().line),
+    }  # fmt: skip
+    changes[name](run_dir, *more)

@@ -1,0 +1,268 @@
+"""Delete runs that are over, one or several, and scaling tables, after a question, in the background."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from core.history import removal
+from core.history.removal import Removed
+from core.language import join_sentences, tr, tr_plural
+from core.runs.states import state_info
+from core.schema.paths import SCALING_SUFFIX
+from core.units import disk
+from gui.services.background_task import BackgroundTask, reason
+from gui.viewmodels.runs.run_actions import not_done
+from gui.viewmodels.runs.run_rows import run_title
+from gui.widgets.dialogs.confirm_dialog import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from core.history.summary import RunSummary
+    from core.scaling.record import ScalingRecord
+    from gui.controllers.window.dock_layout import MainPanels
+    from gui.services.services import Services
+
+
+NAMED = 8
+"""Runs that a question names; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalCheck:
+    """Whether a run can be deleted."""
+
+    why_not: str = ""
+    """Why it cannot be deleted: a sentence, or the empty string."""
+    size_bytes: int = 0
+
+
+class RemovalController(QObject):
+    """`poll` never blocks. A run that the window shows is no longer shown once it is being deleted."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._panels, self._message = panels, panels.message
+        self._run_list, self._session = services.run_list, services.session
+        self._checking: BackgroundTask[list[RemovalCheck]] = BackgroundTask("size of a run")
+        self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
+        self._tables = services.scaling_tables
+        self._checking_table: BackgroundTask[tuple[ScalingRecord, RemovalCheck, int]] = BackgroundTask("table-size")
+        self._deleting_table: BackgroundTask[tuple[str, Removed]] = BackgroundTask("table-deletion")
+        self._asked: list[RunSummary] = []
+        self._waiting: deque[RunSummary] = deque()
+        """Runs to be deleted; the first is being deleted."""
+        self._gone: list[tuple[RunSummary, Removed]] = []
+        """What was deleted since the question."""
+        for menu in panels.run_menus:
+            menu.remove_asked.connect(self._check_one)
+        panels.runs.several_asked.connect(lambda name: self._check(panels.runs.ticked) if name == "remove" else None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether runs are being looked at or deleted."""
+        tables = self._checking_table.busy or self._deleting_table.busy
+        return self._checking.busy or self._removing.busy or bool(self._waiting) or tables
+
+    def poll(self) -> None:
+        """Ask about runs that were checked, report what was deleted, and delete the next."""
+        checks = self._checking.poll()
+        if checks is not None:
+            self._ask_about(self._asked, checks)
+        removed = self._removing.poll()
+        if removed is not None:
+            self._gone.append((self._waiting.popleft(), removed))
+            if not self._waiting:
+                self._report()
+        self._go_on()
+        self._poll_tables()
+
+    def _check_one(self, run_dir: str) -> None:
+        if run_dir.endswith(SCALING_SUFFIX):
+            self._check_table(Path(run_dir))
+        else:
+            self._check([run_dir])
+
+    def _check(self, run_dirs: Sequence[str]) -> None:
+        wanted = set(run_dirs)
+        chosen = [each for each in self._run_list.summaries if str(each.dir) in wanted]
+        folders = [each.dir for each in chosen]
+        if chosen and self._checking.start(
+            lambda: [check_removal(each) for each in folders], lambda error: [_check_failed(error)] * len(folders)
+        ):
+            self._asked = chosen
+
+    def _ask_about(self, chosen: Sequence[RunSummary], checks: Sequence[RemovalCheck]) -> None:
+        """Ask about the runs that can be deleted, and say why the others cannot."""
+        pairs = list(zip(chosen, checks, strict=True))
+        possible = [(run, check.size_bytes) for run, check in pairs if not check.why_not]
+        refused = {run.name: check.why_not for run, check in pairs if check.why_not}
+        if len(chosen) == 1 and refused:
+            self._message.show_message(checks[0].why_not, "bad")
+        elif not possible:
+            self._message.show_message(not_done(refused), "bad")
+        elif len(chosen) == 1:
+            self._ask_about_one(*possible[0])
+        else:
+            self._ask_about_several(possible, refused)
+
+    def _ask_about_several(self, possible: Sequence[tuple[RunSummary, int]], refused: Mapping[str, str]) -> None:
+        now, total = time.time(), disk(sum(size for _, size in possible))
+        lines = [tr("{title} ({size})", title=run_title(run, now), size=disk(size)) for run, size in possible[:NAMED]]
+        if len(possible) > NAMED:
+            lines.append(tr("and {count} more", count=len(possible) - NAMED))
+        parts = [
+            tr("They take {size} of disk. Their folders are deleted, with curves, logs and checkpoints:", size=total),
+            "\n".join(lines),
+            not_done(refused) if refused else "",
+            tr("This cannot be undone."),
+        ]
+        ask(
+            self._panels.window,
+            lambda: self._waiting.extend(run for run, _ in possible),
+            question=tr_plural("Delete {count} run?", "Delete {count} runs?", len(possible)),
+            words="\n\n".join(part for part in parts if part),
+            yes=tr("Delete them"),
+        )
+
+    def _ask_about_one(self, chosen: RunSummary, size_bytes: int) -> None:
+        ask(
+            self._panels.window,
+            lambda: self._waiting.append(chosen),
+            question=tr("Delete the run {title}?", title=run_title(chosen, time.time())),
+            words=tr(
+                "It is {state} and takes {size} of disk. Its "
+                "folder is deleted, with its curves, its log and its checkpoints:\n{folder}\n\n"
+                "This cannot be undone.",
+                state=tr(state_info(chosen.state).label).lower(),
+                size=disk(size_bytes),
+                folder=chosen.dir,
+            ),
+            yes=tr("Delete it"),
+        )
+
+    def _go_on(self) -> None:
+        if not self._waiting or self._removing.busy:
+            return
+        run_dir = self._waiting[0].dir
+        self._session.leave(run_dir)
+        self._removing.start(
+            lambda: removal.remove(run_dir),
+            lambda error: Removed(
+                freed_bytes=0,
+                problem=tr("{folder} could not be deleted: {reason}.", folder=run_dir, reason=reason(error)),
+            ),
+        )
+
+    def _report(self) -> None:
+        gone, self._gone = self._gone, []
+        self._run_list.poll(now=True)
+        problems = [removed.problem for _, removed in gone if removed.problem]
+        done = [run for run, removed in gone if not removed.problem]
+        freed = disk(sum(removed.freed_bytes for _, removed in gone))
+        if problems:
+            self._message.show_message(join_sentences(problems), "bad")
+        elif len(done) == 1:
+            self._message.show_passing(
+                tr("Deleted {name}. This freed {size} of disk space.", name=done[0].name, size=freed)
+            )
+        else:
+            self._message.show_passing(
+                tr_plural(
+                    "Deleted {count} run. This freed {size} of disk space.",
+                    "Deleted {count} runs. This freed {size} of disk space.",
+                    len(done), size=freed,
+                )
+            )  # fmt: skip
+
+    # -- scaling tables --------------------------------------------------------------------------
+
+    def _check_table(self, path: Path) -> None:
+        """Find out whether a table can be deleted, and what its runs take."""
+        from core.scaling import deletion
+        from core.scaling.record import read_record
+
+        table = self._tables.table(path)
+        if table is None:
+            return
+        record = table.record
+
+        def check() -> tuple[ScalingRecord, RemovalCheck, int]:
+            now = read_record(record.root, record.name)
+            why_not, runs = deletion.why_not(now), deletion.own_runs(now)
+            return now, RemovalCheck(why_not=why_not, size_bytes=sum(map(removal.size_bytes, runs))), len(runs)
+
+        self._checking_table.start(check, lambda error: (record, _check_failed(error), 0))
+
+    def _poll_tables(self) -> None:
+        checked = self._checking_table.poll()
+        if checked is not None:
+            record, check, runs = checked
+            if check.why_not:
+                self._message.show_message(check.why_not, "bad")
+            else:
+                self._ask_about_table(record, runs, disk(check.size_bytes))
+        deleted = self._deleting_table.poll()
+        if deleted is not None:
+            self._run_list.poll(now=True)
+            self._tables.poll(now=True)
+            name, removed = deleted
+            if removed.problem:
+                self._message.show_message(removed.problem, "bad")
+            else:
+                freed = disk(removed.freed_bytes)
+                self._message.show_passing(
+                    tr("Deleted the scaling table {name}. This freed {size} of disk space.", name=name, size=freed)
+                    if removed.freed_bytes else tr("Deleted the scaling table {name}.", name=name)
+                )  # fmt: skip
+
+    def _ask_about_table(self, record: ScalingRecord, runs: int, size: str) -> None:
+        question = tr("Delete the scaling table {name}?", name=record.name)
+        if not runs:
+            ask(
+                self._panels.window, lambda: self._delete_table(record, with_runs=False), question=question,
+                words=tr("None of its runs exists any more. This cannot be undone."), yes=tr("Delete it"),
+            )  # fmt: skip
+            return
+        words = tr_plural(
+            "It has {count} run, which takes {size} of disk. Without the table, the run stays in the list. Deleting "
+            "it, too, deletes its folder, with curves, log and checkpoints.\n\nThis cannot be undone.",
+            "It has {count} runs, which take {size} of disk. Without the table, the runs stay in the list. Deleting "
+            "them, too, deletes their folders, with curves, logs and checkpoints.\n\nThis cannot be undone.",
+            runs, size=size,
+        )  # fmt: skip
+        ask(
+            self._panels.window, lambda: self._delete_table(record, with_runs=True), question=question, words=words,
+            yes=tr("Delete table and runs"),
+            other=(tr("Delete the table only"), lambda: self._delete_table(record, with_runs=False)),
+        )  # fmt: skip
+
+    def _delete_table(self, record: ScalingRecord, *, with_runs: bool) -> None:
+        from core.scaling import deletion
+
+        if with_runs:
+            for each in deletion.own_runs(record):
+                self._session.leave(each)
+        root, name = record.root, record.name
+
+        def failed(error: Exception) -> tuple[str, Removed]:
+            problem = tr("{folder} could not be deleted: {reason}.", folder=record.path, reason=reason(error))
+            return name, Removed(freed_bytes=0, problem=problem)
+
+        self._deleting_table.start(lambda: (name, deletion.delete(root, name, with_runs=with_runs)), failed)
+
+
+def check_removal(run_dir: Path) -> RemovalCheck:
+    """Check whether a run can be deleted, and measure its size on disk. Blocks for seconds."""
+    why_not = removal.why_not(run_dir)
+    return RemovalCheck(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
+
+
+def _check_failed(error: Exception) -> RemovalCheck:
+    return RemovalCheck(why_not=tr("The run could not be checked: {reason}.", reason=reason(error)))

@@ -1,0 +1,205 @@
+"""Reuse a run or a preset: start it again, fill the form with it, copy it as a command, save or remove it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QGuiApplication
+
+from core.config import presets
+from core.config.shell_command import repeat_line, shell_line
+from core.language import join_sentences, tr, tr_plural
+from core.runs.ownership import owner_of_file, owner_of_run
+from core.runs.run import Run
+from core.schema.paths import SUPERVISOR_EVENTS
+from core.text import join_names
+from gui.viewmodels.runs.owner_question import owner_question
+from gui.widgets.dialogs.confirm_dialog import ask
+from gui.widgets.dialogs.name_dialog import NameDialog
+
+from .start_controller import ask_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.schema.spec import RunSpec
+    from gui.controllers.window.dock_layout import MainPanels
+    from gui.services.services import Services
+
+    from .start_controller import StartController
+
+
+class ReuseController(QObject):
+    """Does what the menu of a run and the list of presets ask for."""
+
+    def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
+        super().__init__()
+        self._panels, self._message, self._start = panels, panels.message, start
+        self._monitor, self._session = services.device_monitor, services.session
+        for menu in panels.run_menus:
+            menu.again_asked.connect(lambda run_dir: self._use_run(run_dir, "Start", start.start_again))
+            menu.edit_asked.connect(lambda run_dir: self._use_run(run_dir, "Use", self._fill))
+            menu.copy_asked.connect(self._copy)
+            menu.keep_asked.connect(lambda run_dir: self._use_run(run_dir, "Save", self._ask_name))
+        panels.failure.again_asked.connect(lambda: self._use_shown("Start", start.start_again))
+        panels.failure.smaller_asked.connect(lambda smaller: self._use_shown("Use", lambda _: self._fill(smaller)))
+        settings = panels.details.settings
+        settings.copy_asked.connect(self._copy_text)
+        settings.command_asked.connect(lambda: self._use_shown("Copy", self._copy_own_command))
+        preset_button = panels.setup.presets
+        preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._load(Path(path))))
+        preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
+        preset_button.keep_asked.connect(self._keep_choices)
+
+    def _use_run(self, run_dir: str, verb: str, action: Callable[[RunSpec], object]) -> None:
+        """Use the spec of a run that is started now or later; ask first if the run belongs to another user."""
+        owner = owner_of_run(Path(run_dir))
+
+        def use(spec: RunSpec) -> None:
+            question = owner_question(verb, tr("the run {name}", name=spec.name), owner, spec)
+            ask_first(self._panels.window, question, lambda: self._attempt(lambda: action(spec)))
+
+        self._with_spec(run_dir, use)
+
+    def _use_shown(self, verb: str, action: Callable[[RunSpec], object]) -> None:
+        """Do the same with the run that the window shows."""
+        run = self._session.run
+        if run is not None:
+            self._use_run(str(run.dir), verb, action)
+
+    def _load(self, path: Path) -> None:
+        """Fill the form with a preset; ask first if it belongs to another user."""
+        owner, spec = owner_of_file(path), presets.read(path)
+        question = owner_question("Load", tr("the preset {name}", name=path.stem), owner, spec)
+        ask_first(self._panels.window, question, lambda: self._attempt(lambda: self._fill(spec)))
+
+    def _fill(self, spec: RunSpec) -> None:
+        """Choose everything that the spec says, and name the devices that this machine does not have."""
+        self._panels.setup.fill(spec)
+        present = {device.id for device in self._monitor.survey.devices}
+        self._panels.devices.table.tick_only([device for device in spec.devices if device in present])
+        gone = [device for device in spec.devices if device not in present]
+        if gone:
+            sentence = tr_plural(
+                "{devices} was not ticked, since it is not on this machine.",
+                "{devices} were not ticked, since they are not on this machine.",
+                len(gone),
+                devices=join_names(gone),
+            )
+            self._message.show_message(sentence, "warn")
+
+    def _copy(self, run_dir: str) -> None:
+        # A terminal may execute what is pasted into it at once.
+        self._use_run(run_dir, "Copy", lambda spec: self._copy_command(spec, Path(run_dir)))
+
+    def _copy_command(self, spec: RunSpec, run_dir: Path) -> None:
+        run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
+        run.catch_up()
+        cores = {name: tuple(device.get("cores") or ()) for name, device in run.facts.devices.items()}
+        QGuiApplication.clipboard().setText(shell_line(spec, cores))
+        self._message.show_passing(
+            tr("Copied the shell command that starts {name} with the same settings.", name=spec.name)
+        )
+
+    def _copy_own_command(self, spec: RunSpec) -> None:
+        QGuiApplication.clipboard().setText(repeat_line(spec))
+        self._message.show_passing(tr("Copied the command that starts {name} with the same settings.", name=spec.name))
+
+    def _copy_text(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self._message.show_passing(tr("Copied the settings of the run as text."))
+
+    def _keep_choices(self) -> None:
+        check = self._start.current_check
+        if check is None:
+            self._message.show_message(tr("The choices are still being checked. Try again in a moment."), "warn")
+        elif check.spec is None:
+            self._message.show_message(join_sentences(check.problems), "bad")
+        else:
+            self._ask_name(check.spec)
+
+    def _ask_name(self, spec: RunSpec) -> None:
+        dialog = NameDialog(
+            self._panels.window, question=tr("Preset name"), name=spec.name, yes=tr("Save"), judge=_judge
+        )
+        dialog.named.connect(lambda name: self._attempt(lambda: self._keep(spec, name)))
+        dialog.open()
+
+    def _keep(self, spec: RunSpec, name: str) -> None:
+        secrets = presets.secret_names(spec)
+        if not secrets:
+            self._save(spec, name)
+            return
+        ask(
+            self._panels.window,
+            lambda: self._attempt(lambda: self._save(presets.without_values(spec, secrets), name)),
+            question=tr("Save the preset without the value of {names}?", names=join_names(secrets)),
+            words=tr(
+                "Names like this often belong to secrets. The preset then has the name alone, and takes the value "
+                "from the environment at each start. To store the value: trainyard keep RUN NAME --secrets values"
+            ),
+            yes=tr("Save without"),
+            is_destructive=False,
+        )
+
+    def _save(self, spec: RunSpec, name: str) -> None:
+        path = _path_of(name)
+        try:
+            presets.save(spec, path)
+        except OSError as error:
+            raise ValueError(
+                tr("{path} cannot be written: {reason}. No preset was saved.", path=path, reason=error.strerror)
+            ) from error
+        self._message.show_passing(
+            tr("Saved as {name}. Choose it under Presets, or start it with: trainyard run --setup {name!r}", name=name)
+        )
+
+    def _ask_to_remove(self, path: Path) -> None:
+        ask(
+            self._panels.window,
+            lambda: self._remove(path),
+            question=tr("Remove the preset {name}?", name=path.stem),
+            words=tr("Its file is deleted: {path}. Runs that were started from it stay as they are.", path=path),
+            yes=tr("Remove it"),
+        )
+
+    def _remove(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            self._message.show_message(
+                tr("{path} cannot be removed: {reason}.", path=path, reason=error.strerror), "bad"
+            )
+        else:
+            self._message.show_passing(tr("Removed the preset {name}.", name=path.stem))
+
+    def _with_spec(self, run_dir: str, action: Callable[[RunSpec], object]) -> None:
+        def use() -> None:
+            spec = Run.attach(Path(run_dir)).spec()
+            spec.check_startable()
+            action(spec)
+
+        self._attempt(use)
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except ValueError as error:
+            self._message.show_message(str(error), "bad")
+
+
+def _path_of(name: str) -> Path:
+    """Return the file of a preset. Raise `ValueError` for a name that is a path."""
+    if "/" in name:
+        raise ValueError(tr("{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _.", name=name))
+    return presets.path_of(name.removesuffix(presets.SUFFIX), presets.default_root())
+
+
+def _judge(name: str) -> tuple[str, str]:
+    try:
+        path = _path_of(name)
+    except ValueError as error:
+        return str(error), ""
+    return "", tr("A preset with this name exists and will be replaced.") if path.exists() else ""

@@ -1,0 +1,383 @@
+"""Check the user's choices whenever they or the machine change; start, start again and resume runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from core.catalog.frameworks import FRAMEWORKS
+from core.config.validation import is_installed, recipe_problems
+from core.errors import RunError
+from core.history.device_use import largest_others
+from core.language import tr, tr_stored
+from core.runs.run import Run
+from gui.services.background_task import BackgroundTask, problem_of
+from gui.services.setup.start_checker import StartChecker
+from gui.services.setup.start_request import StartRequest, outcome_of, spec_of_choices, spec_unless
+from gui.viewmodels.runs.owner_question import OwnerQuestion, owner_question
+from gui.viewmodels.setup.device_sharing import shared_device_question
+from gui.viewmodels.setup.reading_check import readings_state
+from gui.viewmodels.setup.start_check import (
+    StartCheck,
+    StartConditions,
+    checking,
+    resume_problems,
+    spec_problems,
+)
+from gui.widgets.dialogs.confirm_dialog import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QWidget
+
+    from core.runs.facts import RunFacts
+    from core.schema.spec import RunSpec
+    from gui.controllers.window.dock_layout import MainPanels
+    from gui.services.services import Services
+    from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion
+    from gui.viewmodels.setup.start_check import Choices
+
+DEBOUNCE_MS = 80
+"""Milliseconds without another change before choices are checked."""
+POLL_MS = 15
+"""Milliseconds between two looks at a check that is under way."""
+PENDING_S = 0.2
+"""Seconds for which the last check stays shown while other choices are checked: most checks are faster."""
+DOUBLE_CLICK_S = 1.0
+"""Seconds after a start in which another start is the second half of a double click."""
+
+
+class StartController(QObject):
+    """Nothing here blocks: choices are checked in the background, and once more right before the start.
+
+    Every start, queueing and resuming goes through `_request_start`, `start_again` or `_request_resume`, then
+    `_check_request` and `_take_checked_request`, `_ask_or_launch`, and `_launch`, `_enqueue` or `_launch_resume`.
+    """
+
+    started = Signal()
+    """A run was started, and the window shows it."""
+    began = Signal()
+    """A run was started, queued or resumed."""
+    resuming_changed = Signal()
+    """`is_resuming` returns something else."""
+
+    def __init__(self, panels: MainPanels, services: Services) -> None:
+        super().__init__()
+        self._panels, self._message = panels, panels.message
+        self._monitor, self._scanner = services.device_monitor, services.process_scanner
+        self._run_list, self._session = services.run_list, services.session
+        self._checker = StartChecker(self._run_list.root)
+        self._checker.setParent(self)
+        self._checker.checked.connect(self._take_check)
+        self._choices: Choices | None = None
+        self._check: StartCheck | None = None
+        """The newest check of these choices."""
+        self._start_when_checked = self._queues_then = False
+        self._readings: object = None
+        """The part of the readings that the newest check depends on."""
+        self._folder_problem = ""
+        self._request: StartRequest | None = None
+        """The request that is being checked."""
+        self._checking_request: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("last-check")
+        self._resuming: BackgroundTask[str] = BackgroundTask("resume")
+        self._resuming_dir: Path | None = None
+        self._installed: BackgroundTask[frozenset[str]] = BackgroundTask("frameworks")
+        self._started_at = float("-inf")
+        self._debounce = QTimer(self)
+        self._debounce.setSingleShot(True)
+        self._debounce.setInterval(DEBOUNCE_MS)
+        self._debounce.timeout.connect(self._check_now)
+        self._poll_timer = QTimer(self)
+        self._poll_timer.setInterval(POLL_MS)
+        self._poll_timer.timeout.connect(self._poll)
+        panels.setup.changed.connect(self.check)
+        panels.header.buttons.start_asked.connect(self.start)
+        self._run_list.changed.connect(self.check_again)
+        self._scanner.changed.connect(self.take_readings)
+
+    # -- check -----------------------------------------------------------------------------------
+
+    @property
+    def current_check(self) -> StartCheck | None:
+        """The check of the choices as they are now; None while it is under way."""
+        return self._check
+
+    @property
+    def folder_problem(self) -> str:
+        """Why no run can be kept in the folder of runs, as last checked; the empty string if one can."""
+        return self._folder_problem
+
+    def check(self, choices: Choices) -> None:
+        """Check these choices from now on."""
+        if choices != self._choices:
+            self._choices, self._check, self._start_when_checked = choices, None, False
+        self.check_again()
+
+    def check_again(self) -> None:
+        """Check the choices again soon: the machine or the runs may have changed."""
+        self._debounce.start()
+
+    def reread(self) -> None:
+        """Check everything again: files may have been edited and packages installed."""
+        self._panels.setup.reread()
+        self._installed.start(_installed_frameworks, lambda _: frozenset(row.id for row in FRAMEWORKS))
+        self.check(self._panels.setup.choices())
+        self._poll_timer.start()
+
+    def take_readings(self) -> None:
+        """Check the choices again if the readings of the chosen devices say something else."""
+        chosen = self._choices.devices if self._choices is not None else ()
+        readings = readings_state(self._monitor.survey, self._monitor.stale_age_s, self._held_by(), chosen)
+        if readings != self._readings:
+            self._readings = readings
+            self.check_again()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is being started or resumed."""
+        return self._start_when_checked or self._checking_request.busy or self._resuming.busy
+
+    def close(self) -> None:
+        """Check and start nothing any more."""
+        self._debounce.stop()
+        self._poll_timer.stop()
+
+    def _check_now(self) -> None:
+        self._debounce.stop()
+        if self._choices is not None:
+            self._checker.check(self._choices, self._conditions())
+            self._poll_timer.start()
+
+    def _take_check(self, choices: Choices, check: StartCheck) -> None:
+        if choices != self._choices:
+            return
+        self._check = check
+        self._show(check)
+        if self._start_when_checked:
+            self._start_when_checked = False
+            self._request_start(queues=self._queues_then)
+
+    def _show(self, check: StartCheck) -> None:
+        self._panels.setup.show_check(check)
+        self._panels.header.buttons.allow_start("\n".join(check.problems))
+        if not check.pending and check.folder_problem != self._folder_problem:
+            self._folder_problem = check.folder_problem
+            self._message.show_message(check.folder_problem, "bad")
+
+    def _conditions(self) -> StartConditions:
+        return StartConditions(
+            survey=self._monitor.survey,
+            used_by=self._run_list.titles,
+            held_by=self._held_by(),
+            stale_age_s=self._monitor.stale_age_s,
+        )
+
+    def _held_by(self) -> dict[str, str]:
+        return largest_others(self._monitor.survey, self._scanner.device_processes, self._scanner.runs().living)
+
+    # -- start -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start what is chosen. Choices that are being checked are started after the check."""
+        self._request_start(queues=False)
+
+    def add_to_queue(self) -> None:
+        """Put what is chosen into the queue; see `start`."""
+        self._request_start(queues=True)
+
+    def _request_start(self, *, queues: bool) -> None:
+        if self._just_started or self._checking_request.busy or self._choices is None:
+            return
+        check, choices = self._check, self._choices
+        if check is None:
+            self._start_when_checked, self._queues_then = True, queues
+            self._check_now()
+        elif check.problems or check.spec is None:
+            self._check_now()
+        else:
+            now, root = self._conditions(), self._run_list.root
+            self._check_request(
+                StartRequest(
+                    verb="Start",
+                    check=lambda: spec_of_choices(check, choices, now, root),
+                    launch=self._enqueue if queues else self._launch,
+                    choices=choices,
+                    queues=queues,
+                )
+            )
+
+    def start_again(self, spec: RunSpec) -> None:
+        """Start the same as another run, whatever is chosen now."""
+        if self._just_started or self._checking_request.busy:
+            return
+        self._message.show_message("")
+        survey = self._monitor.survey
+
+        def check() -> RunSpec:
+            problems = spec_problems(spec, survey, tr("Duplicate the run, and tick another device."))
+            return spec_unless(problems or recipe_problems(spec), spec)
+
+        self._check_request(StartRequest(verb="Start", check=check, launch=self._launch))
+
+    def _launch(self, spec: RunSpec) -> None:
+        run = Run.start(spec, self._run_list.root)
+        self._started_at = time.monotonic()
+        self._run_list.poll(now=True)
+        self._message.show_message("")
+        self._session.attach(run)
+        self.check_again()
+        self.started.emit()
+        self.began.emit()
+
+    def _enqueue(self, spec: RunSpec) -> None:
+        """Let a run wait for its devices. The window goes on showing what it shows."""
+        from core.queue.control import enqueue  # imported here, since the window starts without it
+        from core.queue.request import QueueRequest
+
+        labels = {each.id: each.label for each in self._monitor.survey.devices if each.id in spec.devices}
+        enqueue(spec, self._run_list.root, QueueRequest(labels=labels))
+        self._started_at = time.monotonic()
+        self._run_list.poll(now=True)
+        self._message.show_passing(
+            tr("Added {name} to the queue. It starts when its devices are free.", name=spec.name)
+        )
+        self.began.emit()
+
+    @property
+    def _just_started(self) -> bool:
+        return time.monotonic() - self._started_at < DOUBLE_CLICK_S
+
+    # -- resume ----------------------------------------------------------------------------------
+
+    def is_resuming(self, run: Run | None) -> bool:
+        """Return whether this run is being resumed."""
+        requested = self._request.run_dir if self._request is not None else None
+        return run is not None and run.dir in {requested, self._resuming_dir}
+
+    def resume(self) -> None:
+        """Resume the run that the window shows."""
+        run, spec, facts = self._session.run, self._session.spec, self._session.facts
+        if run is None or self._checking_request.busy or self._resuming.busy:
+            return
+        self._message.show_message("")
+        question = owner_question("Resume", tr("the run {name}", name=spec.name if spec else run.id), run.owner, spec)
+        ask_first(self._panels.window, question, lambda: self._request_resume(run, spec, facts))
+
+    def _request_resume(self, run: Run, spec: RunSpec | None, facts: RunFacts) -> None:
+        if spec is None:
+            self._launch_resume(run.dir)
+            return
+        survey = self._monitor.survey
+        self._check_request(
+            StartRequest(
+                verb="Resume",
+                check=lambda: spec_unless(resume_problems(run.id, spec, facts, survey), spec),
+                launch=lambda _: self._launch_resume(run.dir),
+                run_dir=run.dir,
+            )
+        )
+
+    def _launch_resume(self, run_dir: Path) -> None:
+        self._resuming_dir = run_dir
+        self._resuming.start(lambda: problem_of(lambda: Run.resume(run_dir)), str)
+        self._poll_timer.start()
+        self.resuming_changed.emit()
+
+    def _take_resumed(self, problem: str) -> None:
+        self._resuming_dir = None
+        self.resuming_changed.emit()
+        self._message.show_message(tr_stored(problem), "bad")
+        self._session.poll()
+        self._run_list.poll(now=True)
+        if not problem:
+            self.began.emit()
+
+    # -- from a request to its launch -------------------------------------------------------------
+
+    def _check_request(self, request: StartRequest) -> None:
+        check = request.check
+        if self._checking_request.start(lambda: outcome_of(check), lambda error: error):
+            self._request = request
+            self._poll_timer.start()
+            self.resuming_changed.emit()
+
+    def _take_checked_request(self, outcome: RunSpec | StartCheck | Exception) -> None:
+        request, self._request = self._request, None
+        assert request is not None
+        self.resuming_changed.emit()
+        if request.choices is not None and request.choices != self._choices:
+            return  # other choices were made meanwhile
+        if isinstance(outcome, Exception):
+            self._show_failure(outcome)
+        elif isinstance(outcome, StartCheck):
+            self._check = outcome
+            self._show(outcome)
+        else:
+            self._ask_or_launch(request, outcome)
+
+    def _ask_or_launch(self, request: StartRequest, spec: RunSpec) -> None:
+        """Launch the run, or ask first if it would share a device with runs that the user has not agreed to."""
+        self._run_list.poll(now=True)
+        question = None if request.queues else self._question(request, spec)
+        if question is not None:
+            agreed = replace(request, agreed=question.neighbours)
+            queued = replace(request, launch=self._enqueue, queues=True)
+            ask(
+                self._panels.window,
+                lambda: self._check_request(agreed),
+                question=question.question,
+                words=question.words,
+                yes=question.yes,
+                is_destructive=False,
+                other=(tr("Add to queue"), lambda: self._check_request(queued)) if request.run_dir is None else None,
+            )
+            return
+        try:
+            request.launch(spec)
+        except (RunError, ValueError) as error:
+            self._show_failure(error)
+
+    def _question(self, request: StartRequest, spec: RunSpec) -> SharedDeviceQuestion | None:
+        return shared_device_question(
+            request.verb,
+            spec,
+            self._monitor.survey,
+            self._run_list.on_devices,
+            agreed=request.agreed,
+            own=request.run_dir,
+        )
+
+    def _show_failure(self, error: Exception) -> None:
+        self._message.show_message(tr_stored(str(error)), "bad")
+        self.check_again()
+
+    def _poll(self) -> None:
+        """Take the results of what ran in the background; go on while something runs."""
+        checking_now = self._checker.poll()
+        if self._check is None and self._choices is not None and self._checker.busy_s > PENDING_S:
+            self._show(checking(self._choices))
+        if (outcome := self._checking_request.poll()) is not None:
+            self._take_checked_request(outcome)
+        if (problem := self._resuming.poll()) is not None:
+            self._take_resumed(problem)
+        if (installed := self._installed.poll()) is not None:
+            self._panels.setup.show_installed(installed)
+        if not (checking_now or self._checking_request.busy or self._resuming.busy or self._installed.busy):
+            self._poll_timer.stop()
+
+
+def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[[], object]) -> None:
+    """Do something, after a yes to the question if there is one."""
+    if question is None:
+        action()
+    else:
+        ask(window, action, question=question.question, words=question.words, yes=question.yes)
+
+
+def _installed_frameworks() -> frozenset[str]:
+    return frozenset(row.id for row in FRAMEWORKS if is_installed(row))

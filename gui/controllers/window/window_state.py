@@ -1,0 +1,93 @@
+"""Save the choices and the layout of the window, and restore them in the next one."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize
+
+from gui.services.window.settings_file import SettingsFile, folder_key
+from gui.style.text_size import set_zoom, zoom
+from gui.widgets.dialogs.file_dialog import FileDialog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QMainWindow
+
+    from .dock_layout import DockLayout, MainPanels
+
+FRAME = QSize(8, 48)
+"""Room for what a window manager adds around a window. Its real size is known only when the window is shown."""
+
+
+class WindowState:
+    """Choices are saved for each folder of runs, the layout for all of them."""
+
+    def __init__(self, window: QMainWindow, panels: MainPanels, layout: DockLayout, runs_root: Path) -> None:
+        self._file = SettingsFile()
+        self._choices = f"{folder_key(runs_root)}/choices"
+        self._window, self._layout = window, layout
+        self._setup, self._devices, self._plots = panels.setup, panels.devices.table, panels.plots
+        self._details, self._panels = panels.details, panels
+
+    def restore_text_size(self) -> None:
+        """Restore the size of the text, before the style sheet is applied; ignore what is no number."""
+        with contextlib.suppress(ValueError):
+            set_zoom(float(self._file.text("window/text_zoom")))
+
+    def restore(self, *, geometry: bool) -> None:
+        """Restore everything; leave out what does not exist any more or makes no sense.
+
+        `geometry`: whether the window is a new one, which gets its place and size too.
+        """
+        choices = self._file.mapping(self._choices)
+        self._setup.restore(choices)
+        ticked = choices.get("devices")
+        self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
+        if self._file.text("window/cpus_unfolded"):
+            self._devices.unfold_cpus()
+        FileDialog.last_folder = self._file.text("window/last_folder")
+        self._details.restore(self._file.mapping("window/tabs"))
+        self._panels.comparison_choices = self._file.mapping("window/comparison")
+        if geometry:
+            self._window.restoreGeometry(self._file.data("window/geometry"))
+            self._fit_screen()
+        devices = self._file.text("window/layout_devices")
+        self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
+
+    def _fit_screen(self) -> None:
+        """Make the window small enough for its screen, which may be another one than that on which it was saved."""
+        if not self._window.isMaximized() and not self._window.isFullScreen():
+            room = self._window.screen().availableSize() - FRAME
+            self._window.resize(self._window.size().boundedTo(room))
+
+    def restore_plots(self) -> None:
+        """Restore how the plots are drawn, after they are created."""
+        self._plots.restore(self._file.mapping("window/plots"))
+        self._plots.restoreState(self._file.data("window/plot_heights"))
+
+    def save(self) -> None:
+        """Save everything."""
+        self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.ticked())})
+        self._file.keep_text("window/cpus_unfolded", "yes" if self._devices.cpus_unfolded else "")
+        self._file.keep_text("window/last_folder", FileDialog.last_folder)
+        self._file.keep_mapping("window/tabs", self._details.remember())
+        self._file.keep_mapping("window/comparison", dict(self._panels.comparison_choices))
+        self._file.keep_text("window/text_zoom", str(zoom()))
+        self._file.keep_data("window/geometry", self._window.saveGeometry())
+        self._file.keep_data("window/layout", self._layout.save())
+        self._file.keep_text("window/layout_devices", str(self._layout.room_for))
+        if self._plots.plots:
+            self._file.keep_mapping("window/plots", self._plots.remember())
+            self._file.keep_data("window/plot_heights", self._plots.saveState())
+        self._file.save()
+
+    def first_time(self, what: str) -> bool:
+        """Return True once: the first time that any window of this user asks."""
+        if self._file.text(f"window/{what}"):
+            return False
+        self._file.keep_text(f"window/{what}", "yes")
+        self._file.save()
+        return True

@@ -1,0 +1,156 @@
+"""The header of the window: buttons, state, name and progress of the shown run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+
+from core.language import tr
+from gui.panels.runs.run_menu import RunMenuButton
+from gui.style.text_size import scaled
+from gui.style.theme import mark
+from gui.viewmodels.run.run_header import Forcing, RunHeader, run_header
+from gui.widgets.announcement import announce
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import title_text, verbatim
+
+from .progress import ProgressLine
+from .run_buttons import RunButtons
+from .state_pill import StatePill
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QResizeEvent
+
+    from gui.style.theme import Theme
+
+
+MIN_NAME_PX = 96
+MIN_OWNER_PX = 40
+MIN_RELEASED_PX = 160
+WIDE_PX = 1200
+"""Width from which on there is room for epoch, bar, result and verdict."""
+ENDED = {"tick": "✓ ", "cross": "✕ "}
+"""What stands before the name in the title of the window, by the mark of a state: its entry in a task bar tells."""
+
+
+class HeaderPanel(QWidget):
+    """One row; `buttons` emits the user's requests."""
+
+    heading_changed = Signal(str)
+    """Name of the shown run, after a sign if it has finished or failed; the empty string for none."""
+
+    run_ended = Signal()
+    """The shown run has finished or failed just now."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.buttons = RunButtons(theme)
+        self._state = StatePill()
+        self._state.setObjectName("stateLabel")
+        self._name = ElidedLabel(min_px=MIN_NAME_PX)
+        self._name.setProperty("role", "heading")
+        self._owner = ElidedLabel(min_px=MIN_OWNER_PX)
+        self._owner.setObjectName("ownerLabel")
+        mark(self._owner, tone="warn")
+        self._what = ElidedLabel(min_px=0)
+        self._what.setObjectName("descriptionLabel")
+        # It gets what the others leave, and at most the width of its text, so that the bar gets the rest.
+        self._what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.progress = ProgressLine()
+        self.again = RunMenuButton(theme)
+        self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
+        self._released.setObjectName("releasedLabel")
+        self._shown: RunHeader | None = None
+        self._lay_out()
+        self.show_header(run_header(None))
+
+    def show_header(self, header: RunHeader) -> None:
+        """Show a header."""
+        if header == self._shown:
+            return
+        before = self._shown
+        if before is None or (header.name, header.mark) != (before.name, before.mark):
+            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title_text(header.name)}")
+            if before is not None and header.name == before.name and header.mark in ENDED:
+                self.run_ended.emit()
+        self._shown = header
+        self._show_state(header)
+        self._name.setText(header.name)
+        self._name.setVisible(bool(header.name))
+        self._owner.setText(tr("of {owner}", owner=header.owner))
+        self._owner.setAccessibleDescription(
+            tr("This run belongs to {owner}.", owner=header.owner) if header.owner else ""
+        )
+        self._owner.setVisible(bool(header.owner))
+        self._what.setText(f"· {header.what}" if header.name and header.what else header.what)
+        mark(self._what, role="" if header.name else "muted")
+        steady = not header.released
+        urgent = header.can_force and header.stopping is Forcing.WORKERS
+        self.progress.show_progress(header.epoch, header.fraction, header.detail, urgent=urgent, steady=steady)
+        self._show_released(header)
+        self._fit()
+        self.progress.setToolTip(verbatim(header.saved))
+        self.buttons.pause.show_state(header.pause)
+        self.buttons.save.show_save(
+            can_save=header.can_save, saving=header.saving, saved=header.saved, refusal=header.save_refusal
+        )
+        self.buttons.show_stop(can_stop=header.can_stop, can_force=header.can_force, stopping=header.stopping)
+
+    def event(self, event: QEvent) -> bool:
+        """Limit the description to the width of its text, whenever the text or its font has changed."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._what.setMaximumWidth(self._what.sizeHint().width())
+        return super().event(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Show what there is room for."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Leave out epoch and bar where the verdict on the memory needs their room."""
+        has_verdict = self._shown is not None and bool(self._shown.released)
+        self.progress.show_brief(brief=has_verdict and self.width() < scaled(WIDE_PX))
+
+    def show_compact(self, *, compact: bool) -> None:
+        """Take less room: the buttons are icons."""
+        self.buttons.show_compact(compact=compact)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self.buttons.set_theme(theme)
+        self.again.set_theme(theme)
+
+    def _show_state(self, header: RunHeader) -> None:
+        self._state.show_state(header.label, header.mark, header.tone)
+        if self._state.toolTip() != verbatim(header.sentence):
+            self._state.setToolTip(verbatim(header.sentence))
+            self._state.setAccessibleDescription(header.sentence)
+
+    def _show_released(self, header: RunHeader) -> None:
+        is_new = header.released != self._released.text()
+        self._released.setText(header.released)
+        self._released.setVisible(bool(header.released))
+        if is_new:
+            self._released.setAccessibleName(tr("Memory after training: {released}", released=header.released))
+            announce(self._released, header.released)
+        if self._released.property("tone") != header.released_tone:
+            mark(self._released, tone=header.released_tone)
+
+    def _lay_out(self) -> None:
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(2, 10, 2, 10)
+        layout.setSpacing(8)
+        layout.addWidget(self.buttons)
+        layout.addWidget(self.again)
+        layout.addSpacing(8)
+        layout.addWidget(self._state)
+        layout.addSpacing(2)
+        layout.addWidget(self._name)
+        layout.addWidget(self._owner)
+        layout.addWidget(self._what, 1)
+        layout.addSpacing(8)
+        layout.addWidget(self.progress)
+        layout.addWidget(self._released)

@@ -1,0 +1,184 @@
+"""The settings of notifications: where they are sent, when, and a test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QEvent, QObject, Signal
+from PySide6.QtWidgets import QLineEdit
+
+from core.language import tr
+from core.notifications.channels.registry import CHANNELS
+from core.notifications.settings import OCCASIONS
+from gui.viewmodels.notifications import shown_in_fields, with_fields
+from gui.widgets.dialogs.dialog import InfoDialog
+from gui.widgets.forms import editors
+from gui.widgets.plain_text import PlainLabel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from PySide6.QtWidgets import QWidget
+
+    from core.notifications.settings import NotificationSettings
+    from gui.widgets.forms.editors import Editor
+
+WIDTH = 68
+"""Width of the dialog, in letters."""
+RESULT_LINES = 3
+SECRETS = ("webhook", "ntfy", "apprise")
+"""Fields that show dots while they have no focus."""
+
+
+class NotificationsDialog(InfoDialog):
+    """Emits the settings after each change; a field that is not valid keeps its last value, and the reason is shown."""
+
+    changed = Signal(object)
+    test_wanted = Signal(object)
+    """The settings to test."""
+
+    def __init__(self, parent: QWidget, settings: NotificationSettings, problem: str) -> None:
+        super().__init__(parent, name="notificationsDialog", heading=tr("Notifications about runs"))
+        self._settings = settings
+        self._ready = False
+        self._editors = self._make_editors()
+        self._occasions = {name: _occasion_box(name, tr(phrase), self._take) for name, phrase in OCCASIONS.items()}
+        self._add_fields()
+        self._result = PlainLabel(problem)
+        self._result.setObjectName("notificationsResult")
+        self._result.setWordWrap(True)
+        self._result.setMinimumHeight(self.lines(RESULT_LINES))
+        self.content.addWidget(self._result)
+        self._test_button = self.add_button("testNotificationsButton", tr("Send a test message"), self._test)
+        self._fill_in(shown_in_fields(settings))
+        self._ready = True
+        if problem:
+            self.show_result(problem, "warn")
+        self.resize(self.characters(WIDTH), self.sizeHint().height())
+
+    def show_result(self, text: str, tone: str) -> None:
+        """Show what became of a test, or what is wrong; a test may be made again."""
+        self._result.setText(text)
+        self._result.setProperty("tone", tone)
+        self._result.style().polish(self._result)
+        self._test_button.setEnabled(True)
+
+    def reject(self) -> None:
+        """Take what is in the fields, and close."""
+        self._take()
+        super().reject()
+
+    def _make_editors(self) -> dict[str, Editor]:
+        take = self._check
+        made = {
+            "desktop": editors.check(
+                "desktopBox", tr("Notifications on the desktop"), tr("Show a notification where there is a desktop"),
+                self._take, text=tr("On this desktop"),
+            ),
+            "command": editors.text(
+                "commandEdit", tr("Command"),
+                tr("A line for the shell; NOTIFICATION_TITLE and NOTIFICATION_TEXT have the message"), take,
+                empty='mail -s "$NOTIFICATION_TITLE" me@example.org',
+            ),
+            "webhook": editors.text(
+                "webhookEdit", tr("Webhook"), tr("The message is posted to this address as JSON"), take,
+                empty="https://hooks.example.org/…",
+            ),
+            "ntfy": editors.text(
+                "ntfyEdit", tr("ntfy"), tr("The address of a topic of ntfy, on its public server or your own"), take,
+                empty="https://ntfy.sh/TOPIC",
+            ),
+            "apprise": editors.text(
+                "appriseEdit", tr("Apprise"),
+                tr("Addresses of services that Apprise knows, with spaces between them; Apprise must be installed"),
+                take, empty="mailto://… tgram://…",
+            ),
+            "min_duration_s": editors.integer(
+                "minDurationBox", tr("Shortest run, in seconds"),
+                tr("The end of a run that took less time is not notified; waiting in a queue counts"), self._take,
+                minimum=0, arrows=False, suffix=" s",
+            ),
+        }  # fmt: skip
+        for name, editor in made.items():
+            if isinstance(editor.widget, QLineEdit):
+                editor.widget.editingFinished.connect(self._take)
+                if name in SECRETS:
+                    editor.widget.setEchoMode(QLineEdit.EchoMode.Password)
+                    editor.widget.installEventFilter(_DotsUnlessFocused(editor.widget))
+        return made
+
+    def _add_fields(self) -> None:
+        where = self.add_form(tr("Where"))
+        where.addRow(self._editors["desktop"].widget)
+        for channel in CHANNELS:
+            if channel.name != "desktop":
+                widget = self._editors[channel.name].widget
+                where.addRow(self.row_label(tr(channel.title), widget), widget)
+        when = self.add_form(tr("When"))
+        when.setVerticalSpacing(2)
+        for editor in self._occasions.values():
+            when.addRow(editor.widget)
+        shortest = self._editors["min_duration_s"].widget
+        when.addRow(self.row_label(tr("Shortest run"), shortest), shortest)
+
+    def _fill_in(self, values: Mapping[str, Any]) -> None:
+        for name, editor in self._editors.items():
+            editor.set_value(values[name])
+        for name, editor in self._occasions.items():
+            editor.set_value(name in values["occasions"])
+
+    def _entered(self) -> tuple[NotificationSettings, str]:
+        """Return the settings with each field that is valid, and what is wrong with the others."""
+        values: dict[str, Any] = {name: editor.value() for name, editor in self._editors.items()}
+        values["occasions"] = tuple(name for name in OCCASIONS if self._occasions[name].value())
+        return with_fields(self._settings, values)
+
+    def _check(self) -> None:
+        """Show what is wrong with the fields."""
+        if self._ready:
+            problem = self._problem()
+            self.show_result(problem, "warn" if problem else "")
+
+    def _problem(self) -> str:
+        return self._entered()[1]
+
+    def _take(self) -> None:
+        """Report the fields that are valid."""
+        if not self._ready:
+            return
+        settings, problem = self._entered()
+        if problem:
+            self.show_result(problem, "warn")
+        if settings != self._settings:
+            self._settings = settings
+            self.changed.emit(settings)
+
+    def _test(self) -> None:
+        self._take()
+        if self._problem():
+            return
+        self.show_result(tr("The test message is being sent …"), "")
+        self._test_button.setEnabled(False)
+        self.test_wanted.emit(self._settings)
+
+
+class _DotsUnlessFocused(QObject):
+    """Shows the text of a field only while the field has the focus. Qt's own mode would clear it at the first key."""
+
+    def __init__(self, edit: QLineEdit) -> None:
+        super().__init__(edit)
+        self._edit = edit
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the focus."""
+        if event.type() in {QEvent.Type.FocusIn, QEvent.Type.FocusOut}:
+            mode = QLineEdit.EchoMode.Normal if event.type() == QEvent.Type.FocusIn else QLineEdit.EchoMode.Password
+            self._edit.setEchoMode(mode)
+        return super().eventFilter(watched, event)
+
+
+def _occasion_box(name: str, phrase: str, changed: Callable[[], None]) -> Editor:
+    title = f"{phrase[:1].upper()}{phrase[1:]}"
+    return editors.check(
+        f"{name}OccasionBox", title, tr("Notify me when {occasion}", occasion=phrase), changed, text=title
+    )

@@ -1,0 +1,214 @@
+"""The preferences: look, folders, devices, and the defaults of the memory check. Every change applies at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QPushButton
+
+from core.language import available, tr, tr_noop
+from core.schema.settings import CUDA_IDS
+from gui.services.window.preferences import COLOURS, THEMES, Preferences
+from gui.style.text_size import ZOOMS, zoom
+from gui.style.theme import prefers_contrast
+from gui.widgets.compact import compact_button
+from gui.widgets.dialogs.dialog import InfoDialog
+from gui.widgets.dialogs.file_dialog import FileDialog
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.forms import editors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from PySide6.QtWidgets import QFormLayout, QWidget
+
+    from gui.widgets.forms.editors import Editor
+
+WIDTH = 64
+"""Width of the dialog, in letters."""
+CUDA_TITLES = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
+FOLDER_TITLES = {"runs": tr_noop("Runs"), "presets": tr_noop("Presets")}
+CHOOSE_FOLDER = {"runs": tr_noop("Folder of the runs"), "presets": tr_noop("Folder of the presets")}
+MAX_CODE = 40
+"""Characters of an unknown language that are shown."""
+FOLDERS = tr_noop("Folders (from the next start of Trainyard on)")
+MEMORY = tr_noop("Memory check after the end (defaults; All settings has them for one run)")
+
+
+class PreferencesDialog(InfoDialog):
+    """Emits the preferences after each change; a field that is not valid yet keeps its last value."""
+
+    changed = Signal(object)
+    zoom_chosen = Signal(float)
+    """The text size, as a multiple of the desktop's."""
+    folder_chosen = Signal(str, object)
+    """`runs` or `presets`, and the folder, or None for the default."""
+    notifications_wanted = Signal()
+    """The user wants to see the settings of notifications."""
+
+    def __init__(
+        self, parent: QWidget, preferences: Preferences, folders: Mapping[str, Path], channels: str
+    ) -> None:  # fmt: skip
+        """`channels`: those by which the user is notified."""
+        super().__init__(parent, name="preferencesDialog", heading=tr("Preferences"))
+        self._preferences = preferences
+        self._paths: dict[str, ElidedLabel] = {}
+        self._editors = self._make_editors()
+        look = self._add_group(tr("Look"), {"language": tr("Language"), "theme": tr("Theme"), "colours": tr("Colours")})
+        self._zoom = editors.one_of(
+            "textSizeBox", tr("Text size"), tr("Size of all texts, relative to the desktop's"), self._take_zoom,
+            [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS],
+        )  # fmt: skip
+        self._zoom.set_value(str(zoom()))
+        look.addRow(self.row_label(tr("Text size"), self._zoom.widget), self._zoom.widget)
+        self._add_folders(folders)
+        self._add_group(tr("Devices"), {"show_cpus": ""})
+        self._add_group(
+            tr(MEMORY), {"tolerance_mb": tr("Tolerance"), "wait_s": tr("Wait, in seconds"), "cuda_ids": tr("GPU names")}
+        )
+        self._add_notifications(channels)
+        for name, editor in self._editors.items():
+            editor.set_value(getattr(preferences, name))
+        self._ready = True
+        self.resize(self.characters(WIDTH), self.sizeHint().height())
+
+    def show_folder(self, name: str, folder: Path) -> None:
+        """Show a folder that was chosen."""
+        self._paths[name].setText(str(folder))
+
+    def show_look(self, preferences: Preferences) -> None:
+        """Show theme and colours that were chosen elsewhere."""
+        self._ready = False
+        self._preferences = preferences
+        for name in ("theme", "colours"):
+            self._editors[name].set_value(getattr(preferences, name))
+        self._ready = True
+
+    def show_channels(self, channels: str) -> None:
+        """Show by which channels the user is notified."""
+        self._channels.setText(channels)
+
+    def _make_editors(self) -> dict[str, Editor]:
+        self._ready = False
+        take = self._take
+        return {
+            "language": editors.one_of(
+                "languageBox", tr("Language"), tr("Language of the window. The command line follows the environment"),
+                take, self._languages(),
+            ),
+            "theme": editors.one_of(
+                "themeBox", tr("Theme"), tr("Colours of the window"), take,
+                [(tr(title), each) for each, title in THEMES.items()],
+            ),
+            "colours": editors.one_of(
+                "coloursBox", tr("Colours"),
+                tr("Strong contrast: texts at least 7 : 1, borders, lines and marks at least 4.5 : 1"), take,
+                [(tr(title), each) for each, title in offered_colours(self._preferences.colours).items()],
+            ),
+            "show_cpus": editors.check(
+                "showCpusBox", tr("Show CPU devices"),
+                tr("List CPU devices also where there are GPUs; ticked ones always are"), take,
+                text=tr("Show CPU devices where there are GPUs"),
+            ),
+            "tolerance_mb": editors.integer(
+                "defaultToleranceBox", tr("Tolerance of the memory check, in MB"),
+                tr("A device counts as released when it uses at most this much more memory than before the run"), take,
+                minimum=0, arrows=False, suffix=" MB",
+            ),
+            "wait_s": editors.number(
+                "defaultWaitEdit", tr("Maximum time of the memory check, in seconds"),
+                tr("Maximum seconds to wait for the memory; it is usually released within one"), take, empty="60",
+            ),
+            "cuda_ids": editors.one_of(
+                "defaultCudaIdsBox", tr("How GPUs are named to CUDA"),
+                tr("Use numbers if a library (such as vLLM) cannot read UUIDs"), take,
+                [(tr(CUDA_TITLES[each]), each) for each in CUDA_IDS],
+            ),
+        }  # fmt: skip
+
+    def _languages(self) -> list[tuple[str, str]]:
+        """Return titles and codes. One that there is not stays chosen until the user chooses another."""
+        chosen, found = self._preferences.language, available()
+        unknown = [] if chosen in {"", *found} else [(chosen[:MAX_CODE], chosen)]
+        return [(tr("as the desktop"), ""), *((title, code) for code, title in found.items()), *unknown]
+
+    def _take(self) -> None:
+        """Report the fields that are valid."""
+        if not self._ready:
+            return
+        chosen = self._preferences
+        for name, editor in self._editors.items():
+            entered: dict[str, Any] = {name: editor.value()}
+            try:
+                chosen = replace(chosen, **entered)
+            except (ValueError, TypeError):
+                continue  # such as a number that is half typed
+        if chosen != self._preferences:
+            self._preferences = chosen
+            self.changed.emit(chosen)
+
+    def _take_zoom(self) -> None:
+        if self._ready:
+            self.zoom_chosen.emit(float(str(self._zoom.value())))
+
+    def _add_group(self, title: str, rows: Mapping[str, str]) -> QFormLayout:
+        form = self.add_form(title)
+        for name, text in rows.items():
+            widget = self._editors[name].widget
+            if text:
+                form.addRow(self.row_label(text, widget), widget)
+            else:
+                form.addRow(widget)
+        return form
+
+    def _add_folders(self, folders: Mapping[str, Path]) -> None:
+        form = self.add_form(tr(FOLDERS))
+        for name, path in folders.items():
+            shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12))
+            shown.setObjectName(f"{name}Folder")
+            row = QHBoxLayout()
+            form.addRow(self.row_label(tr(FOLDER_TITLES[name])), row)
+            row.addWidget(shown, 1)
+            row.addWidget(self._button(f"{name}FolderButton", tr("Choose…"), partial(self._browse, name)))
+            row.addWidget(
+                self._button(f"{name}DefaultButton", tr("Default"), partial(self.folder_chosen.emit, name, None))
+            )
+            row.setSpacing(8)
+
+    def _add_notifications(self, channels: str) -> None:
+        form = self.add_form(tr("Notifications about runs that end"))
+        self._channels = ElidedLabel(channels, min_px=self.characters(12))
+        self._channels.setObjectName("notificationChannels")
+        row = QHBoxLayout()
+        form.addRow(self.row_label(tr("Sent by")), row)
+        row.addWidget(self._channels, 1)
+        row.addWidget(self._button("notificationsButton", tr("Set up…"), self.notifications_wanted.emit))
+
+    def _browse(self, name: str) -> None:
+        dialog = FileDialog(
+            self, tr(CHOOSE_FOLDER[name]), lambda path: self.folder_chosen.emit(name, Path(path)),
+            begin=self._paths[name].text(),
+        )  # fmt: skip
+        dialog.setObjectName("folderDialog")
+        dialog.ask_for_folder()
+        dialog.open()
+
+    def _button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
+        button = compact_button(name, text, text)
+        button.clicked.connect(lambda _: action())
+        return button
+
+
+def offered_colours(chosen: str) -> dict[str, str]:
+    """Return values and titles. Where Qt cannot tell what the desktop prefers, that choice means the standard."""
+    offered = dict(COLOURS)
+    if prefers_contrast(QGuiApplication.styleHints()) is None:
+        as_desktop = chosen == "desktop"
+        offered["desktop" if as_desktop else "standard"] = offered["standard"]
+        del offered["standard" if as_desktop else "desktop"]
+    return offered

@@ -1,0 +1,200 @@
+"""The plot of one metric of several runs: bold lines for few of them or for those chosen, with bands for groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from core.comparison.curves import Member, curve, group_curve
+from core.language import tr
+from gui.plots.items.band import BandItem
+from gui.plots.items.canvas import TOP_MARGIN_PX
+from gui.plots.items.line import LineItem
+from gui.plots.items.margin_labels import MarginLabel, MarginLabels
+from gui.plots.items.value_marks import EdgeArrows
+from gui.plots.metrics.y_range import fitting_range
+
+from .compared_plot import ComparedPlot
+from .comparison_controls import ComparisonControls
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.series.min_max_tree import Floats
+    from core.series.series import Axis, Series
+    from gui.plots.card import Span
+    from gui.style.theme import Theme
+    from gui.viewmodels.comparison.compared import ComparedRun, Entry
+
+BOLD_UP_TO = 8
+"""Lines up to which all are bold, with a label at their end and groups with a band. Of more lines, up to as many groups
+are, and the line of the selected row: more bands would cover each other."""
+
+
+class ComparisonPlot(ComparedPlot):
+    """One metric of several runs. Few runs, or few groups, have a bold line each; a group has its mean and a band."""
+
+    min_height_px = 170
+    y_by_hand = True
+
+    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+        super().__init__(name=name, title=title, theme=theme)
+        self.controls = ComparisonControls()
+        self.title.hide()
+        self.header.insertWidget(0, self.controls.metric_box)
+        self.header.insertWidget(3, self.controls)
+        plot = self.canvas.getPlotItem()
+        self._bold = [LineItem(plot, depth=2) for _ in range(BOLD_UP_TO + 1)]
+        self._bands = [BandItem(plot, depth=-2) for _ in range(BOLD_UP_TO + 1)]
+        self._selected: str | None = None
+        self.bands: dict[str, tuple[Floats, Floats, Floats]] = {}
+        """Positions, lower and upper ends of the band of each group, by its label."""
+        self.arrows = EdgeArrows(self.canvas)
+        self.ends = MarginLabels(self.canvas)
+        self.set_theme(theme)
+
+    def is_filled(self) -> bool:
+        """Return whether a run has a finite value of the metric on this axis."""
+        return any(self._member(run) is not None for entry in self.entries for run in entry.runs)
+
+    def select(self, label: str | None) -> None:
+        """Make the line of this entry bold where not all are; None for no entry."""
+        if label != self._selected:
+            self._selected = label
+            self.invalidate()
+
+    @property
+    def hidden_bands(self) -> int:
+        """The number of groups that have no band now."""
+        bold = self._bold_labels()
+        return sum(len(entry.runs) > 1 and entry.label not in bold for entry in self.entries)
+
+    def _bold_labels(self) -> set[str]:
+        """Return the labels of the entries that have a bold line and, if they are groups, a band."""
+        every = [entry.label for entry in self.entries]
+        if len(every) <= BOLD_UP_TO:
+            return set(every)
+        groups = [entry.label for entry in self.entries if len(entry.runs) > 1]
+        shown = groups if len(groups) <= BOLD_UP_TO else []
+        return {*shown, *(label for label in every if label == self._selected)}
+
+    def draw_lines(self, span: Span, pixels: int) -> None:
+        """Draw all runs and groups."""
+        controls = self.controls
+        log, weight = controls.log_box.isChecked(), controls.smoothing
+        self.canvas.left.show_logarithmic(log)
+        few, bold = len(self.entries) <= BOLD_UP_TO, self._bold_labels()
+        lines = sum(len(entry.runs) for entry in self.entries) * (2 if few or not weight else 1)
+        columns = self.columns(pixels, lines)
+        self.clear_thin_lines()
+        self.bands.clear()
+        place = 0
+        for entry in self.entries:
+            members = [member for run in entry.runs if (member := self._member(run)) is not None]
+            if not members:
+                continue
+            is_bold = entry.label in bold
+            if len(members) > 1:
+                x, y = self._draw_group(self._bands[place] if is_bold else None, entry, members, span, columns)
+            else:
+                series, axis = members[0].series, members[0].axis
+                x, y = curve(series, axis, span, columns, weight, positive=log)
+                if few and weight:
+                    every = curve(series, axis, span, columns, 0.0, positive=log)
+                    self._thin(f"{entry.label}-every", entry.colour, *every, is_faint=True)
+            self.drawn[entry.label] = x, y
+            if is_bold:
+                if len(members) == 1:
+                    self._bands[place].clear()
+                self._bold[place].paint_in(entry.colour, width=2 if weight or len(members) > 1 else 1)
+                self._bold[place].show(x, y, logarithmic=log)
+                place += 1
+            else:
+                self._thin(entry.label, entry.colour, x, y)
+        self._clear_from(place)
+        self.show_thin_lines()
+
+    def _draw_group(
+        self, band: BandItem | None, entry: Entry, members: Sequence[Member], span: Span, columns: int
+    ) -> tuple[Floats, Floats]:
+        """Draw the band of a group, and each run where not all go on; return its mean."""
+        log = self.controls.log_box.isChecked()
+        found = group_curve(members, span, columns, self.controls.smoothing, self.controls.band, positive=log)
+        if band is not None:
+            self.bands[entry.label] = found.x, found.low, found.high
+            band.paint_in(entry.colour, outlined=self.theme.is_strong)
+            band.show(found.x, found.low, found.high, logarithmic=log)
+        for at, (x, y) in enumerate(found.rest, 1):
+            self._thin(f"{entry.label} run {at}", entry.colour, x, y, is_faint=band is None)
+        return found.x, found.mean
+
+    def _thin(self, name: str, colour: str, x: Floats, y: Floats, *, is_faint: bool = False) -> None:
+        self.thin_line(name, colour, is_faint=is_faint).show(x, np.log10(y) if self._is_log else y)
+
+    def _clear_from(self, place: int) -> None:
+        """Clear the bold lines and bands that are not used."""
+        for items in (self._bold, self._bands):
+            for item in items[place:]:
+                item.clear()
+
+    def place_marks(self) -> None:
+        """Label the ends of few lines, and mark what lies outside."""
+        heights = [(x, self._height(y)) for x, y in self.drawn.values()]
+        self.arrows.show([] if self.y_held else heights)
+        right = self.canvas.x_range[1]
+        labels = []
+        bold = self._bold_labels()
+        for entry in (each for each in self.entries if each.label in bold):
+            x, y = self.drawn.get(entry.label, (np.empty(0), np.empty(0)))
+            seen = np.flatnonzero(np.isfinite(y) & (x <= right))
+            if len(seen):
+                height = float(self._height(y[seen[-1:]])[0])
+                labels.append(MarginLabel(y=height, text=entry.label, colour=entry.colour))
+        self.ends.show_labels((), labels, spread=True)
+
+    def measured(self) -> list[tuple[str, Series, Axis]]:
+        """Return the run, the values and the axis of each line, also of each run of a group."""
+        runs = [run for entry in self.entries for run in entry.runs]
+        return [(run.measured.id, each.series, each.axis) for run in runs if (each := self._member(run)) is not None]
+
+    def value_text(self, value: float) -> str:
+        """Return a value of the metric."""
+        return f"{value:.5g}"
+
+    def range_text(self, entry: Entry, x: float) -> str:
+        """Return the ends of the band of a group at one of its points: ` (0.69 to 0.73)`."""
+        places, low, high = self.bands.get(entry.label, (np.empty(0), np.empty(0), np.empty(0)))
+        at = int(np.searchsorted(places, x))
+        if at >= len(places) or not np.isfinite(low[at]):
+            return ""
+        return f" {tr('({lowest:.4g} to {highest:.4g})', lowest=float(low[at]), highest=float(high[at]))}"
+
+    def _member(self, run: ComparedRun) -> Member | None:
+        """Return the metric of a run with its axis; None if it has no finite value, or no such axis."""
+        axis = self.axis(run) if self.metric_name in run.finite else None
+        return None if axis is None else Member(series=run.measured.series.metrics[self.metric_name], axis=axis)
+
+    @property
+    def _is_log(self) -> bool:
+        return self.controls.log_box.isChecked()
+
+    def _height(self, values: Floats) -> Floats:
+        return np.log10(np.where(values > 0, values, np.nan)) if self._is_log else values
+
+    def _y_span(self) -> Span | None:
+        lo, hi = self.canvas.x_range
+        heights = [self._height(y[(x >= lo) & (x <= hi)]) for x, y in self.drawn.values()]
+        heights += [self._height(end[(x >= lo) & (x <= hi)]) for x, *ends in self.bands.values() for end in ends]
+        heights += [line.y[(line.x >= lo) & (line.x <= hi)] for line in self.many.lines.values() if len(line.x)]
+        return fitting_range(heights, ignore_outliers=self.controls.outliers_box.isChecked())
+
+    def _apply_theme(self, theme: Theme) -> None:
+        self.arrows.paint_in(theme.muted)
+        self.ends.set_theme(theme)
+        self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.ends.width_px, 0)
+
+    def _show_empty(self) -> None:
+        self.bands.clear()
+        super()._show_empty()
+        self._clear_from(0)

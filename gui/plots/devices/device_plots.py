@@ -1,0 +1,184 @@
+"""Plots with one line per device: what they share, and the memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from core.units import BYTES_PER_GB
+from gui.plots.base import Plot
+from gui.plots.items.canvas import TOP_MARGIN_PX
+from gui.plots.items.hover import HoverReading, HoverRow
+from gui.plots.items.margin_labels import MarginLabel, MarginLabels
+from gui.plots.items.multi_line import LineData, MultiLineItem
+from gui.style.device_colours import faint
+from gui.style.formatting import DASH, clock
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from core.series.run_series import RunSeries
+    from core.series.series import Series
+    from gui.plots.card import Span
+    from gui.style.theme import Theme
+
+READOUTS_UP_TO = 4
+"""Maximum number of devices whose newest values fit beside the title."""
+CPU_PREFIX = "cpu:"
+
+
+class DevicePlot(Plot):
+    """Readings of the devices over the time of the run, one colour per device, with its name at the end of its line.
+
+    While the present readings are shown, devices that are not ticked are faint, and CPU devices beside GPUs are left
+    out.
+    """
+
+    scale = 1.0
+    """Divisor of a reading."""
+
+    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+        super().__init__(name=name, title=title, theme=theme)
+        self._ticked: frozenset[str] | None = None
+        self._multi_line = MultiLineItem(self.canvas.getPlotItem())
+        self.margin = MarginLabels(self.canvas)
+        self.set_theme(theme)
+
+    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+        """Return the readings to draw, by device id."""
+        raise NotImplementedError
+
+    def format_reading(self, value: float) -> str:
+        """Return a scaled reading with its unit."""
+        raise NotImplementedError
+
+    def emphasise(self, devices: Collection[str] | None) -> None:
+        """Draw the other devices faintly; None, or no device, draws all alike. None also draws CPU devices always."""
+        ticked = None if devices is None else frozenset(devices)
+        if ticked != self._ticked:
+            self._ticked = ticked
+            self._apply_theme(self.theme)
+            self.invalidate()
+
+    def lines(self) -> dict[str, LineData]:
+        """Return the lines by device id."""
+        return self._multi_line.lines
+
+    def shown(self, run_series: RunSeries) -> dict[str, Series]:
+        """Return the readings in the order of the device list, those of devices that are not in it last."""
+        readings = self.readings(run_series)
+        listed = [device for device in self.colours if device in readings]
+        ordered = [*listed, *(device for device in readings if device not in self.colours)]
+        if self._ticked is not None and any(not device.startswith(CPU_PREFIX) for device in ordered):
+            ordered = [each for each in ordered if not each.startswith(CPU_PREFIX) or each in self._ticked]
+        return {device: readings[device] for device in ordered}
+
+    def is_faint(self, device: str) -> bool:
+        """Return whether other devices are ticked and this one is not."""
+        return bool(self._ticked) and device not in (self._ticked or ())
+
+    def reading_at(self, x: float) -> HoverReading | None:
+        """Return the time and the nearest reading of each device, those that are not faint first."""
+        if self.run_series is None or not self._has_data(self.run_series):
+            return None
+        axis = self.axis(self.run_series)
+        points = {device: series.nearest(axis, x) for device, series in self.shown(self.run_series).items()}
+        found = {device: point for device, point in points.items() if point is not None}
+        times = [point.time - axis.origin for point in found.values()]
+        at = min(times, key=lambda time: abs(time - x))
+        rows = (self._row(device, found[device].value) for device in sorted(found, key=self.is_faint))
+        return HoverReading(x=at, rows=(HoverRow(label=clock(at)), *rows))
+
+    def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
+        """Return the readings of each device, by its label and id."""
+        return {f"{self.labels.get(each, each)} {each}": series for each, series in self.readings(run_series).items()}
+
+    def _has_data(self, run_series: RunSeries) -> bool:
+        return any(series.min is not None for series in self.shown(run_series).values())
+
+    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
+        shown = self.shown(run_series)
+        self._match_lines(shown)
+        axis = self.axis(run_series)
+        for device, series in shown.items():
+            x, y = series.view(axis, *span, pixels)
+            self.lines()[device].show(x, y if self.scale == 1 else y / self.scale)
+        self._multi_line.refresh()
+
+    def _match_lines(self, shown: Mapping[str, Series]) -> None:
+        """Create a line for each shown device and delete the others."""
+        lines = self.lines()
+        for device in [device for device in lines if device not in shown]:
+            del lines[device]
+        for device in shown:
+            if device not in lines:
+                lines[device] = LineData()
+                self._paint(device, lines[device])
+
+    def _describe(self, values: Mapping[str, float | None]) -> None:
+        """Describe the value of each device for a screen reader."""
+        text = ", ".join(self._row(device, value).text for device, value in values.items())
+        if text != self.canvas.accessibleDescription():
+            self.canvas.setAccessibleDescription(text)
+
+    def _place_marks(self, run_series: RunSeries) -> None:
+        self._describe({device: series.last for device, series in self.shown(run_series).items()})
+        _, right = self.canvas.x_range
+        ends = {device: line.value_before(right) for device, line in self.lines().items()}
+        order = [device for device in sorted(self.shown(run_series), key=self.is_faint) if device in ends]
+        labels = [self._label(device, value) for device in order if (value := ends[device]) is not None]
+        self.margin.show_labels((), labels if len(labels) > 1 else (), spread=True)
+
+    def _label(self, device: str, y: float) -> MarginLabel:
+        name, colour = self.labels.get(device, device), self._colour(device)
+        return MarginLabel(y=y, text=name, colour=colour, strong=not self.is_faint(device))
+
+    def _apply_theme(self, theme: Theme) -> None:
+        self.margin.set_theme(theme)
+        self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.margin.width_px, 0)
+        for device, line in self.lines().items():
+            self._paint(device, line)
+        self._multi_line.refresh()
+
+    def _paint(self, device: str, line: LineData) -> None:
+        line.faint = self.is_faint(device)
+        line.paint_in(self._colour(device))
+
+    def _colour(self, device: str) -> str:
+        colour = self.colours.get(device)
+        if colour is None:
+            known = list(self.readings(self.run_series)) if self.run_series else []
+            colour = self.theme.device_colour(known.index(device) if device in known else 0)
+        return faint(colour, self.theme) if self.is_faint(device) else colour
+
+    def _row(self, device: str, value: float | None) -> HoverRow:
+        reading = self.format_reading(value / self.scale) if value is not None and np.isfinite(value) else DASH
+        return HoverRow(label=self.labels.get(device, device), value=reading, colour=self._colour(device))
+
+    def _readout(self, run_series: RunSeries) -> list[HoverRow]:
+        shown = self.shown(run_series)
+        if len(shown) > READOUTS_UP_TO:
+            return []
+        return [self._row(device, series.last) for device, series in shown.items()]
+
+
+class MemoryPlot(DevicePlot):
+    """Gigabytes over time, from 0. A label marks the end of training, after which the memory is released."""
+
+    unit = "GB"
+    labels_end = True
+    scale = float(BYTES_PER_GB)
+
+    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+        """Return bytes by device id."""
+        return run_series.memory
+
+    def format_reading(self, value: float) -> str:
+        """Return `9.1 GB`."""
+        return f"{value:.1f} GB" if value >= 1 else f"{value:.2f} GB"
+
+    def _y_span(self) -> Span:
+        top = max((line.highest for line in self.lines().values() if line.highest is not None), default=0.0)
+        room = self.end.room_px / max(self.canvas.view.height(), 1.0)
+        return -0.02 * top, max(top / (1 - room), 0.1)

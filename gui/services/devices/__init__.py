@@ -1,0 +1,7 @@
+"""The devices, and the processes on them.
+
+- `device_monitor`: read the devices
+- `process_scanner`: find the processes on them
+- `process_terminator`: end processes on request
+- `leftover_scanner`: find what runs have left behind
+"""

@@ -1,0 +1,62 @@
+"""Find processes that runs have left behind, once at the start, and notice when they end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.system import processes
+from core.system.procfs import PROC
+from gui.services.background_task import BackgroundTask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.history.leftovers import OrphanedProcess
+
+PERIOD_S = 1.0
+"""Seconds between two checks whether the processes that were found are still alive."""
+
+
+class OrphanScanner(QObject):
+    """`poll` never blocks."""
+
+    changed = Signal()
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self.found: tuple[OrphanedProcess, ...] = ()
+        self._root = root
+        self._task: BackgroundTask[list[OrphanedProcess] | None] = BackgroundTask("leftovers")
+        self._asked = 0.0
+
+    def scan(self) -> None:
+        """Search all processes in the background."""
+        root = self._root
+        self._task.start(lambda: find_orphans(root), lambda _: None)  # on an error, keep what is known
+
+    def poll(self) -> None:
+        """Take the processes that were found, and drop those that have ended."""
+        found = self._task.poll()
+        if found is not None:
+            self._show(tuple(found))
+        elif self.found and time.monotonic() - self._asked > PERIOD_S:
+            self._asked = time.monotonic()
+            self._show(tuple(each for each in self.found if processes.is_alive(each.process)))
+
+    def _show(self, found: tuple[OrphanedProcess, ...]) -> None:
+        if [each.process for each in found] != [each.process for each in self.found]:
+            self.found = found
+            self.changed.emit()
+
+
+def find_orphans(root: Path) -> list[OrphanedProcess]:
+    """Return the orphaned processes of runs, oldest first. Blocks for a while.
+
+    `root`: the folder of runs, for processes that do not name theirs.
+    """
+    from core.history import leftovers  # not at the start of the window: it runs on a thread
+
+    return leftovers.find([root], PROC)

@@ -1,0 +1,102 @@
+"""List the files below `outputs/` of the shown run, and read a picture among them, in the background."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QImage, QImageReader
+
+from core.runs import outputs
+from core.runs.outputs import Outputs
+from core.schema.files import read_whole
+from gui.services.background_task import BackgroundTask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.runs.outputs import OutputFile
+
+    from .run_session import RunSession
+
+PERIOD_S = 2.0
+"""Seconds between two lists of a live run."""
+PICTURES = {".png": b"png", ".jpg": b"jpeg", ".jpeg": b"jpeg", ".pgm": b"pgm", ".ppm": b"ppm"}
+"""The formats of pictures by suffix."""
+MAX_BYTES = 32 * 1024 * 1024
+MAX_SIDE = 8192
+PREVIEW_PX = 512
+"""Larger pictures are not read; a preview is at most so wide and high."""
+
+
+class OutputReader(QObject):
+    """`poll` never blocks."""
+
+    changed = Signal()
+    """`outputs` are others."""
+    picture_read = Signal(object, object)
+    """A `Path`, and its picture as a `QImage`; None if it is none that can be shown."""
+
+    def __init__(self, session: RunSession) -> None:
+        super().__init__()
+        self.outputs = Outputs()
+        """The outputs of the shown run, as far as they are known."""
+        self._session = session
+        self._run_dir: Path | None = None
+        """The run that `outputs` are of."""
+        self._lists: BackgroundTask[tuple[Path, Outputs | None]] = BackgroundTask("outputs")
+        self._pictures: BackgroundTask[tuple[Path, QImage | None]] = BackgroundTask("picture")
+        self._wanted: Path | None = None
+        self._is_due = True
+        self._listed_at = 0.0
+
+    def poll(self) -> None:
+        """Take what was read; read the list again while the run is live, and once after its end."""
+        run_dir = self._session.run.dir if self._session.run is not None else None
+        if run_dir != self._run_dir:
+            self._run_dir, self._is_due = run_dir, True
+            self._show(Outputs())
+        found = self._lists.poll()
+        if found is not None and found[0] == run_dir and found[1] is not None:
+            self._show(found[1])
+        live = self._session.live
+        if run_dir is not None and (self._is_due or (live and time.monotonic() - self._listed_at >= PERIOD_S)):
+            where = run_dir
+            if self._lists.start(lambda: (where, outputs.listed(where)), lambda _: (where, None)):
+                self._is_due, self._listed_at = live, time.monotonic()
+        self._poll_picture()
+
+    def read_picture(self, file: OutputFile | None) -> None:
+        """Read the picture in a file, to be shown small; None for nothing any more."""
+        is_picture = file is not None and file.path.suffix.lower() in PICTURES and file.size_bytes <= MAX_BYTES
+        self._wanted = file.path if file is not None and is_picture else None
+
+    def _poll_picture(self) -> None:
+        found = self._pictures.poll()
+        if found is not None:
+            self.picture_read.emit(*found)
+        if self._wanted is not None:
+            path = self._wanted
+            if self._pictures.start(lambda: (path, preview(path)), lambda _: (path, None)):
+                self._wanted = None
+
+    def _show(self, found: Outputs) -> None:
+        if found != self.outputs:
+            self.outputs = found
+            self.changed.emit()
+
+
+def preview(path: Path) -> QImage | None:
+    """Return a picture from a file, made smaller; None if it is no picture, or too large. Raises `OSError`."""
+    data = QByteArray(read_whole(path, MAX_BYTES))
+    buffer = QBuffer(data)
+    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
+    reader = QImageReader(buffer, QByteArray(PICTURES[path.suffix.lower()]))
+    size = reader.size()  # from the picture's head: a small file may be a picture of gigabytes
+    if not size.isValid() or max(size.width(), size.height()) > MAX_SIDE:
+        return None
+    if max(size.width(), size.height()) > PREVIEW_PX:
+        reader.setScaledSize(size.scaled(QSize(PREVIEW_PX, PREVIEW_PX), Qt.AspectRatioMode.KeepAspectRatio))
+    image = reader.read()
+    return None if image.isNull() else image

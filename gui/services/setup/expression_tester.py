@@ -1,0 +1,60 @@
+"""Try the regular expression that is being typed on the log of the run that is shown, in the background."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.language import tr, tr_noop
+from core.metrics import expression_trial
+from gui.services.background_task import BackgroundTask, reason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+AGAIN_S = 2.0
+"""Seconds between two trials: the log grows."""
+NO_RUN = tr_noop("Select a run to test the expression on its log.")
+
+
+class ExpressionTester(QObject):
+    """`poll` never blocks."""
+
+    tested = Signal(str)
+    """What the expression matched, as a sentence; the empty string if there is nothing to show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._task: BackgroundTask[str] = BackgroundTask("trial")
+        self._tried: tuple[str, Path | None] = ("", None)
+        self._due = 0.0
+
+    def poll(self, expression: str, run_dir: Path | None) -> None:
+        """Show what was found, and try what is typed by now. `run_dir`: of the run that is shown."""
+        found = self._task.poll()
+        if found is not None and self._tried == (expression, run_dir):
+            self.tested.emit(found)
+        wanted = (expression, run_dir)
+        if not expression or run_dir is None:
+            self._tried = wanted
+            self.tested.emit(tr(NO_RUN) if expression else "")
+        elif wanted != self._tried or time.monotonic() >= self._due:
+            self._try(expression, run_dir)
+
+    def _try(self, expression: str, run_dir: Path) -> None:
+        if self._task.start(lambda: _tried(expression, run_dir), _failed):
+            self._tried, self._due = (expression, run_dir), time.monotonic() + AGAIN_S
+
+
+def _tried(expression: str, run_dir: Path) -> str:
+    try:
+        return expression_trial.describe_result(expression_trial.try_expression(expression, run_dir))
+    except ValueError as error:
+        return str(error)
+
+
+def _failed(error: Exception) -> str:
+    return tr("The expression could not be tested: {reason}.", reason=reason(error))

@@ -1,0 +1,186 @@
+"""Scaling tables in the list of runs: one row for a table, which unfolds to its runs; and what their view says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from core.catalog.strategies import strategy_of
+from core.history.summary import RunSummary
+from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
+from core.runs.states import RunState, state_info
+from gui.viewmodels.runs.run_rows import MEMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from core.scaling.record import ScalingRecord
+    from core.scaling.table import ScalingTable
+    from core.schema.spec import RunSpec
+    from gui.viewmodels.runs.run_rows import RunRow
+
+NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTable:
+    """A scaling table with what became of its trainings."""
+
+    record: ScalingRecord
+    is_measured: bool
+    """Whether a command makes its runs now."""
+    states: tuple[RunState | None, ...]
+    """The states of the trainings in their order; None for one that has no run."""
+    table: ScalingTable | None
+    """Its numbers, as far as they were read."""
+
+    @property
+    def done(self) -> int:
+        """The number of finished trainings."""
+        return self.states.count(RunState.FINISHED)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all trainings have finished."""
+        return self.done == len(self.states)
+
+    @property
+    def state(self) -> RunState:
+        """The state of the whole, as of one run."""
+        if self.is_measured:
+            return RunState.RUNNING
+        if self.is_complete:
+            return RunState.FINISHED
+        return RunState.FAILED if NO_RESULT.intersection(self.states) else RunState.STOPPED
+
+
+HEADINGS = (
+    tr_noop("Devices"), tr_noop("Strategy"), tr_noop("Batch"), tr_noop("Samples/s"), tr_noop("Speed-up"),
+    tr_noop("Efficiency"), tr_noop("Peak GB"), tr_noop("Curve"), tr_noop("State"),
+)  # fmt: skip
+
+
+def strategy_title(spec: RunSpec) -> str:
+    """Return the title of a strategy; a strategy of another version has its name."""
+    try:
+        return tr(strategy_of(spec).title)
+    except ValueError:
+        return spec.strategy
+
+
+def shown_cells(table: ScalingTable) -> list[list[str]]:
+    """Return the rows of a table with the titles of the window, the first of them its headings."""
+    from core.scaling.table_text import cells  # imported here, since the window starts without it
+
+    rows = cells(table)[1:]
+    for row, each in zip(rows, table.rows, strict=True):
+        row[1] = strategy_title(each.spec)
+    return [[tr(each) for each in HEADINGS], *rows]
+
+
+# -- the rows in the list --------------------------------------------------------------------------
+
+
+def fold_runs(
+    found: Sequence[RunSummary], tables: Iterable[ShownTable], unfolded: Collection[Path], *, all_read: bool = False
+) -> list[RunSummary]:
+    """Put one row in the place of the newest run of each table, with the runs below it if it is unfolded.
+
+    A table that has no run comes first if it is measured; otherwise last, once all runs are read. `unfolded`: the
+    paths of the records.
+    """
+    found_names = {each.dir.name for each in found}
+    table_of: dict[str, ShownTable] = {}
+    first: list[RunSummary] = []
+    last: list[RunSummary] = []
+    for table in tables:
+        members = [each.run for each in table.record.runs if each.run in found_names]
+        table_of.update(dict.fromkeys(members, table))
+        if not members and table.is_measured:
+            first.append(_summary(table, None, is_open=False))
+        elif not members and all_read and not any(table.states):
+            last.append(_summary(table, None, is_open=False))
+    if not table_of:
+        return [*first, *found, *last]
+    rows, placed = first, set()
+    by_name = {each.dir.name: each for each in found if each.dir.name in table_of}
+    for each in found:
+        of = table_of.get(each.dir.name)
+        if of is None:
+            rows.append(each)
+        elif of.record.path not in placed:
+            placed.add(of.record.path)
+            is_open = of.record.path in unfolded
+            rows.append(_summary(of, each, is_open=is_open))
+            rows += _members(of, by_name) if is_open else []
+    return [*rows, *last]
+
+
+def _summary(table: ShownTable, newest: RunSummary | None, *, is_open: bool) -> RunSummary:
+    arrow, counts = "▾" if is_open else "▸", " · ".join(str(len(spec.devices)) for spec in table.record.specs)
+    return RunSummary(
+        dir=table.record.path, name=f"{arrow} {table.record.name}: {counts}", state=table.state,
+        started=newest.started if newest is not None else None, ended=None, error=None, last_loss=None, step=0,
+        plan=None,
+    )  # fmt: skip
+
+
+def _members(table: ShownTable, by_name: Mapping[str, RunSummary]) -> list[RunSummary]:
+    repeats = table.record.repeats
+    found = []
+    for each in reversed(table.record.runs):
+        if each.run in by_name:
+            text = tr_plural("{count} device", "{count} devices", each.devices)
+            name = tr("{devices}, {repeat} of {repeats}", devices=text, repeat=each.repeat, repeats=repeats)
+            found.append(replace(by_name[each.run], name=f"{MEMBER}{name if repeats > 1 else text}"))
+    return found
+
+
+def with_results(rows: Iterable[RunRow], tables: Iterable[ShownTable]) -> list[RunRow]:
+    """Replace what the rows of tables say below their titles by the results of the tables."""
+    shown = {each.record.path: each for each in tables}
+    return [
+        replace(row, outcome=outcome(table), tip=_tip(table)) if (table := shown.get(row.dir)) is not None else row
+        for row in rows
+    ]
+
+
+def _tip(table: ShownTable) -> str:
+    return f"{tr('Scaling table {name}', name=table.record.name)}\n{sentence(table)}"
+
+
+def outcome(table: ShownTable) -> str:
+    """Return `2 of 4 trained`, or `speed-up 3.70 on 4 devices`."""
+    done = tr("{done} of {total} trained", done=table.done, total=len(table.states))
+    if table.is_measured:
+        return done
+    if not table.is_complete:
+        return f"{tr(state_info(table.state).label).lower()} · {done}"
+    last = table.table.rows[-1] if table.table is not None else None
+    if last is None or last.speed_up is None:
+        return tr(state_info(RunState.FINISHED).label).lower()
+    return tr_plural(
+        "speed-up {gain:.2f} on {count} device", "speed-up {gain:.2f} on {count} devices", last.devices,
+        gain=last.speed_up.mean,
+    )  # fmt: skip
+
+
+# -- the view ---------------------------------------------------------------------------------------
+
+
+def sentence(table: ShownTable) -> str:
+    """Return what is going on, or how it ended."""
+    total = len(table.states)
+    if table.is_measured:
+        number = next((at for at, state in enumerate(table.states, 1) if state is not RunState.FINISHED), total)
+        spec, _ = table.record.cells[number - 1]
+        return tr_plural(
+            "Training {number} of {total}: {count} device with the strategy {strategy}.",
+            "Training {number} of {total}: {count} devices with the strategy {strategy}.",
+            len(spec.devices), number=number, total=total, strategy=strategy_title(spec),
+        )  # fmt: skip
+    if table.is_complete:
+        return tr_plural("{count} training has finished.", "All {count} trainings have finished.", total)
+    left = tr("{done} of {total} trainings have finished. Continue makes the others.", done=table.done, total=total)
+    return join_sentences([text for text in (tr_stored(table.record.note), left) if text])

@@ -1,0 +1,247 @@
+"""A row of the list of runs."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from core.language import tr, tr_stored
+from core.runs.states import RunState, state_info
+from core.schema.paths import SCALING_SUFFIX
+from gui.style.formatting import DAY_S, day, moment
+from gui.viewmodels.run.progress import epoch_of
+from gui.viewmodels.run.state_words import STATE_MARKS, loss_words, state_sentence
+
+from .queue_rows import queued_tip, queued_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from core.history.summary import RunSummary
+    from core.queue.listing import QueuedRun
+
+
+QUEUE = "/queue"
+"""What stands for the day of queued runs, which have a heading of their own."""
+SHORT_REASON = 60
+MEMBER = "↳ "
+"""Begins the names of the runs below the row of a scaling table."""
+DAY = re.compile(r"20\d{6}-")
+"""How the name of a folder begins that Trainyard made."""
+WORKER = re.compile(r"^Worker \d+ on [^ ]+: ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run, ready to be shown in two lines."""
+
+    dir: Path
+    title: str
+    """`18:03 digits_cnn`, with a star before it if the run has one."""
+    outcome: str
+    """`finished · loss 0.214`, then the tags; the owner's name before it if the run belongs to another user."""
+    tone: str
+    """Name of a colour of the theme."""
+    mark: str
+    """Name of the mark of its state in `gui.style.icons`; its shape identifies the state without its colour."""
+    tip: str
+    brief: str = ""
+    """The title without the day, for a row below the heading of its day; empty: as the title."""
+    day: str = ""
+    """The day on which the folder was made, if this is the first run of that day: `Today`, `19 November 2026`."""
+    of_day: int = 0
+    """The number of runs of that day."""
+    is_queued: bool = False
+
+
+def run_rows(
+    summaries: Sequence[RunSummary], now: float, *, limit: int | None = None, by_day: bool = False,
+    queue: Sequence[QueuedRun] = (),
+) -> list[RunRow]:  # fmt: skip
+    """Return the rows of the first `limit` summaries, in their order; `now` in unix seconds.
+
+    `by_day`: the first run of each day has its heading, with the number of all summaries of that day; so has the first
+    queued run. `queue`: what is known of queued runs.
+    """
+    days = _headings(_listed_by(summaries), limit, now) if by_day else {}
+    queued = {each.run_dir: each for each in queue}
+    rows = [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]]
+    return [
+        replace(row, day=days[place][0], of_day=days[place][1]) if place in days else row
+        for place, row in enumerate(rows)
+    ]
+
+
+def _row(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day: bool) -> RunRow:
+    is_queued = state_info(summary.state).waits
+    known = queued if is_queued else None
+    title = run_title(summary, now) if known is None else f"{known.place}  {summary.name}"
+    what = outcome(summary) if known is None else queued_words(known)
+    tips = (*_tip_lines(summary), "" if known is None else queued_tip(known))
+    return RunRow(
+        dir=summary.dir,
+        title=_starred(summary, title),
+        brief=_starred(summary, _brief_title(summary)) if by_day and not is_queued and _is_of_day(summary) else "",
+        outcome=" · ".join(part for part in (summary.owner, what, *summary.marks.tags) if part),
+        tone=tone(summary),
+        mark=mark(summary),
+        tip="\n".join(text for text in tips if text),
+        is_queued=is_queued,
+    )
+
+
+def _starred(summary: RunSummary, title: str) -> str:
+    return f"★ {title}" if summary.marks.star else title
+
+
+def _brief_title(summary: RunSummary) -> str:
+    assert summary.started is not None
+    return f"{time.strftime('%H:%M', time.localtime(summary.started))} {summary.name}"
+
+
+def _is_of_day(summary: RunSummary) -> bool:
+    """Return whether a run was started on the day on which its folder was made, by which it is listed."""
+    if summary.started is None:
+        return False
+    day_digits = time.strftime("%Y%m%d", time.localtime(summary.started))
+    return summary.dir.name.endswith(SCALING_SUFFIX) or summary.dir.name[:8] == day_digits
+
+
+def _listed_by(summaries: Sequence[RunSummary]) -> list[str]:
+    """Return the names of the runs' folders, which begin with the day; for queued runs `QUEUE`.
+
+    A scaling table has that of its newest run, and so have the runs below it, which may have been made before.
+    """
+    names: list[str] = []
+    for each in summaries:
+        folder = each.dir.name
+        if state_info(each.state).waits:
+            names.append(QUEUE)
+        elif folder.endswith(SCALING_SUFFIX):
+            names.append(time.strftime("%Y%m%d-", time.localtime(each.started)))  # without a run, now
+        else:
+            names.append(names[-1] if names and each.name.startswith(MEMBER) else folder)
+    return names
+
+
+def _headings(names: Sequence[str], limit: int | None, now: float) -> dict[int, tuple[str, int]]:
+    """Return the heading and the number of runs of each day, by the place of its first run.
+
+    The list is sorted by the names of the folders, which begin with the day. Others are below a heading of their own.
+    """
+    places = [place for place, name in enumerate(names) if not place or name[:8] != names[place - 1][:8]]
+    days = [names[place][:8] if DAY.match(names[place]) or names[place] == QUEUE else "" for place in places]
+    first = [at for at, day_ in enumerate(days) if not at or day_ != days[at - 1]]
+    ends = [*(places[at] for at in first[1:]), len(names)][: len(first)]
+    return {
+        places[at]: (_day_title(days[at], now), end - places[at])
+        for at, end in zip(first, ends, strict=True)
+        if limit is None or places[at] < limit
+    }
+
+
+def _day_title(digits: str, now: float) -> str:
+    """Return `Today`, `Yesterday` or `19 November 2026` for a day in digits, or `Queue`."""
+    if digits == QUEUE:
+        return tr("Queue")
+    try:
+        begun = time.mktime(time.strptime(digits, "%Y%m%d"))
+    except (ValueError, OverflowError):
+        return tr("Others")
+    days = round((time.mktime(time.strptime(time.strftime("%Y%m%d", time.localtime(now)), "%Y%m%d")) - begun) / DAY_S)
+    return {0: tr("Today"), 1: tr("Yesterday")}.get(days) or day(begun, now)
+
+
+def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
+    belongs = tr("It belongs to {owner}.", owner=summary.owner) if summary.owner else ""
+    return (
+        summary.dir.name,
+        belongs,
+        _sentence(summary),
+        tr_stored(summary.error or ""),
+        _losses(summary),
+        _loss_problem(summary),
+        tr("Tags: {tags}.", tags=", ".join(summary.marks.tags)) if summary.marks.tags else "",
+        *(note.text for note in summary.marks.notes),
+    )
+
+
+def _losses(summary: RunSummary) -> str:
+    """Return all losses of a run that are known; the empty string without any."""
+    best, mean, last = summary.best_validation, summary.mean_loss, summary.last_loss
+    sentences = (
+        "" if best is None else tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=best[0]),
+        "" if mean is None else tr("Loss, smoothed: {loss:.4g}.", loss=mean),
+        "" if last is None else tr("Loss of the last step: {loss:.4g}.", loss=last),
+    )
+    return "\n".join(text for text in sentences if text)
+
+
+def _sentence(summary: RunSummary) -> str:
+    return state_sentence(summary.state, is_script=summary.is_script)
+
+
+def run_title(summary: RunSummary, now: float) -> str:
+    """Return `18:03 digits_cnn`."""
+    return f"{moment(summary.started, now)} {summary.name}" if summary.started else summary.name
+
+
+def tone(summary: RunSummary) -> str:
+    """Return the colour name of the state, or `warn` for a finished run whose loss is not a number."""
+    return "warn" if _loss_problem(summary) else state_info(summary.state).colour
+
+
+def mark(summary: RunSummary) -> str:
+    """Return the mark of the state, or that of a warning for a finished run whose loss is not a number."""
+    return "alert" if _loss_problem(summary) else STATE_MARKS[summary.state]
+
+
+def _loss_problem(summary: RunSummary) -> str:
+    """Return why a finished run did not succeed, or the empty string."""
+    is_nan = summary.last_loss is not None and not math.isfinite(summary.last_loss)
+    return tr("Its last loss is not a number.") if is_nan and summary.state is RunState.FINISHED else ""
+
+
+def outcome(summary: RunSummary) -> str:
+    """Return the state of a run with its loss, error or position."""
+    label = tr(state_info(summary.state).label).lower()
+    match summary.state:
+        case RunState.FINISHED:
+            detail = loss_words(summary.loss)
+        case RunState.FAILED | RunState.LOST:
+            from core.diagnosis.failures import short_cause  # not at the start of the window without such a run
+
+            detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))
+        case RunState.STOPPED | RunState.PAUSED:
+            detail = _epoch(summary) or _step(summary) or tr("before its first step")
+        case RunState.RUNNING | RunState.STOPPING:
+            detail = _epoch(summary) or _step(summary)
+        case _:
+            detail = ""
+    return " · ".join(part for part in (label, detail) if part)
+
+
+def short_reason(sentence: str) -> str:
+    """Return the first words of an error."""
+    first = WORKER.sub("", sentence.partition("\n")[0])
+    return first if len(first) <= SHORT_REASON else first[:SHORT_REASON].rstrip() + "…"
+
+
+def _epoch(summary: RunSummary) -> str:
+    """Return the epoch as the header counts it; the empty string if the total is unknown."""
+    if summary.plan is None:
+        return ""
+    return tr(
+        "epoch {done} of {total}",
+        done=epoch_of(summary.plan, summary.step, over=state_info(summary.state).over),
+        total=summary.plan.epochs,
+    )
+
+
+def _step(summary: RunSummary) -> str:
+    """Return the step of a script without epochs; the empty string before its first step."""
+    return tr("step {step}", step=summary.step) if summary.step else ""
