@@ -46,6 +46,7 @@ class RunController(QObject):
         session.attached.connect(panels.setup.sheet.close_sheet)  # it would hide the curves of the run
         session.changed.connect(self.show_facts)
         session.read_on.connect(self._show_reading)
+        session.ended.connect(lambda: self._run_list.poll(now=True))  # so that the list shows the end, too
         self._run_list.changed.connect(self._show_list)
         self._queue.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
@@ -118,13 +119,15 @@ class RunController(QObject):
     @property
     def _shows_live_devices(self) -> bool:
         """Whether the plots of the devices show the present: without a run, or if it ended before any reading."""
-        run_series = self._session.run_series
-        return run_series is None or (state_info(self._session.facts.state).over and not run_series.has_readings)
+        session = self._session
+        if session.run_series is None:
+            return True
+        is_read = session.opening is not None
+        return not is_read and state_info(session.facts.state).over and not session.run_series.has_readings
 
     def show_facts(self) -> None:
         """Show the state of the run and what went wrong in it."""
         session, facts, panels = self._session, self._session.facts, self._panels
-        over = session.run is not None and state_info(facts.state).over
         self.show_head()
         if panels.plots.live_devices is not self._shows_live_devices:
             self.show_curves()
@@ -141,8 +144,6 @@ class RunController(QObject):
         error = (session.spec_problem, tr_stored(facts.error), facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))
         self._show_settings()
-        if over:
-            self._run_list.poll(now=True)
 
     def _show_empty_words(self) -> None:
         """Set what stands where there is nothing to show."""
@@ -152,16 +153,21 @@ class RunController(QObject):
         is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
         self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
         live, survey = self._shows_live_devices, self._monitor.survey
-        details.events.show_empty_words(
-            empty_words(Place.EVENTS, situation) if session.opening is None else tr(READING)
-        )
+        is_read = session.opening is not None
+        details.events.show_empty_words(tr(READING) if is_read else empty_words(Place.EVENTS, situation))
         details.log.show_empty_words(empty_words(Place.LOG, situation))
-        self._panels.plots.show_empty_words(
-            lambda name: "" if is_first and name == Place.LOSS.value else plot_words(
+
+        def words(name: str) -> str:
+            if is_first and name == Place.LOSS.value:
+                return ""
+            if is_read:
+                return tr(READING)
+            return plot_words(
                 name, Situation.MACHINE if live and name != "lossPlot" else situation,
                 is_script=session.is_script, is_cpu_only=all(device.kind == "cpu" for device in survey.devices),
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+
+        self._panels.plots.show_empty_words(words)
 
     def _show_failure(self, labels: Mapping[str, str]) -> None:
         """Show the card about a failure, if there is one. `labels`: by device id."""
