@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject
 
 from core.errors import RunError
 from core.language import tr, tr_stored
@@ -84,7 +84,6 @@ class RunController(QObject):
         if self._session.run is not None:
             self._panels.message.show_message(self._start.folder_problem, "bad")  # others were about the run
             self._session.show_none()
-            QTimer.singleShot(0, self._panels.plots, self._panels.plots.redraw)
 
     def show_run(self) -> None:
         """Show another run, or none."""
@@ -97,6 +96,7 @@ class RunController(QObject):
         self._panels.runs.mark_chosen(run_dir)
         self._panels.header.again.show_run(run_dir)
         self.show_facts()
+        self._panels.plots.redraw_in_turns()
 
     def _show_reading(self, share: float) -> None:
         """Show the share of a long run that was read, and what is known of it at once."""
@@ -104,8 +104,7 @@ class RunController(QObject):
             self._reading = ReadingBar(self._panels.plots)
         self._reading.show_share(share)
         if share in {0.0, 1.0}:
-            # Later than this turn of the event loop, which has read a part of the run: drawing takes as long again.
-            QTimer.singleShot(5, self._panels.plots, self._panels.plots.redraw)
+            self._panels.plots.redraw_in_turns()
 
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
