@@ -40,6 +40,13 @@ def events_size(run_dir: Path) -> int:
     return sum(size for _, size in _files(run_dir))
 
 
+def present_facts(run_dir: Path) -> RunFacts:
+    """Return the facts that the supervisor has recorded: the present state, and nothing that workers have measured."""
+    head = Run(run_dir, only=(SUPERVISOR_EVENTS,))
+    head.catch_up()
+    return head.facts
+
+
 def sketch(run_dir: Path) -> tuple[RunFacts, RunSeries]:
     """Return the facts, and a part of the values from the whole length of the run.
 

@@ -244,17 +244,16 @@ class Supervisor:
     def _stop_stragglers(self) -> None:
         if stragglers := self._workers.stragglers():
             pids = ", ".join(str(worker.process.pid) for worker in stragglers)
-            self._events.write(
-                "notice",
-                text=tr(
-                    "Training is done, but these processes did not exit and are being terminated: pid {pids}.",
-                    pids=pids,
-                ),
+            text = tr(
+                "Training is done, but these processes did not exit and are being terminated: pid {pids}.", pids=pids
             )
+            self._events.write("notice", text=text)
             self._escalation.begin("SIGTERM")
 
     def _answer_requests(self) -> None:
         if self._requests.stop and self._facts.state in {RunState.STARTING, RunState.RUNNING}:
+            if not self._facts.plan:
+                self._poll_workers()  # it may have come since, and be why the stop was requested
             self._requests.write_stop()
             self._enter(RunState.STOPPING)
             # A worker that is still loading does not read requests yet: asking it would only take time.

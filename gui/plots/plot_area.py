@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter, QVBoxLayout
 
 from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
+from gui.services.step_queue import StepQueue
 from gui.widgets.compact import compact_button
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class PlotArea(QSplitter):
         """Gives a plot by its name what the others show."""
         self._empty_words: Callable[[str], str] = lambda _: ""
         self._state = RunState.CREATED
+        self._turns = StepQueue(self)
         self.optional_menu = QMenu(tr("&Plots"), self)
         """Shows and hides the plots that are shown on request."""
         self.optional_menu.setObjectName("plotsMenu")
@@ -234,6 +236,14 @@ class PlotArea(QSplitter):
         for plot in self.plots.values():
             if not plot.isHidden():
                 plot.redraw()
+
+    def redraw_in_turns(self) -> None:
+        """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
+        self._turns.start([lambda plot=plot: self._redraw_later(plot) for plot in self.plots.values()])  # type: ignore[misc]
+
+    def _redraw_later(self, plot: Plot) -> None:
+        if not self.replaced and not plot.isHidden():
+            plot.redraw()
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

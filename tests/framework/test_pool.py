@@ -48,6 +48,8 @@ def recorded(run_dir: Path) -> dict[str, list[Any]]:
         for event in map(json.loads, path.read_text().splitlines()):
             if event["kind"] in {"sample", "metrics", "software"}:
                 continue
+            if event["kind"] == "checkpoint" and event["reason"] != "end":
+                continue  # a training that takes longer has more of them
             fields = {name: value for name, value in event.items() if name not in OF_ITS_OWN}
             found.setdefault(path.name, []).append(fields)
     return {name: in_order_of_ranks(events) for name, events in found.items()}

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from core import language
+from core.devices.cpu import cpu_devices
 from gui.main_window import RETRY_MS
 from gui.panels.window.preferences_dialog import PreferencesDialog
 from gui.services.window.preferences import Preferences, PreferencesFile
@@ -39,11 +40,11 @@ from tests.window.clipping import clipped
 
 WORD = re.compile(r"[A-Za-z]{3,}")
 NAMES = """
-    accelerate accuracy adamw and autocast bfloat bsd clause cnn compile core cpu csv ctrl cuda data ddp delete
-    digits dropout environment esc essentials float gpl gpu intel keras learning lgpl lightning loss main mit
-    model momentum name nan nccl numpy nvidia only pid pipeline placement platformdirs powersgd processor psf pyqtgraph
+    accelerate accuracy adamw and autocast bfloat bsd clause cnn compile cpu csv ctrl cuda data ddp delete
+    digits dropout environment esc essentials float gpl gpu keras learning lgpl lightning loss main mit
+    model momentum name nan nccl numpy nvidia only pid pipeline placement platformdirs powersgd psf pyqtgraph
     pyside python pytorch rate return shift sigint sigkill sigterm tensorboard tensorflow torch train trainyard
-    transformers uuid val value vllm width xeon zlib
+    transformers uuid val value vllm width zlib
 """
 """What is not translated: names of products, programs, metrics and parameters, keys, code, and folders of the tests."""
 COPIED = ("PlainLabel settingsCommand", "QTableWidget libraryTable")
@@ -158,9 +159,14 @@ def texts(window: QWidget):
             yield f"{type(widget).__name__} {widget.objectName()}", unescape(re.sub(r"<[^>]*>", " ", text))
 
 
+def words(text: str) -> set[str]:
+    return {word.lower() for word in WORD.findall(text)}
+
+
 def english(window: QWidget) -> list[str]:
     # The names of processes that tests beside this one have left behind for a while.
     beside = {text for where, text in texts(window) if where.startswith("LeftoversStrip")}
+    names = {*NAMES.split(), *words(" ".join(device.name for device in cpu_devices()))}
     return sorted(
         {
             f"{where}: {text[:120]!r}"
@@ -168,7 +174,7 @@ def english(window: QWidget) -> list[str]:
             if not where.split(" ")[1].startswith(QTS_OWN)
             and where not in COPIED
             and text not in {*language.available().values(), *beside}
-            and {word.lower() for word in WORD.findall(re.sub(r"\S*[/_=]\S*", " ", text))} - set(NAMES.split())
+            and words(re.sub(r"\S*[/_=]\S*", " ", text)) - names
         }
     )
 

@@ -44,10 +44,12 @@ def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
     session.attach_to(long_run)
     assert session.opening is not None
     assert session.facts.state is RunState.FINISHED
-    assert session.snapshot().loss is None  # the best validation may be among those that are not read yet
-    assert "val_loss" not in session.run_series.metrics
     assert not session.live
     shown = session.run_series
+    assert (dict(shown.metrics), shares) == ({}, []), "the state is shown first"
+    qtbot.waitUntil(lambda: shares == [0.0], timeout=30_000)
+    assert session.snapshot().loss is None  # the best validation may be among those that are not read yet
+    assert "val_loss" not in shown.metrics
     sketched = shown.metrics["loss"].count
     assert 0 < sketched < 60_000
     until_read(qtbot, session)
@@ -147,9 +149,10 @@ def test_window_draws_long_run_coarsely_and_then_whole(drive, long_run):
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run in the list")
     panel.runs.itemClicked.emit(panel.runs.item(0))
+    assert panel.state.text() == "Finished"
+    panel.until(lambda: panel.window.findChild(QProgressBar, "readingBar") is not None, "the bar")
     bar = panel.window.findChild(QProgressBar, "readingBar")
     assert bar.isVisible()
-    assert panel.state.text() == "Finished"
     panel.until(lambda: panel.points("lossPlot") > 0, "a coarse curve")
     panel.until(lambda: not bar.isVisible(), "the whole run")
     assert panel.window.services.session.run_series.metrics["loss"].count == 60_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject
 
 from core.errors import RunError
 from core.language import tr, tr_stored
@@ -45,6 +45,7 @@ class RunController(QObject):
         session.attached.connect(panels.setup.sheet.close_sheet)  # it would hide the curves of the run
         session.changed.connect(self.show_facts)
         session.read_on.connect(self._show_reading)
+        session.ended.connect(lambda: self._run_list.poll(now=True))  # so that the list shows the end, too
         self._run_list.changed.connect(self._show_list)
         self._queue.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
@@ -82,7 +83,6 @@ class RunController(QObject):
         if self._session.run is not None:
             self._panels.message.show_message(self._start.folder_problem, "bad")  # others were about the run
             self._session.show_none()
-            QTimer.singleShot(0, self._panels.plots, self._panels.plots.redraw)
 
     def show_run(self) -> None:
         """Show another run, or none."""
@@ -95,6 +95,7 @@ class RunController(QObject):
         self._panels.runs.mark_chosen(run_dir)
         self._panels.header.again.show_run(run_dir)
         self.show_facts()
+        self._panels.plots.redraw_in_turns()
 
     def _show_reading(self, share: float) -> None:
         """Show the share of a long run that was read, and what is known of it at once."""
@@ -102,8 +103,7 @@ class RunController(QObject):
             self._reading = ReadingBar(self._panels.plots)
         self._reading.show_share(share)
         if share in {0.0, 1.0}:
-            # Later than this turn of the event loop, which has read a part of the run: drawing takes as long again.
-            QTimer.singleShot(5, self._panels.plots, self._panels.plots.redraw)
+            self._panels.plots.redraw_in_turns()
 
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
@@ -117,13 +117,15 @@ class RunController(QObject):
     @property
     def _shows_live_devices(self) -> bool:
         """Whether the plots of the devices show the present: without a run, or if it ended before any reading."""
-        run_series = self._session.run_series
-        return run_series is None or (state_info(self._session.facts.state).over and not run_series.has_readings)
+        session = self._session
+        if session.run_series is None:
+            return True
+        is_read = session.opening is not None
+        return not is_read and state_info(session.facts.state).over and not session.run_series.has_readings
 
     def show_facts(self) -> None:
         """Show the state of the run and what went wrong in it."""
         session, facts, panels = self._session, self._session.facts, self._panels
-        over = session.run is not None and state_info(facts.state).over
         self.show_head()
         if panels.plots.live_devices is not self._shows_live_devices:
             self.show_curves()
@@ -140,8 +142,6 @@ class RunController(QObject):
         error = (session.spec_problem, tr_stored(facts.error), facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))
         self._show_settings()
-        if over:
-            self._run_list.poll(now=True)
 
     def _show_empty_words(self) -> None:
         """Set what stands where there is nothing to show."""
@@ -151,16 +151,21 @@ class RunController(QObject):
         is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
         self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
         live, survey = self._shows_live_devices, self._monitor.survey
-        details.events.show_empty_words(
-            empty_words(Place.EVENTS, situation) if session.opening is None else tr(READING)
-        )
+        is_read = session.opening is not None
+        details.events.show_empty_words(tr(READING) if is_read else empty_words(Place.EVENTS, situation))
         details.log.show_empty_words(empty_words(Place.LOG, situation))
-        self._panels.plots.show_empty_words(
-            lambda name: "" if is_first and name == Place.LOSS.value else plot_words(
+
+        def words(name: str) -> str:
+            if is_first and name == Place.LOSS.value:
+                return ""
+            if is_read:
+                return tr(READING)
+            return plot_words(
                 name, Situation.MACHINE if live and name != "lossPlot" else situation,
                 is_script=session.is_script, is_cpu_only=all(device.kind == "cpu" for device in survey.devices),
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+
+        self._panels.plots.show_empty_words(words)
 
     def _show_failure(self, labels: Mapping[str, str]) -> None:
         """Show the card about a failure, if there is one. `labels`: by device id."""

@@ -16,7 +16,7 @@ from core.runs.states import state_info
 from core.schema.paths import SPEC_FILE
 from core.series.result import loss_of
 from core.series.run_series import RunSeries
-from core.series.sketch import events_size, sketch
+from core.series.sketch import events_size, present_facts, sketch
 from gui.services.background_task import BackgroundTask
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
@@ -60,8 +60,10 @@ class RunSession(QObject):
     """Another run, or none, is shown from now on."""
     changed = Signal()
     """There are new facts."""
+    ended = Signal()
+    """The run that is shown has just ended."""
     read_on = Signal(float)
-    """The share of a long run that was read; 1.0 when it is read completely."""
+    """The share of a long run that was read: 0.0 once there is a sketch, 1.0 when it is read completely."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,6 +213,8 @@ class RunSession(QObject):
             if self.run.facts.starts != before.starts:  # it was resumed: the requests were to the part before
                 self._forget_requests()
             self.changed.emit()
+            if state_info(self.run.facts.state).over and not state_info(before.state).over:
+                self.ended.emit()
 
     def pause(self) -> None:
         """Request that the run saves, ends and frees its devices. Raises `RunError` with a sentence."""
@@ -296,20 +300,21 @@ class RunSession(QObject):
         return ReadRun(run=self.run, run_series=self.run_series, timeline=self.timeline, strides=self._strides)
 
     def _open(self, run: Run, size: int) -> None:
-        """Show a sketch of a long run, and begin to read it."""
-        facts, self.run_series = sketch(run.dir)
+        """Show the state of a long run, and begin to read it."""
         timer = QTimer(self)
         timer.timeout.connect(self._read_on)
-        self.opening = _Opening(run.slices(), facts, size, timer)
-        self.read_on.emit(0.0)
+        self.opening = _Opening(run.slices(), present_facts(run.dir), size, timer)
         timer.start()
 
     def _read_on(self) -> None:
-        """Read for `TURN_S`; at the end, show the whole run in place of its sketch."""
+        """Read for `TURN_S`, after a sketch; at the end, show the whole run in place of the sketch."""
         opening, run = self.opening, self.run
         assert opening is not None
         assert run is not None
-        if time.monotonic() - opening.began < DRAWING_S:
+        if opening.sketched is None:
+            self._sketch(opening, run)
+            return
+        if time.monotonic() - opening.sketched < DRAWING_S:
             return
         until = time.monotonic() + TURN_S
         events: list[Event] = []  # taken in at once: each time has its costs, however few they are
@@ -325,6 +330,15 @@ class RunSession(QObject):
             opening.told = time.monotonic()
             opening.run_series.prepare(self.run_series)
             self.read_on.emit(min(run.bytes_read / opening.size, ALMOST))
+
+    def _sketch(self, opening: _Opening, run: Run) -> None:
+        """Show some of the values. Not in the turn in which the run is shown: both together would be too long."""
+        assert self.run_series is not None
+        opening.facts, found = sketch(run.dir)
+        self.run_series.replace_by(found)
+        opening.sketched = time.monotonic()
+        self.read_on.emit(0.0)
+        self.changed.emit()
 
     def _end_opening(self, opening: _Opening, run: Run) -> None:
         assert self.run_series is not None
@@ -365,12 +379,13 @@ class _Opening:
 
     slices: Iterator[list[Event]]
     facts: RunFacts
-    """The facts of the sketch."""
+    """What is known of the run so far: its present state, and then the facts of the sketch."""
     size: int
     """Bytes of events when it began."""
     timer: QTimer
     """Fires whenever the event loop has nothing else to do."""
-    began: float = field(default_factory=time.monotonic)
+    sketched: float | None = None
+    """When the sketch was shown, in seconds of `time.monotonic()`."""
     run_series: RunSeries = field(default_factory=RunSeries)
     """What was read so far."""
     told: float = 0.0
