@@ -108,7 +108,9 @@ class Agent:
             try:
                 line = protocol.encode({"id": number, "answer": self._result(number, ability, request)})
             except OSError as error:
-                line = _refusal(number, tr("{path} cannot be read: {why}.", path=error.filename, why=error.strerror))
+                line = _refusal(
+                    number, tr("{path} cannot be read: {reason}.", path=error.filename, reason=error.strerror)
+                )
             except (ValueError, RunError) as error:
                 line = _refusal(number, str(error))
             except Exception as error:  # noqa: BLE001 (an error of our own is told, and the agent goes on)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
-from core.language import tr
+from core.language import tr, tr_noop
 from core.units import duration
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ ANSWER_S = 30.0
 """Longest wait for one answer."""
 CLOCK_TOLERANCE_S = 2.0
 """Offset of a clock from which on it is told."""
+SET_CLOCK = "timedatectl set-ntp true"
 
 
 @dataclass(slots=True)
@@ -45,14 +46,13 @@ class HostReport:
         """A sentence if the host's clock differs by more than can be the measurement's error; else the empty string."""
         if self.clock is None or abs(self.clock.offset_s) - self.clock.round_trip_s / 2 <= CLOCK_TOLERANCE_S:
             return ""
-        ahead = tr("ahead of") if self.clock.offset_s > 0 else tr("behind")
-        return tr(
-            "The clock of {name} is {offset} {ahead} the one here. Have both machines set theirs by the network: "
-            "timedatectl set-ntp true",
-            name=self.host.name,
-            offset=duration(abs(self.clock.offset_s)),
-            ahead=ahead,
+        sentence = (
+            tr_noop("The clock of {name} is {offset} ahead of the one here. Have the network set both: {command}")
+            if self.clock.offset_s > 0
+            else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
         )
+        offset = duration(abs(self.clock.offset_s))
+        return tr(sentence, name=self.host.name, offset=offset, command=SET_CLOCK)
 
 
 @dataclass(slots=True)

@@ -67,10 +67,25 @@ def test_only_answers_are_written_to_the_output(server, script):
 
 
 def test_noise_of_the_login_shell_is_skipped(server, script):
-    command = script(f"echo 'Welcome!'; printf '\\377\\000 %5000s' x; echo '[1, {{' >&2; exec {TRAINYARD} \"$@\"")
-    (report,) = inquiry.ask([add_host(command=command)], devices=True)
+    """That of bash comes from its settings; other shells have none here."""
+    settings = server.folder / "one" / ".bashrc"
+    settings.write_text("echo 'Welcome!'; printf 'no end of line'")
+    noise = "printf '\\377\\000 %5000s' x; echo '[1, {'; echo 'Be careful.' >&2"
+    (report,) = inquiry.ask([add_host(command=script(f'{noise}; exec {TRAINYARD} "$@"'))], devices=True)
+    settings.unlink()
     assert report.error is None
     assert len(report.devices.devices) == 2
+
+
+def test_agent_speaks_english_in_every_language(tmp_path):
+    """Its sentences are translated where they are shown."""
+    environment = {**os.environ, "LANGUAGE": "zh_CN", "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        [sys.executable, "-m", "core.cli", "--runs", tmp_path, "agent", "--stdio"],
+        input='{"id": 1, "do": "fly"}\n', cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The Trainyard there cannot do this: fly." in done.stdout
 
 
 def test_nothing_is_forwarded_and_no_port_is_opened(server):

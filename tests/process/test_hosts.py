@@ -25,7 +25,7 @@ def test_hosts_are_added_listed_with_their_devices_and_removed(server, capsys, r
     code, out, err = call(capsys, "hosts", "add", "one", "--command", TRAINYARD)
     assert (code, err) == (0, "")
     assert re.fullmatch(
-        r"one has been added: reachable, Trainyard \S+, Python \S+, clock [+-]0\.0 s\. "
+        r"one has been added: reachable, Trainyard \S+, Python \S+, clock [+-]\d\.\d s\. "
         r"Its devices: one/cpu:0 and one/cpu:1\n",
         out,
     )
@@ -116,6 +116,24 @@ def test_wrong_use_is_one_sentence_and_starts_no_ssh(server, capsys, monkeypatch
     assert host_list.load().hosts == ()
 
 
+def test_agent_is_not_started_by_people(capsys):
+    code, out, err = call(capsys, "agent")
+    assert (code, out) == (2, "")
+    assert "is started by the Trainyard of another machine (trainyard hosts add)" in err
+
+
+def test_damaged_list_of_hosts_is_told_and_the_devices_here_are_listed(capsys, runs_root):
+    host_list.hosts_file().parent.mkdir(parents=True)
+    host_list.hosts_file().write_text("{")
+    code, out, err = call(capsys, "devices", "--json", "--runs", runs_root)
+    assert code == 0
+    assert "hosts.json are damaged. Delete the file, then add them again." in err
+    assert all("host" not in each for each in json.loads(out))
+    code, out, err = call(capsys, "hosts", "add", "one")
+    assert (code, out) == (2, "")
+    assert err.endswith("Nothing was changed.\n")
+
+
 def test_host_that_fails_is_not_added(server, capsys):
     code, out, err = call(capsys, "hosts", "add", "closed")
     assert (code, out) == (2, "")
@@ -186,7 +204,7 @@ def test_runs_of_a_host_are_shown_on_its_devices(server, capsys, runs_root, scri
 
 def test_clock_that_is_off_is_told_with_its_offset(server, capsys, script):
     program = (
-        "import time\nreal = time.time\ntime.time = lambda: real() + 3600\n"
+        "import time\nreal = time.time\ntime.time = lambda: real() + 3630\n"
         "from pathlib import Path\nfrom core.hosts.agent import serve\nserve(Path('/nowhere'))"
     )
     command = script(f"cd {ROOT} && exec {sys.executable} -c {shlex.quote(program)}")
@@ -194,7 +212,7 @@ def test_clock_that_is_off_is_told_with_its_offset(server, capsys, script):
     assert code == 0
     assert "The clock of one is 1 h 0 min ahead of the one here." in err
     (row,) = json.loads(call(capsys, "hosts", "--json")[1])
-    assert row["clock_offset_s"] == pytest.approx(3600, abs=1)
+    assert row["clock_offset_s"] == pytest.approx(3630, abs=5)
     assert 0 < row["round_trip_s"] < 5
     assert row["state"] == "reachable"
     assert "timedatectl" in row["problem"]

@@ -83,7 +83,7 @@ def _remote(report: HostReport) -> tuple[Rows, Rows]:
         users = [*(tr("run {dir}", dir=each) for each in runs), *([_first(others)] if others else [])]
         shown.append({**_shown(device, sample, users), "device": named["short_name"]})
     if found.banner:
-        warn(tr("{name}: {banner}", name=name, banner=tr_stored(found.banner)))
+        warn(tr("{name}: {reason}", name=name, reason=tr_stored(found.banner)))
     return rows, shown
 
 
