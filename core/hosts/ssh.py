@@ -164,7 +164,10 @@ def explain_start(host: Host, status: int, errors: str, noise: str) -> HostError
     line = last_line(errors) or last_line(noise)
     if status == SSH_FAILED:
         said = tr("ssh says: {line}", line=line) if line else tr("ssh does not say why.")
-        sentence = tr_noop("ssh could not connect to {name} ({address}). Try it in a terminal: ssh {address}. {said}")
+        sentence = tr_noop(
+            "The ssh to {name} ({address}) ended before Trainyard answered there. Try it in a terminal: ssh {address}. "
+            "{said}"
+        )
         return _error(Failure.SSH, sentence, host, said=said)
     if status in {NOT_FOUND, NOT_EXECUTABLE}:
         sentence = tr_noop(
