@@ -26,7 +26,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if "--json" not in words:  # programs read one language
+    if not {"--json", "--stdio"} & {*words}:  # programs read one language
         language.use(language.from_environment(os.environ))
     try:
         if (options := _window_options(words)) is not None:

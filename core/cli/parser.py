@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.cli.commands import (
+    agent,
     catalog,
     compare,
     control,
@@ -13,6 +14,7 @@ from core.cli.commands import (
     desktop,
     devices,
     export,
+    hosts,
     imports,
     notify,
     presets,
@@ -81,6 +83,8 @@ COMMANDS = (
     _Row("report", report.write_report, (report.add_options,)),
     _Row("sweep", sweep.sweep, (sweep.add_options,)),
     _Row("remove", remove.remove, (remove.add_options,)),
+    _Row("hosts", hosts.hosts, (hosts.add_options,)),
+    _Row("agent", agent.agent, (agent.add_options,)),
     _Row("notify", notify.notify, (notify.add_options,)),
     _Row("desktop", desktop.desktop, (desktop.add_options,)),
 )

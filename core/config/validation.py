@@ -13,6 +13,7 @@ from core.catalog.frameworks import FRAMEWORKS, Framework, framework
 from core.catalog.interpreters import has, interpreter
 from core.catalog.strategies import STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config.strategy_settings import rate_arithmetic, setting_problems
+from core.hosts.names import split_name
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.launchers import loopback, script
 from core.text import join_names
@@ -133,6 +134,8 @@ def _framework_problems(spec: RunSpec) -> list[str]:
 
 
 def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
+    if elsewhere := [name for name in spec.devices if split_name(name)]:
+        return [Problem(kind=ProblemKind.UNKNOWN_DEVICE, sentence=_not_here(elsewhere))]
     by_id = {device.id: device for device in devices}
     names = ", ".join(device.short_name for device in devices) or tr("none (no device was found)")
     if unknown := [repr(name) for name in spec.devices if name not in by_id]:
@@ -152,6 +155,18 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     if too_many and [each.sentence for each in found] == [obstacle(strategy, chosen)]:
         return [replace(found[0], kind=ProblemKind.TOO_MANY)]
     return found
+
+
+def _not_here(names: Sequence[str]) -> str:
+    """Return why devices of other machines cannot be trained on."""
+    return tr_plural(
+        "{names} is a device of another machine, and training on those is not possible yet. Log in there and start the "
+        "run there.",
+        "{names} are devices of other machines, and training on those is not possible yet. Log in there and start the "
+        "run there.",
+        len(names),
+        names=join_names(names),
+    )
 
 
 def _mig_problems(chosen: Sequence[Device]) -> list[str]:

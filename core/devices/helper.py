@@ -63,13 +63,18 @@ _SAMPLE = tuple(field.name for field in fields(Sample))
 
 def to_line(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> bytes:
     """Return an answer as a line, newline included. `previous`: the samples of the answer before it."""
+    return json.dumps(to_document(answer, previous), separators=(",", ":")).encode() + b"\n"
+
+
+def to_document(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> dict[str, Any]:
+    """Return an answer as JSON. `previous`: the samples of the answer before it."""
     samples = answer.samples
     now = samples[0].time if samples else 0.0
     padded = [*previous[: len(samples)], *[None] * (len(samples) - len(previous))]
     document: dict[str, Any] = {
         "time": now,
         "samples": [
-            None if was is not None and sample.time == now and sample.reading == was.reading else _pack(sample, _SAMPLE)
+            None if was is not None and sample.time == now and sample.reading == was.reading else _pack_sample(sample)
             for sample, was in zip(samples, padded, strict=True)
         ],
     }
@@ -79,7 +84,7 @@ def to_line(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> bytes:
         document["banner"] = answer.banner
     if answer.absent:
         document["absent"] = True
-    return json.dumps(document, separators=(",", ":"), default=_pack_process).encode() + b"\n"
+    return document
 
 
 def from_line(line: bytes, previous: Sequence[Sample] = ()) -> HelperAnswer:
@@ -87,7 +92,11 @@ def from_line(line: bytes, previous: Sequence[Sample] = ()) -> HelperAnswer:
 
     Raises `ValueError`, `LookupError` or `TypeError` for anything else.
     """
-    document = json.loads(line)
+    return from_document(json.loads(line), previous)
+
+
+def from_document(document: dict[str, Any], previous: Sequence[Sample] = ()) -> HelperAnswer:
+    """Return the answer of which `to_document` made the JSON; raises as `from_line`."""
     devices, now = document.get("devices"), document["time"]
     return HelperAnswer(
         devices=None if devices is None else tuple(_device(packed) for packed in devices),
@@ -107,9 +116,11 @@ def _pack(record: object, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(record, name)) is not None}
 
 
-def _pack_process(process: object) -> list[int | None]:
-    assert isinstance(process, Process)
-    return [process.pid, process.memory_used_bytes]
+def _pack_sample(sample: Sample) -> dict[str, Any]:
+    packed = _pack(sample, _SAMPLE)
+    if sample.processes:
+        packed["processes"] = [[each.pid, each.memory_used_bytes] for each in sample.processes]
+    return packed
 
 
 def _device(packed: dict[str, Any]) -> Device:

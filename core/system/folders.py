@@ -77,15 +77,20 @@ def save_in_config_folder(name: str, text: str) -> None:
     """Write a private file of settings, as a whole. Raises `RunError` with a sentence."""
     path = config_folder() / name
     try:
-        if CONFIG_VARIABLE in os.environ:  # its permissions are the user's
-            make_folder(path.parent, PRIVATE_FOLDER)
-        else:
-            make_private_folder(path.parent)
+        make_config_folder()
         write_whole(path, text)
     except OSError as error:
         raise RunError(
             not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Check its permissions."))
         ) from error
+
+
+def make_config_folder() -> None:
+    """Make the folder of the user's settings. Raises `OSError`."""
+    if CONFIG_VARIABLE in os.environ:  # its permissions are the user's
+        make_folder(config_folder(), PRIVATE_FOLDER)
+    else:
+        make_private_folder(config_folder())
 
 
 def _read() -> dict[str, object]:

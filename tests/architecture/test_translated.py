@@ -36,6 +36,8 @@ EXEMPT = {
     },
     "core/devices/nvidia/nvml.py": {"no memory of its own": IDENTIFIER, "numa node": IDENTIFIER},
     "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
+    "core/hosts/inquiry.py": {"not reachable": IDENTIFIER, "timedatectl ": PROGRAM},
+    "core/hosts/protocol.py": {"trainyard agent": IDENTIFIER},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
     "core/launchers/notebook.py": {
         "it has no cells": "printed by a program without our packages",

@@ -10,6 +10,7 @@
 - `curves`: `try` an expression on the log of a run, `reread` its curves
 - `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`
 - `imports`: `import` curves of other programs
+- `hosts`, `agent`: other machines; answer the Trainyard of another machine
 - `notify`: notifications about runs
 - `export`, `remove`, `sweep`, `desktop`: a command each
 - `common`: find the run that a command names, read the devices

@@ -1,21 +1,25 @@
-"""The command `devices`: the devices of this machine and what uses them."""
+"""The command `devices`: the devices of this machine and of the known hosts, and what uses them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.cli.commands.common import survey
 from core.cli.output import say_rows, warn
+from core.devices.device import Device
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
+from core.hosts.host_list import load
+from core.hosts.names import full_name
 from core.language import tr, tr_stored
 from core.text import first_names, join_names
 from core.units import size
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
-    from core.devices.device import Device, Sample
+    from core.devices.device import Sample
+    from core.hosts.inquiry import HostReport
 
 LARGE_SHARE = 0.25
 """Part of a GPU's memory from which other programs on it are reported before a start. A desktop uses less."""
@@ -24,33 +28,93 @@ MAX_NAMES = 2
 
 
 def devices(options: Namespace) -> int:
-    """List the devices of this machine, how busy they are, and what uses them."""
+    """List the devices of this machine and of the known hosts, how busy they are, and what uses them."""
+    listed = load()
+    if listed.problem:
+        warn(listed.problem)
+    if not listed.hosts:
+        rows, shown = _local(options)
+    else:
+        from core.hosts.inquiry import Inquiry  # only where there are hosts
+
+        with Inquiry(listed.hosts, devices=True) as inquiry:
+            rows, shown = _local(options)
+            for report in inquiry.reports():
+                further_rows, further_shown = _remote(report)
+                rows += further_rows
+                shown += further_shown
+    columns = ("device", "name", "memory", "utilisation", "held by")
+    noted = any(each["note"] for each in shown)
+    return say_rows(options, rows if options.json else shown, (*columns, "note") if noted else columns)
+
+
+Rows = list[dict[str, Any]]
+
+
+def _local(options: Namespace) -> tuple[Rows, Rows]:
+    """Return the devices of this machine, for programs and for people."""
     found = survey()
     uses = devices_in_use(found, options.runs)
     samples = {sample.device_id: sample for sample in found.samples}
     rows, shown = [], []
     for device in found.devices:
         sample, use = samples.get(device.id), uses.get(device.id, DeviceUse())
-        rows.append({
-            "id": device.id, "kind": device.kind, "label": device.label, "name": device.name,
-            "memory_total_bytes": device.memory_total_bytes, "pci_bus_id": device.pci_bus_id,
-            "minor": device.minor, "cores": list(device.cores), "shared_memory": device.shared_memory,
-            "utilisation_percent": sample.utilisation_percent if sample else None,
-            "memory_used_bytes": sample.memory_used_bytes if sample else None,
-            "asleep": sample.asleep if sample else None,
-            "lost": sample.lost if sample else None,
-            "blocked": device.blocked, "short_name": device.short_name,
-            "runs": [run.dir.name for run in use.runs], "processes": _processes(sample),
-        })  # fmt: skip
-        shown.append({
-            "device": device.short_name, "name": device.name, "memory": _memory(device, sample),
-            "utilisation": _percent(sample), "held by": ", ".join(_users(use)) or None, "note": _note(device, sample),
-        })  # fmt: skip
+        rows.append(_row(device, sample, [run.dir.name for run in use.runs]))
+        shown.append(_shown(device, sample, _users(use)))
     if found.banner:
         warn(tr_stored(found.banner))
-    columns = ("device", "name", "memory", "utilisation", "held by")
-    noted = any(each["note"] for each in shown)
-    return say_rows(options, rows if options.json else shown, (*columns, "note") if noted else columns)
+    return rows, shown
+
+
+def _remote(report: HostReport) -> tuple[Rows, Rows]:
+    """Return the devices of a host. A host that cannot be asked is one row that says why."""
+    name = report.host.name
+    found = report.devices
+    if found is None:
+        warn(str(report.error))
+        return [_unasked(report)], []
+    samples = {sample.device_id: sample for sample in found.samples}
+    rows, shown = [], []
+    for device in found.devices:
+        sample, use = samples.get(device.id), found.uses.get(device.id)
+        runs, others = (use.runs, use.others) if use else ((), ())
+        named = {"id": full_name(name, device.id), "short_name": full_name(name, device.short_name), "host": name}
+        rows.append({**_row(device, sample, list(runs)), **named})
+        users = [*(tr("run {dir}", dir=each) for each in runs), *([_first(others)] if others else [])]
+        shown.append({**_shown(device, sample, users), "device": named["short_name"]})
+    if found.banner:
+        warn(tr("{name}: {reason}", name=name, reason=tr_stored(found.banner)))
+    return rows, shown
+
+
+def _unasked(report: HostReport) -> dict[str, Any]:
+    """Return the row of a host that cannot be asked, with the fields of a device that is lost and cannot be chosen."""
+    host, why = report.host, str(report.error)
+    place = Device(id=host.name, kind="host", label=host.name, name=host.address, blocked=why)
+    return {**_row(place, None, []), "lost": why, "host": host.name}
+
+
+def _row(device: Device, sample: Sample | None, runs: list[str]) -> dict[str, Any]:
+    """Return a device and its reading, for programs."""
+    return {
+        "id": device.id, "kind": device.kind, "label": device.label, "name": device.name,
+        "memory_total_bytes": device.memory_total_bytes, "pci_bus_id": device.pci_bus_id,
+        "minor": device.minor, "cores": list(device.cores), "shared_memory": device.shared_memory,
+        "utilisation_percent": sample.utilisation_percent if sample else None,
+        "memory_used_bytes": sample.memory_used_bytes if sample else None,
+        "asleep": sample.asleep if sample else None,
+        "lost": sample.lost if sample else None,
+        "blocked": device.blocked, "short_name": device.short_name,
+        "runs": runs, "processes": _processes(sample),
+    }  # fmt: skip
+
+
+def _shown(device: Device, sample: Sample | None, users: Sequence[str]) -> dict[str, Any]:
+    """Return a device and its reading, for people."""
+    return {
+        "device": device.short_name, "name": device.name, "memory": _memory(device, sample),
+        "utilisation": _percent(sample), "held by": ", ".join(users) or None, "note": _note(device, sample),
+    }  # fmt: skip
 
 
 def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) -> str | None:
@@ -78,7 +142,11 @@ def _users(use: DeviceUse) -> list[str]:
 
 def _others(use: DeviceUse) -> str:
     """Return `pid 4711 python (anna) and 2 more`, the process with the most memory first."""
-    return join_names(first_names([each.words for each in use.others], MAX_NAMES))
+    return _first([each.words for each in use.others])
+
+
+def _first(processes: Sequence[str]) -> str:
+    return join_names(first_names(processes, MAX_NAMES))
 
 
 def _processes(sample: Sample | None) -> list[dict[str, int | None]] | None:

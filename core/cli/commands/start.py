@@ -25,6 +25,7 @@ from core.config.script_check import ScriptCheckRequest, cautions_of, check_scri
 from core.config.validation import ProblemKind
 from core.history import index
 from core.history.device_use import devices_in_use
+from core.hosts.names import split_name
 from core.language import join_sentences, tr, tr_stored
 from core.metrics.rules.rule_file import beside
 from core.queue import control
@@ -239,7 +240,7 @@ def _driver_messages(spec: RunSpec, found: Survey) -> list[str]:
 
 
 def _messages_about(name: str, found: Survey) -> list[str]:
-    if name.startswith("cpu:") and any(device.kind == "cpu" for device in found.devices):
+    if split_name(name) or (name.startswith("cpu:") and any(device.kind == "cpu" for device in found.devices)):
         return []
     general, *about_gpus = (part.strip() for part in GPU_MESSAGE.split(found.banner or ""))
     numbered = re.fullmatch(r"gpu:(\d+)", name.lower())

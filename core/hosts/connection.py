@@ -1,0 +1,248 @@
+"""Talk to the agent of one host. Nothing here blocks without a limit, so that a window can poll as well."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from core.hosts import protocol, ssh
+from core.hosts.failures import Failure, HostError
+from core.language import tr, tr_stored
+from core.system.helper_process import HelperProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.hosts.host_list import Host
+
+ERRORS_BYTES = 16 * 1024
+"""The end of what ssh and the agent write to standard error that is kept."""
+WAIT_S = 0.1
+"""Longest wait within one poll while something is awaited."""
+NAP_S = 0.01
+ROUND_TRIPS = 3
+"""Measurements of a clock, of which the shortest is the most exact."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What has arrived so far for one request."""
+
+    number: int
+    items: deque[Any] = field(default_factory=deque)
+    """Items of a stream; whoever reads them removes them."""
+    value: Any = None
+    error: str | None = None
+    """Why the agent could not do it: a sentence in English."""
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """A host's clock, compared with the one here by the time that a question and its answer took."""
+
+    offset_s: float
+    """Seconds by which it is ahead of this machine's; negative if it is behind."""
+    round_trip_s: float
+    """Seconds for question and answer; the offset is exact to half of it."""
+
+
+class Connection:
+    """A connection to a host. Every method but `close` raises `HostError` once the connection is of no use.
+
+    As a context manager it closes itself at the end of the block.
+    """
+
+    def __init__(self, host: Host) -> None:
+        """Start ssh, without waiting for anything."""
+        self.host = host
+        self.hello: protocol.Hello | None = None
+        """What the agent has said first; None until then."""
+        self._noise = bytearray()
+        self._answers: dict[int, Answer] = {}
+        self._last = 0
+        self._failure: HostError | None = None
+        self._sent_at = time.monotonic()
+        try:
+            self._process = HelperProcess(ssh.command(host), stdin=True, stderr=subprocess.PIPE)
+        except OSError as error:
+            raise ssh.not_started(error) from error
+
+    @property
+    def pid(self) -> int:
+        """The process id of ssh."""
+        return self._process.pid
+
+    def poll(self, timeout_s: float = 0.0) -> None:
+        """Take what has arrived, and wait up to `timeout_s` seconds for something to arrive."""
+        if self._failure is not None:
+            raise self._failure
+        status = self._process.exit_code()  # before reading, so that everything it wrote is read
+        try:
+            is_open = self._process.receive(timeout_s if status is None else 0.0)
+            for line in self._process.read_lines():
+                self._take(line)
+        except ValueError as error:
+            self._fail_at(str(error))
+        del self._process.errors[:-ERRORS_BYTES]
+        if len(self._process.output) > protocol.MAX_LINE_BYTES:
+            self._fail_at(tr("It has a line of more than {limit} bytes.", limit=protocol.MAX_LINE_BYTES))
+        if status is not None:
+            self._fail(self._ended(status))
+        if not is_open and timeout_s:
+            time.sleep(min(timeout_s, NAP_S))  # it has closed its output, and ends
+        if self.hello and time.monotonic() - self._sent_at > protocol.ALIVE_S:
+            self._send(protocol.ALIVE)
+
+    def wait(self, is_done: Callable[[], bool], timeout_s: float, is_wanted: Callable[[], bool]) -> None:
+        """Poll until this is so, for up to `timeout_s` seconds, while it is wanted."""
+        deadline = time.monotonic() + timeout_s
+        while not is_done():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not is_wanted():
+                self._fail(self._silent(timeout_s))
+            self.poll(min(WAIT_S, left_s))
+
+    def request(self, ability: str, **terms: object) -> Answer:
+        """Ask the agent for something, and return what its answer will be put into. The hello must have come."""
+        assert self.hello is not None
+        self._last += 1
+        answer = self._answers[self._last] = Answer(self._last)
+        self._send({"id": answer.number, "do": ability, "with": terms})
+        return answer
+
+    def cancel(self, answer: Answer) -> None:
+        """End a stream. Items that are under way still arrive, until the answer is done."""
+        if not answer.done:
+            self._send({"cancel": answer.number})
+
+    def result(self, answer: Answer) -> Any:  # noqa: ANN401 (JSON)
+        """Return the value of an answer that is done."""
+        if answer.error is not None:
+            # The connection goes on: this is no failure of it.
+            raise HostError(
+                Failure.REFUSED,
+                tr("{name} says: {error}", name=self.host.name, error=tr_stored(ssh.last_line(answer.error))),
+            )
+        return answer.value
+
+    def ask(self, ability: str, timeout_s: float, is_wanted: Callable[[], bool] = lambda: True, **terms: object) -> Any:  # noqa: ANN401 (JSON)
+        """Ask for something and wait for the answer, up to `timeout_s` seconds."""
+        answer = self.request(ability, **terms)
+        self.wait(lambda: answer.done, timeout_s, is_wanted)
+        return self.result(answer)
+
+    def compare_clock(self, timeout_s: float, is_wanted: Callable[[], bool] = lambda: True) -> Clock:
+        """Measure the offset of the host's clock, in up to `timeout_s` seconds for each of `ROUND_TRIPS`."""
+        found = []
+        for _ in range(ROUND_TRIPS):
+            asked = time.time()
+            there = self.ask("clock", timeout_s, is_wanted)
+            answered = time.time()
+            time_there = there.get("time") if isinstance(there, dict) else None
+            if not isinstance(time_there, (int, float)) or not abs(time_there) < float("inf"):
+                self.fail_at(tr("Its time is no number."))
+            found.append(Clock(offset_s=time_there - (asked + answered) / 2, round_trip_s=answered - asked))
+        return min(found, key=lambda each: abs(each.round_trip_s))
+
+    def fail_at(self, why: str) -> NoReturn:
+        """Give the connection up, since what arrived makes no sense. `why`: a sentence."""
+        self._fail_at(why)
+
+    def close(self) -> None:
+        """End ssh, and with it the agent, and wait for ssh's end."""
+        self._process.close(polite=self._failure is None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self, line: bytes) -> None:
+        """Take a line. Raises `ValueError` with a sentence for one that makes no sense."""
+        if self.hello is None:
+            self._take_first(line)
+            return
+        message = protocol.decode(line)
+        answer = self._answers.get(number) if isinstance(number := message.get("id"), int) else None
+        if answer is None:
+            raise ValueError(tr("It answers what was not asked."))
+        if "item" in message:
+            answer.items.append(message["item"])
+            return
+        error = message.get("error")
+        if "answer" not in message and not isinstance(error, str):
+            raise ValueError(tr("It has neither an answer nor an error."))
+        answer.value, answer.error, answer.done = message.get("answer"), error, True
+        del self._answers[answer.number]
+
+    def _take_first(self, line: bytes) -> None:
+        hello = protocol.hello_of(line)
+        if hello is None:
+            self._noise += line + b"\n"
+            if len(self._noise) > protocol.MAX_NOISE_BYTES:
+                raise ValueError(tr("It writes, but does not answer as Trainyard."))
+            return
+        if hello.protocol != protocol.VERSION:
+            self._fail(_other_version(self.host, hello))
+        self.hello = hello
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._sent_at = time.monotonic()
+        if not self._process.send(protocol.encode(message)) and self._process.exit_code() is None:
+            self._fail(self._silent(protocol.ALIVE_S))  # it does not read
+
+    def _ended(self, status: int) -> HostError:
+        errors = self._process.errors.decode(errors="replace")
+        if self.hello is not None:
+            return ssh.explain_cut(self.host, errors)
+        noise = (self._noise + self._process.output).decode(errors="replace")
+        return ssh.explain_start(self.host, status, errors, noise)
+
+    def _silent(self, timeout_s: float) -> HostError:
+        sentence = tr(
+            "{name} ({address}) has not answered within {seconds:g} s. See in a terminal what it waits for: "
+            "ssh {address} {command} devices",
+            name=self.host.name,
+            address=self.host.address,
+            command=self.host.command,
+            seconds=timeout_s,
+        )
+        return HostError(Failure.NO_ANSWER, sentence)
+
+    def _fail_at(self, why: str) -> NoReturn:
+        failure = Failure.NO_AGENT if self.hello is None else Failure.NONSENSE
+        sentence = tr(
+            "What {name} ({address}) sends makes no sense. {why} Check that nothing else writes to the output of "
+            "{command} there, and that it starts Trainyard.",
+            name=self.host.name,
+            address=self.host.address,
+            command=self.host.command,
+            why=why,
+        )
+        self._fail(HostError(failure, sentence))
+
+    def _fail(self, error: HostError) -> NoReturn:
+        self._failure = error
+        self._process.kill()
+        raise error
+
+
+def _other_version(host: Host, hello: protocol.Hello) -> HostError:
+    from core.system.installation import version
+
+    sentence = tr(
+        "{name} ({address}) has Trainyard {version} with protocol {protocol}, which does not fit the one here: {own} "
+        "with protocol {own_protocol}. Install the same version on both.",
+        name=host.name,
+        address=host.address,
+        version=ssh.last_line(hello.version) or "?",
+        own=version(),
+        protocol=hello.protocol,
+        own_protocol=protocol.VERSION,
+    )
+    return HostError(Failure.OTHER_VERSION, sentence)

@@ -1,0 +1,132 @@
+"""Devices, readings and what uses the devices, as they travel from an agent. Nothing that arrives is trusted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from core.devices.device import Device, Sample
+from core.devices.helper import HelperAnswer, from_document, to_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from core.history.device_use import DeviceUse
+
+MAX_NAMES = 100
+"""Runs and processes of one device that travel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostUse:
+    """What uses one device of a host."""
+
+    runs: tuple[str, ...] = ()
+    """The names of the folders of live runs, newest first."""
+    others: tuple[str, ...] = ()
+    """Other processes, in words: `pid 4711 python (anna)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDevices:
+    """The devices of a host, their readings, and by device id what uses them."""
+
+    devices: tuple[Device, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    banner: str | None = None
+    uses: Mapping[str, HostUse] = field(default_factory=dict)
+
+
+def pack_uses(uses: Mapping[str, DeviceUse]) -> dict[str, Any]:
+    """Return what uses the devices, as JSON."""
+    return {
+        device: {
+            "runs": [run.dir.name for run in use.runs[:MAX_NAMES]],
+            "others": [each.words for each in use.others[:MAX_NAMES]],
+        }
+        for device, use in uses.items()
+    }
+
+
+def unpack_devices(document: Any) -> HostDevices:  # noqa: ANN401 (JSON)
+    """Return what the ability `devices` has answered. Raises `ValueError` for anything else."""
+    answer = unpack_readings(document)
+    try:
+        uses = {
+            device: HostUse(runs=_texts(use["runs"]), others=_texts(use["others"]))
+            for device, use in document["uses"].items()
+        }
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError from error
+    return HostDevices(devices=answer.devices or (), samples=answer.samples, banner=answer.banner, uses=uses)
+
+
+def pack_readings(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> dict[str, Any]:
+    """Return readings as JSON. `previous`: the samples of the answer before, which are not described again."""
+    return to_document(answer, previous)
+
+
+def unpack_readings(document: Any, previous: Sequence[Sample] = ()) -> HelperAnswer:  # noqa: ANN401 (JSON)
+    """Return readings from `pack_readings`. Fields that this version does not know are left out.
+
+    Raises `ValueError` for anything else.
+    """
+    try:
+        known = dict(document)
+        if known.get("devices") is not None:
+            known["devices"] = [_known(each, Device) for each in known["devices"]]
+        known["samples"] = [None if each is None else _known(each, Sample) for each in known["samples"]]
+        answer = from_document(known, previous)
+        for device in answer.devices or ():
+            _check(device)
+        for sample in answer.samples:
+            _check(sample)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError from error
+    if answer.banner is not None and not isinstance(answer.banner, str):
+        raise ValueError
+    return answer
+
+
+def _known(packed: dict[str, Any], record: type[Device | Sample]) -> dict[str, Any]:
+    return {each.name: packed[each.name] for each in fields(record) if each.name in packed}
+
+
+def _check(record: Device | Sample) -> None:
+    """Raise `ValueError` unless each field has a value of its type."""
+    for each in fields(record):
+        value = getattr(record, each.name)
+        kind = str(each.type).removesuffix(" | None")
+        if value is None and kind != each.type:
+            continue
+        if not _IS[kind](value):
+            raise ValueError(each.name)
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        raise TypeError(values)
+    return tuple(values)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return (_is_whole(value) or isinstance(value, float)) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+_IS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "int": _is_whole,
+    "float": _is_number,
+    "tuple[int, ...]": lambda value: all(map(_is_whole, value)),
+    "tuple[str, ...]": lambda value: all(isinstance(each, str) for each in value),
+    "tuple[Process, ...]": lambda value: all(
+        _is_whole(each.pid) and (each.memory_used_bytes is None or _is_whole(each.memory_used_bytes)) for each in value
+    ),
+}
+"""By the type of a field, whether a value is of it."""

@@ -1,0 +1,205 @@
+"""The hosts that the user has added, in the order of their addition.
+
+While the file is damaged, or of a newer version, it is not written: what is in it would be lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from core.errors import RunError
+from core.hosts.names import name_problem
+from core.language import join_sentences, tr
+from core.schema.files import open_folder, parse_json, read_whole
+from core.system.folders import config_folder, make_config_folder, save_in_config_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FILE = "hosts.json"
+VERSION = 1
+MAX_BYTES = 256 * 1024
+MAX_CHARACTERS = 1024
+"""Longest command."""
+COMMAND = "trainyard"
+ADDRESS = re.compile(
+    r"(?:ssh://)?(?:[\w.+][\w.+@-]*@)?(?:[\w.][\w.-]*|[0-9A-Fa-f:]+(?:%\w+)?|\[[0-9A-Fa-f:]+(?:%\w+)?\])(?::\d{1,5})?/?"
+)
+"""A destination of ssh. No part begins with `-`, which would be an option, or has a character of the shell: with some
+versions of ssh, a ProxyCommand passes it on to one."""
+MAX_ADDRESS = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """Another machine. Raises `ValueError` with a sentence for a value that cannot be."""
+
+    name: str
+    address: str
+    """A destination of ssh: `user@host`, `ssh://user@host:port`, or a name of the user's ssh configuration."""
+    command: str = COMMAND
+    """What starts Trainyard there, as the shell there reads it: `~/trainyard/.venv/bin/trainyard`."""
+
+    def __post_init__(self) -> None:
+        texts = (self.name, self.address, self.command)
+        if not all(isinstance(each, str) for each in texts):
+            raise ValueError(tr("Name, address and command of a host must be texts."))
+        if problem := name_problem(self.name) or address_problem(self.address) or _command_problem(self.command):
+            raise ValueError(problem)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostList:
+    """The hosts as far as the file could be used."""
+
+    hosts: tuple[Host, ...] = ()
+    problem: str = ""
+    """What is wrong with the file: a sentence, or the empty string."""
+
+    def find(self, name: str) -> Host | None:
+        """Return the host of this name, whatever its case."""
+        return next((each for each in self.hosts if each.name.lower() == name.lower()), None)
+
+
+def address_problem(address: str) -> str:
+    """Return why this cannot be the address of a host; the empty string if it can."""
+    if address.startswith("ray:"):
+        return tr("{address} is a Ray cluster, and this version does not support Ray clusters yet.", address=address)
+    if re.fullmatch(r"(?:[^:/@]+@)?[^:/@]+:\d+", address):
+        uri = f"ssh://{address}"
+        return tr("{address} has a port. Write it as {uri}, or name the port in ~/.ssh/config.",
+                  address=address, uri=uri)  # fmt: skip
+    if len(address) <= MAX_ADDRESS and ADDRESS.fullmatch(address):
+        return ""
+    return tr(
+        "{address!r} is no address of a machine. Give USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config.",
+        address=address,
+    )
+
+
+def default_name(address: str) -> str:
+    """Return the name of a host that is given none: the first part of its host name, or its whole number."""
+    host = address.removeprefix("ssh://").rpartition("@")[2].rstrip("/")
+    host = re.sub(r"(?<=\])?:\d+$", "", host) if address.startswith("ssh://") else host
+    is_number = re.fullmatch(r"[\d.]+", host) is not None or ":" in host
+    return re.sub(r"\W+", "-", host).strip("-_") if ":" in host else host if is_number else host.partition(".")[0]
+
+
+def hosts_file() -> Path:
+    """Return the path of the file, whether it exists or not."""
+    return config_folder() / FILE
+
+
+def load() -> HostList:
+    """Read the hosts. Those that cannot be are named in the problem."""
+    path = hosts_file()
+    try:
+        found = parse_json(read_whole(path, MAX_BYTES, follow_link=True))
+    except FileNotFoundError:
+        return HostList()
+    except OSError as error:
+        why = error.strerror or str(error)
+        return HostList(problem=tr("The hosts in {path} cannot be read: {why}.", path=path, why=why))
+    except ValueError:
+        found = None
+    version = found.get("version") if isinstance(found, dict) else None
+    rows = found.get("hosts") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        return HostList(problem=tr("The hosts in {path} are those of a newer version of Trainyard. Use that version.",
+                                   path=path))  # fmt: skip
+    if version != VERSION or not isinstance(rows, list):
+        return HostList(problem=tr("The hosts in {path} are damaged. Delete the file, then add them again.", path=path))
+    return _read(rows)
+
+
+def _read(rows: list[object]) -> HostList:
+    listed, wrong = HostList(), []
+    for number, row in enumerate(rows, 1):
+        try:
+            host = Host(**row)  # type: ignore[arg-type]  # anything may be in it, and Host checks each field
+        except (ValueError, TypeError):
+            wrong.append(str(number))
+            continue
+        if listed.find(host.name):
+            wrong.append(str(number))
+        else:
+            listed = HostList(hosts=(*listed.hosts, host))
+    if not wrong:
+        return listed
+    problem = tr(
+        "These hosts in {path} make no sense: {numbers}, counted from 1. Correct the file, or delete it and add them "
+        "again.",
+        path=hosts_file(),
+        numbers=", ".join(wrong),
+    )
+    return HostList(hosts=listed.hosts, problem=problem)
+
+
+def check_new(host: Host, listed: HostList) -> None:
+    """Raise `ValueError` if there is a host of this name, and `RunError` if the file cannot be changed."""
+    if listed.problem:
+        raise RunError(_unchanged(listed.problem))
+    if known := listed.find(host.name):
+        raise ValueError(
+            tr(
+                "There is a host {name} already: {address}. Choose another name with --name, or remove that one: "
+                "trainyard hosts remove {name}",
+                name=known.name,
+                address=known.address,
+            )
+        )
+
+
+def add(host: Host) -> None:
+    """Add a host at the end. Raises `ValueError` or `RunError` with a sentence."""
+    with _changing() as listed:
+        check_new(host, listed)
+        _save((*listed.hosts, host))
+
+
+def remove(name: str) -> Host:
+    """Remove the host of this name and return it. Raises `ValueError` or `RunError` with a sentence."""
+    with _changing() as listed:
+        if listed.problem:
+            raise RunError(_unchanged(listed.problem))
+        host = listed.find(name)
+        if host is None:
+            names = ", ".join(each.name for each in listed.hosts)
+            known = tr("Choose one of: {names}.", names=names) if names else tr("None has been added.")
+            raise ValueError(join_sentences([tr("There is no host {name!r}.", name=name), known]))
+        _save(tuple(each for each in listed.hosts if each is not host))
+        return host
+
+
+def _unchanged(problem: str) -> str:
+    return join_sentences([problem, tr("Nothing was changed.")])
+
+
+def _command_problem(command: str) -> str:
+    if 0 < len(command) <= MAX_CHARACTERS and command.isprintable() and command.strip():
+        return ""
+    return tr("The command of a host must be one line of at most {count} characters.", count=MAX_CHARACTERS)
+
+
+def _save(hosts: tuple[Host, ...]) -> None:
+    document = {"version": VERSION, "hosts": [asdict(each) for each in hosts]}
+    save_in_config_folder(FILE, json.dumps(document, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def _changing() -> Iterator[HostList]:
+    """Give the hosts, and keep other commands from changing them in between where the file system has locks."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # what cannot be written is said when it is written
+            make_config_folder()
+            handle = open_folder(config_folder())
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield load()

@@ -1,0 +1,137 @@
+"""Ask several hosts at once: whether they answer, how their clocks differ, and what their devices are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Self
+
+from core.hosts.connection import Connection
+from core.hosts.exchange import unpack_devices
+from core.hosts.failures import HostError
+from core.language import tr, tr_noop
+from core.units import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.hosts.connection import Clock
+    from core.hosts.exchange import HostDevices
+    from core.hosts.host_list import Host
+    from core.hosts.protocol import Hello
+
+HELLO_S = 30.0
+"""Longest wait for the connection, the login, and the start of Trainyard there."""
+ANSWER_S = 30.0
+"""Longest wait for one answer."""
+CLOCK_TOLERANCE_S = 2.0
+"""Offset of a clock from which on it is told."""
+SET_CLOCK = "timedatectl set-ntp true"
+
+
+@dataclass(slots=True)
+class HostReport:
+    """What is known of a host, as far as it has answered."""
+
+    host: Host
+    hello: Hello | None = None
+    clock: Clock | None = None
+    devices: HostDevices | None = None
+    """None if they were not asked for, or were not answered."""
+    error: HostError | None = None
+    """Why there is no more."""
+
+    @property
+    def clock_problem(self) -> str:
+        """A sentence if the host's clock differs by more than can be the measurement's error; else the empty string."""
+        if self.clock is None or abs(self.clock.offset_s) - self.clock.round_trip_s / 2 <= CLOCK_TOLERANCE_S:
+            return ""
+        sentence = (
+            tr_noop("The clock of {name} is {offset} ahead of the one here. Have the network set both: {command}")
+            if self.clock.offset_s > 0
+            else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
+        )
+        offset = duration(abs(self.clock.offset_s))
+        return tr(sentence, name=self.host.name, offset=offset, command=SET_CLOCK)
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """Asks hosts on a thread each, from its creation on. As a context manager it ends what has not ended.
+
+    `devices`: whether to ask for the devices.
+    """
+
+    hosts: Sequence[Host]
+    devices: bool
+    _unwanted: Event = field(default_factory=Event, init=False)
+    _reports: list[HostReport] = field(default_factory=list, init=False)
+    _threads: list[Thread] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._reports = [HostReport(host) for host in self.hosts]
+        self._threads = [Thread(target=self._ask, args=(report,), daemon=True) for report in self._reports]
+        for thread in self._threads:
+            thread.start()
+
+    def reports(self) -> list[HostReport]:
+        """Wait until each host has answered all, or its time is over, and return what is known of each."""
+        for thread in self._threads:
+            thread.join()
+        return self._reports
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._unwanted.set()
+        self.reports()
+
+    def _is_wanted(self) -> bool:
+        return not self._unwanted.is_set()
+
+    def _ask(self, report: HostReport) -> None:
+        try:
+            with Connection(report.host) as connection:
+                self._converse(report, connection)
+        except HostError as error:
+            report.error = error
+
+    def _converse(self, report: HostReport, connection: Connection) -> None:
+        connection.wait(lambda: connection.hello is not None, HELLO_S, self._is_wanted)
+        report.hello = connection.hello
+        report.clock = connection.compare_clock(ANSWER_S, self._is_wanted)
+        if self.devices:
+            found = connection.ask("devices", ANSWER_S, self._is_wanted)
+            try:
+                report.devices = unpack_devices(found)
+            except ValueError:
+                connection.fail_at(tr("They are no devices."))
+
+
+def ask(hosts: Sequence[Host], *, devices: bool) -> list[HostReport]:
+    """Ask hosts at once, and return what is known of each. Takes as long as the slowest, and ends within a limit."""
+    with Inquiry(hosts, devices) as inquiry:
+        return inquiry.reports()
+
+
+def report_document(report: HostReport) -> dict[str, Any]:
+    """Return what is known of a host, as JSON."""
+    hello, clock = report.hello, report.clock
+    return {
+        "name": report.host.name,
+        "address": report.host.address,
+        "command": report.host.command,
+        "state": "reachable" if report.error is None else "not reachable",
+        "failure": None if report.error is None else report.error.failure.value,
+        "problem": (report.clock_problem or None) if report.error is None else str(report.error),
+        "version": hello and hello.version,
+        "protocol": hello and hello.protocol,
+        "python": hello and hello.python,
+        "user": hello and hello.user,
+        "host": hello and hello.host,
+        "boot": hello and hello.identity.boot,
+        "runs": hello and hello.runs,
+        "clock_offset_s": clock and clock.offset_s,
+        "round_trip_s": clock and clock.round_trip_s,
+    }

@@ -1,0 +1,38 @@
+"""Names of hosts, and of devices on them: `HOST/cpu:0` or `HOST/GPU-...`."""
+
+from __future__ import annotations
+
+import re
+
+from core.devices.device import ASLEEP_PREFIX
+from core.devices.kinds import KINDS
+from core.language import tr
+
+SEPARATOR = "/"
+VALID = re.compile(r"[^\W_][\w.-]{0,62}")
+DEVICE_PREFIXES = tuple(prefix.lower() for kind in KINDS for prefix in (*kind.id_prefixes, "gpu:", ASLEEP_PREFIX))
+"""How ids and short names of devices begin, in lower case."""
+
+
+def name_problem(name: str) -> str:
+    """Return why a host cannot have this name; the empty string if it can."""
+    if VALID.fullmatch(name):
+        return ""
+    return tr(
+        "A host cannot be named {name!r}. Use at most 63 letters, digits, dots, - and _, with a letter or digit first.",
+        name=name,
+    )
+
+
+def full_name(host: str, device: str) -> str:
+    """Return the name of a device of a host, from the device's own id or short name."""
+    return f"{host}{SEPARATOR}{device}"
+
+
+def split_name(name: str) -> tuple[str, str] | None:
+    """Return host and device of a `full_name`; None for a device of this machine.
+
+    The ids of MIG devices of old drivers have a slash, too: `MIG-GPU-.../1/0`.
+    """
+    host, separator, device = name.partition(SEPARATOR)
+    return (host, device) if separator and device.lower().startswith(DEVICE_PREFIXES) else None

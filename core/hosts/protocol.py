@@ -1,0 +1,108 @@
+"""What travels between a connection and an agent: one JSON object a line, in UTF-8.
+
+The agent begins with its hello; what comes before it is noise of a login shell. Then:
+
+    connection to agent   {"id": 1, "do": "devices", "with": {...}}    a request; ids rise
+                          {"cancel": 1}                                end a stream
+                          {}                                           still here
+    agent to connection   {"id": 1, "item": ...}                       one of the items of a stream
+                          {"id": 1, "answer": ...}                     the answer, or the end of a stream
+                          {"id": 1, "error": "..."}                    why there is none, in a sentence
+
+Requests are answered in any order. The agent ends at the end of its input, or when it has read nothing for `SILENCE_S`.
+A change that an older side would not understand raises `VERSION`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from core.language import tr
+from core.schema.files import parse_json
+from core.system.processes import HostId
+
+VERSION = 1
+MARK = "trainyard agent"
+"""What tells a hello from noise."""
+MAX_LINE_BYTES = 1024 * 1024
+MAX_NOISE_BYTES = 256 * 1024
+"""What may come before a hello."""
+MAX_OPEN = 64
+"""Requests of one connection that an agent works on at once."""
+ALIVE: dict[str, Any] = {}
+ALIVE_S = 30.0
+"""Seconds without a message after which a connection sends `ALIVE`."""
+SILENCE_S = 300.0
+"""Seconds after which an agent takes a connection for lost: a network that is gone does not close anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """What an agent says first."""
+
+    protocol: int
+    version: str
+    """That of Trainyard."""
+    python: str
+    user: str
+    identity: HostId
+    runs: str
+    """The folder of its runs."""
+
+    @property
+    def host(self) -> str:
+        """Its own name of the machine."""
+        return self.identity.host
+
+    def document(self, time: float) -> dict[str, Any]:
+        """Return the first line of an agent, as JSON. `time`: unix seconds by its clock."""
+        return {"hello": MARK, "time": time, **asdict(self)}
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """Return a message as a line. Raises `ValueError` if it is too long."""
+    line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError(tr("The answer has more than {limit} bytes.", limit=MAX_LINE_BYTES))
+    return line
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """Return the message of a line. Raises `ValueError` with a sentence for anything else."""
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError(tr("It has a line of more than {limit} bytes.", limit=MAX_LINE_BYTES))
+    message = parse_json(line)
+    if not isinstance(message, dict):
+        raise ValueError(tr("It is no object of JSON."))  # noqa: TRY004 (what the other side wrote)
+    return message
+
+
+def hello_of(line: bytes) -> Hello | None:
+    """Return the hello in a line; None if it is noise. Raises `ValueError` for a hello that lacks something.
+
+    Of another protocol only the number and the versions are looked at.
+    """
+    if MARK.encode() not in line:
+        return None
+    try:
+        found = decode(line.strip())
+    except ValueError:
+        return None
+    if found.get("hello") != MARK:
+        return None
+    protocol = found.get("protocol")
+    if not isinstance(protocol, int):
+        raise ValueError(tr("Its hello has no version of the protocol."))  # noqa: TRY004 (what the other side wrote)
+    place = found.get("identity")
+    parts = place if isinstance(place, dict) else {}
+    texts = {name: found.get(name) for name in ("version", "python", "user", "runs")}
+    names = {name: parts.get(name) for name in ("host", "boot", "pid_namespace")}
+    if protocol == VERSION and not all(isinstance(each, str) for each in (*texts.values(), *names.values())):
+        raise ValueError(tr("Its hello lacks something."))
+    return Hello(
+        protocol=protocol,
+        identity=HostId(**{name: str(value or "") for name, value in names.items()}),
+        **{name: str(value or "") for name, value in texts.items()},
+    )

@@ -1,0 +1,146 @@
+"""Connections to agents through a real ssh server: what arrives, and what is left when they are cut."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.hosts import inquiry
+from core.hosts.connection import Connection
+from core.hosts.exchange import unpack_readings
+from core.hosts.failures import Failure, HostError
+from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+def connected(host):
+    opened = Connection(host)
+    opened.wait(lambda: opened.hello is not None, 20, lambda: True)
+    return opened
+
+
+def test_readings_arrive_until_they_are_cancelled(server):
+    with connected(add_host()) as lab:
+        stream = lab.request("readings", period_s=0.1)
+        lab.wait(lambda: len(stream.items) > 2, 10, lambda: True)
+        first = unpack_readings(stream.items.popleft())
+        second = unpack_readings(stream.items.popleft(), first.samples)
+        assert [device.id for device in first.devices] == ["cpu:0", "cpu:1"]
+        assert second.devices is None
+        assert second.samples[0].time > first.samples[0].time
+        lab.wait(
+            lambda: unpack_readings(stream.items.pop()).samples[0].utilisation_percent is not None, 10, lambda: True
+        )
+        lab.cancel(stream)
+        lab.wait(lambda: stream.done, 10, lambda: True)
+        assert lab.result(stream) is None
+        assert lab.ask("clock", 10)["time"] == pytest.approx(time.time(), abs=5)
+        with pytest.raises(HostError, match="one says: The Trainyard there cannot do this: fly") as refused:
+            lab.ask("fly", 10)
+        assert refused.value.failure is Failure.REFUSED
+        assert lab.ask("clock", 10), "the connection goes on"
+
+
+def test_only_answers_are_written_to_the_output(server, script):
+    """Whatever a library prints there, on either level, goes to standard error."""
+    program = (
+        "import os, sys\nfrom core.hosts import abilities, agent\n"
+        "def loud(request):\n"
+        "    print('print'); os.write(1, b'write'); os.system('echo child'); return sys.stdin.read()\n"
+        "abilities.ABILITIES['loud'] = loud\n"
+        "from pathlib import Path\nagent.serve(Path('/nowhere'))"
+    )
+    command = script(f"cd {ROOT} && exec {sys.executable} -c {shlex.quote(program)}")
+    with connected(add_host(command=command)) as lab:
+        assert lab.ask("loud", 10) == "", "what is asked of the agent is not the input of a library"
+
+
+def test_noise_of_the_login_shell_is_skipped(server, script):
+    """That of bash comes from its settings; other shells have none here."""
+    settings = server.folder / "one" / ".bashrc"
+    settings.write_text("echo 'Welcome!'; printf 'no end of line'")
+    noise = "printf '\\377\\000 %5000s' x; echo '[1, {'; echo 'Be careful.' >&2"
+    (report,) = inquiry.ask([add_host(command=script(f'{noise}; exec {TRAINYARD} "$@"'))], devices=True)
+    settings.unlink()
+    assert report.error is None
+    assert len(report.devices.devices) == 2
+
+
+def test_agent_speaks_english_in_every_language(tmp_path):
+    """Its sentences are translated where they are shown."""
+    environment = {**os.environ, "LANGUAGE": "zh_CN", "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        [sys.executable, "-m", "core.cli", "--runs", tmp_path, "agent", "--stdio"],
+        input='{"id": 1, "do": "fly"}\n', cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The Trainyard there cannot do this: fly." in done.stdout
+
+
+def test_nothing_is_forwarded_and_no_port_is_opened(server):
+    with connected(add_host()) as lab:
+        assert lab.ask("clock", 10)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", server.forwarded), timeout=1)
+        (agent,) = server.agents()
+        assert [each for each in agent.net_connections() if each.status == psutil.CONN_LISTEN] == []
+        assert "SSH_AUTH_SOCK" not in agent.environ()
+        assert agent.terminal() is None
+
+
+@pytest.mark.parametrize("what", ["ssh", "session", "agent"])
+def test_connection_that_is_cut_is_told_and_nothing_is_left(server, what):
+    with connected(add_host()) as lab:
+        stream = lab.request("readings", period_s=0.1)
+        lab.wait(lambda: stream.items, 10, lambda: True)
+        (agent,) = server.agents()
+        if what == "ssh":
+            os.kill(lab.pid, signal.SIGKILL)
+        elif what == "agent":
+            agent.kill()
+        else:
+            for session in server.process.children():
+                session.kill()
+        with pytest.raises(HostError, match="was cut, or Trainyard was ended there") as cut:
+            lab.wait(lambda: False, 10, lambda: True)
+        assert cut.value.failure is Failure.CUT
+        with pytest.raises(HostError, match="was cut"):
+            lab.poll()
+    wait_until(lambda: not agent.is_running(), what="the agent to end")
+
+
+def test_command_that_is_interrupted_leaves_no_ssh(server, script, tmp_path):
+    """The host's fake never answers; Ctrl-C ends the command at once, and what it started."""
+    add_host(command=script(f"touch {tmp_path}/asked; exec cat"))
+    command = [sys.executable, "-m", "core.cli", "hosts"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        wait_until((tmp_path / "asked").exists, what="the host to be asked")
+        process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        assert "Interrupted" in process.communicate(timeout=20)[1]
+        assert time.monotonic() - started < 5
+    wait_until(lambda: not server.sessions(), what="the session to end")
+
+
+def test_command_that_is_killed_leaves_no_ssh_and_no_agent(server, runs_root):
+    add_host()
+    program = (
+        "from core.hosts.connection import Connection; from core.hosts.host_list import load; import time\n"
+        "lab = Connection(load().hosts[0]); lab.wait(lambda: lab.hello, 20, lambda: True)\n"
+        "print(lab.pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        ssh = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+    wait_until(lambda: not ssh.is_running() and not server.sessions(), what="ssh and the agent to end")

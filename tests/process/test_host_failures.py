@@ -1,0 +1,116 @@
+"""All that can go wrong with a host, through a real ssh server: each is a sentence with its remedy."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+from core.hosts import inquiry, protocol
+from core.hosts.failures import Failure
+from core.hosts.host_list import Host
+
+
+def fails(host, *, asked=False):
+    """Return why a host cannot be asked."""
+    (report,) = inquiry.ask([host], devices=asked)
+    assert report.error is not None, report
+    return report.error
+
+
+@pytest.mark.parametrize(
+    ("address", "failure", "sentence"),
+    [
+        ("unknown", Failure.UNKNOWN_HOST_KEY, r"compare the fingerprint, and answer yes: ssh unknown$"),
+        ("changed", Failure.CHANGED_HOST_KEY, r"is not the one that you have accepted.* ssh-keygen -R"),
+        ("other-key", Failure.REFUSED_KEY, r"accepts none of your keys\. .*ssh-copy-id other-key$"),
+        ("closed", Failure.CLOSED_PORT, r"ssh says: ssh: connect to host 127\.0\.0\.1 port \d+: Connection refused$"),
+        ("nowhere", Failure.UNKNOWN_NAME, r"ssh says: ssh: Could not resolve hostname nowhere\.invalid: "),
+    ],
+)  # fmt: skip
+def test_connection_that_fails_is_explained(server, address, failure, sentence):
+    error = fails(Host(name="lab", address=address))
+    assert error.failure is failure
+    assert re.search(sentence, str(error))
+    assert str(error).startswith(("The host key of lab", "lab (", "No machine is known by the address of lab"))
+    known = (server.folder / "no_known_hosts").exists() and (server.folder / "no_known_hosts").read_text()
+    assert not known, "no host key is accepted silently"
+
+
+@pytest.mark.parametrize(
+    ("command", "failure", "sentence"),
+    [
+        ("trainyard-of-nobody", Failure.NO_TRAINYARD, "trainyard-of-nobody starts nothing. Install"),
+        ("/nowhere/trainyard", Failure.NO_TRAINYARD, "/nowhere/trainyard starts nothing"),
+        ("/etc/passwd", Failure.NO_TRAINYARD, "/etc/passwd starts nothing"),
+        ("true", Failure.NO_AGENT, "true ended with exit status 0 and did not answer as Trainyard"),
+        ("echo hello", Failure.NO_AGENT, "It wrote: hello agent --stdio"),
+        ("#!/nowhere/python\n", Failure.NO_PYTHON, "the Python that"),
+        ("#!/usr/bin/env python3.99\n", Failure.NO_PYTHON, "the Python that"),
+        (f"exec {sys.executable} -I -S -m trainyard", Failure.NO_TRAINYARD, "uses a Python without Trainyard"),
+        ("echo \"trainyard: There is no command 'agent'. See trainyard --help.\" >&2; exit 2", Failure.OTHER_VERSION,
+         "The Trainyard on lab is older than this one"),
+        ('echo \'{"hello": "trainyard agent", "protocol": 99, "version": "9.0"}\'; exec cat', Failure.OTHER_VERSION,
+         r"has Trainyard 9\.0 with protocol 99, which does not fit the one here: \S+ with protocol 1\. Install"),
+        ('echo \'{"hello": "trainyard agent"}\'; exec cat', Failure.NO_AGENT, "Its hello has no version"),
+        ("exec head -c 3000000 </dev/zero", Failure.NO_AGENT, "sends makes no sense"),
+    ],
+)  # fmt: skip
+def test_command_that_is_no_trainyard_is_explained(server, script, command, failure, sentence):
+    made = command if re.fullmatch(r"[\w/ -]+", command) else script(command)
+    error = fails(Host(name="lab", address="one", command=made))
+    assert (error.failure, str(error)) == (failure, str(error))
+    assert re.search(sentence, str(error))
+
+
+HELLO = json.dumps(
+    {"hello": "trainyard agent", "protocol": protocol.VERSION, "version": "0", "python": "3", "user": "u", "runs": "/",
+     "identity": {"host": "h", "boot": "b", "pid_namespace": "p"}}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("after", "failure", "sentence"),
+    [
+        ("read line; echo nonsense; exec cat >&2", Failure.NONSENSE, "makes no sense. It is damaged: it is not JSON"),
+        ("read line; echo '[]'; exec cat >&2", Failure.NONSENSE, "It is no object of JSON"),
+        ('read line; echo \'{"id": 7, "answer": 1}\'; exec cat >&2', Failure.NONSENSE, "answers what was not asked"),
+        ("read line; echo '{\"id\": 1}'; exec cat >&2", Failure.NONSENSE, "It has neither an answer nor an error"),
+        ('read line; echo \'{"id": 1, "answer": {"time": "now"}}\'; exec cat >&2', Failure.NONSENSE, "is no number"),
+        (
+            "head -c 2000000 /dev/zero | tr '\\\\0' x; exec cat >&2",
+            Failure.NONSENSE,
+            "a line of more than 1048576 bytes",
+        ),
+        ("exit 0", Failure.CUT, "was cut, or Trainyard was ended there"),
+        ("exec cat >&2", Failure.NO_ANSWER, "has not answered within 1 s"),
+    ],
+)
+def test_agent_that_goes_wrong_is_explained(server, script, monkeypatch, after, failure, sentence):
+    if failure is Failure.NO_ANSWER:
+        monkeypatch.setattr(inquiry, "ANSWER_S", 1.0)
+    error = fails(Host(name="lab", address="one", command=script(f"echo '{HELLO}'; {after}")))
+    assert error.failure is failure
+    assert sentence in str(error)
+
+
+def test_agent_that_never_says_hello_is_given_up(server, script, monkeypatch):
+    monkeypatch.setattr(inquiry, "HELLO_S", 1.0)
+    error = fails(Host(name="lab", address="one", command=script("exec cat")))
+    assert error.failure is Failure.NO_ANSWER
+    assert "See in a terminal what it waits for: ssh one" in str(error)
+
+
+def test_ssh_that_is_not_installed_is_told(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    error = fails(Host(name="lab", address="one"))
+    assert error.failure is Failure.NO_SSH
+    assert "apt install openssh-client" in str(error)
+
+
+def test_profile_that_prints_without_end_is_told(server, script):
+    error = fails(Host(name="lab", address="one", command=script("exec yes 'Welcome to this machine'")))
+    assert error.failure is Failure.NO_AGENT
+    assert "What lab (one) sends makes no sense." in str(error)

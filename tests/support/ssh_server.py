@@ -1,0 +1,169 @@
+"""A real ssh server on this machine, with two hosts: a port and a home each. Nothing of the user's own ssh is used."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.hosts import host_list
+from core.hosts.host_list import Host
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRAINYARD = Path(sys.executable).with_name("trainyard")
+"""What starts Trainyard on the hosts."""
+SECTIONS = """
+Host two
+    Port {two}
+Host other-key
+    IdentityFile {folder}/other_key
+Host unknown
+    UserKnownHostsFile {folder}/no_known_hosts
+Host changed
+    UserKnownHostsFile {folder}/changed_known_hosts
+Host closed
+    Port {closed}
+Host nowhere
+    HostName nowhere.invalid
+Host * !other-key
+    IdentityFile {folder}/key
+Host *
+    HostName 127.0.0.1
+    Port {one}
+    User {user}
+    IdentitiesOnly yes
+    IdentityAgent none
+    UserKnownHostsFile {folder}/known_hosts
+    GlobalKnownHostsFile none
+    SendEnv TESTS_OF_TRAINYARD
+    LocalForward {forwarded} 127.0.0.1:{one}
+    StrictHostKeyChecking accept-new
+"""
+"""The configuration of ssh, in which the first value counts. Trainyard must override the last two."""
+SERVER = """
+ListenAddress 127.0.0.1:{one}
+ListenAddress 127.0.0.1:{two}
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/key.pub
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin yes
+AcceptEnv TESTS_OF_TRAINYARD
+{penalties}
+Match LocalPort {one}
+    SetEnv HOME={folder}/one TRAINYARD_CPU_DEVICES=2
+Match LocalPort {two}
+    SetEnv HOME={folder}/two TRAINYARD_CPU_DEVICES=1
+"""
+
+
+def add_host(name: str = "one", command: object = TRAINYARD) -> Host:
+    """Add a host of `SECTIONS` to the user's list without asking it."""
+    host = Host(name=name, address=name, command=str(command))
+    host_list.add(host)
+    return host
+
+
+@dataclass(frozen=True)
+class SshServer:
+    """A server that runs, and the programs and files around it."""
+
+    folder: Path
+    """Its homes are `one` and `two`; `bin` has an `ssh` that knows the hosts of `SECTIONS`."""
+    process: psutil.Process
+    forwarded: int
+    """The port that the configuration of ssh would forward."""
+
+    def sessions(self) -> list[psutil.Process]:
+        """Return the processes of all connections."""
+        try:
+            return self.process.children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def agents(self) -> list[psutil.Process]:
+        """Return the agents that run."""
+        return [each for each in self.sessions() if "--stdio" in _words(each) and "python" in _words(each)[0]]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline() or [""]
+    except psutil.Error:  # it has ended
+        return [""]
+
+
+def run_server(folder: Path) -> Iterator[SshServer]:
+    """Run a server until the generator is closed. Skips the test where there is none."""
+    sshd = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+    if sshd is None or shutil.which("ssh") is None:
+        pytest.skip("needs an ssh server and client (Debian, Ubuntu: apt install openssh-server)")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd does not start without it
+    one, two, closed, forwarded = _free_ports(4)
+    for name in ("one", "two", "bin"):
+        (folder / name).mkdir()
+    for name in ("key", "other_key", "host_key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    for name, key in (("known_hosts", "host_key"), ("changed_known_hosts", "other_key")):
+        public = " ".join((folder / f"{key}.pub").read_text().split()[:2])
+        (folder / name).write_text("".join(f"[127.0.0.1]:{port} {public}\n" for port in (one, two)))
+    values = {"folder": folder, "one": one, "two": two, "closed": closed, "forwarded": forwarded}
+    (folder / "ssh_config").write_text(SECTIONS.format(user=getpass.getuser(), **values))
+    ssh = folder / "bin" / "ssh"
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config "$@"\n')
+    ssh.chmod(0o755)
+    command = [sshd, "-D", "-e", "-f", _server_settings(sshd, folder, values)]
+    with (
+        (folder / "sshd.log").open("w") as log,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log) as process,
+    ):
+        try:
+            wait_until(lambda: _accepts(one) and _accepts(two), what="the ssh server to listen")
+            yield SshServer(folder, psutil.Process(process.pid), forwarded)
+        finally:
+            process.terminate()
+
+
+def _server_settings(sshd: str, folder: Path, values: dict[str, object]) -> Path:
+    """Write the settings of a server that lets a test fail to log in as often as it likes."""
+    path = folder / "sshd_config"
+    for penalties in ("PerSourcePenalties no", ""):  # since OpenSSH 9.8
+        path.write_text(SERVER.format(penalties=penalties, **values))
+        checked = subprocess.run([sshd, "-t", "-f", path], capture_output=True, text=True, check=False)
+        if not checked.returncode:
+            return path
+    pytest.skip(f"the ssh server does not start: {checked.stderr.strip()}")
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,335 @@
+"""What travels between a connection and an agent, and an agent at the ends of two pipes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import struct
+import termios
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from core.devices.device import Device, Process, Sample
+from core.devices.helper import HelperAnswer
+from core.errors import RunError
+from core.hosts import protocol
+from core.hosts.agent import Agent
+from core.hosts.exchange import pack_readings as pack
+from core.hosts.exchange import unpack_devices, unpack_readings
+from core.system.processes import here
+from tests.support.waiting import wait_until
+
+HELLO = protocol.Hello(protocol=1, version="0.1.0", python="3.11.2", user="anna", identity=here(), runs="/runs")
+
+
+# -- lines -----------------------------------------------------------------------------------------
+
+
+def test_hello_arrives_as_it_was_sent():
+    assert protocol.hello_of(protocol.encode(HELLO.document(1.0))) == HELLO
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b"", b"Welcome to lab!", b"\xff\xfe", b"{}", b"[1]", b'"trainyard agent"', b"trainyard agent: 3 users",
+     b'{"hello": "trainyard agents"}', b"[" * 5000 + b"trainyard agent"],
+)  # fmt: skip
+def test_noise_is_no_hello(noise):
+    assert protocol.hello_of(noise) is None
+
+
+def test_hello_of_another_protocol_needs_no_more_than_its_number():
+    found = protocol.hello_of(b'{"hello": "trainyard agent", "protocol": 99, "identity": "new", "version": "9.0"}')
+    assert (found.protocol, found.version) == (99, "9.0")
+
+
+@pytest.mark.parametrize(
+    "change", [{"protocol": None}, {"protocol": "1"}, {"user": 3}, {"identity": []}, {"runs": None}]
+)
+def test_hello_that_lacks_something_is_an_error(change):
+    with pytest.raises(ValueError, match="hello"):
+        protocol.hello_of(json.dumps({**HELLO.document(1.0), **change}).encode())
+
+
+@pytest.mark.parametrize("line", [b"", b"\xff", b"nonsense", b"3", b"[]", b"[" * 5000, b"x" * (2**20 + 1)])
+def test_line_that_is_no_message_is_an_error(line):
+    with pytest.raises(ValueError, match=r"\w"):
+        protocol.decode(line)
+
+
+def test_message_that_is_too_long_is_not_sent():
+    with pytest.raises(ValueError, match="more than 1048576 bytes"):
+        protocol.encode({"answer": "x" * 2**20})
+
+
+# -- devices and readings --------------------------------------------------------------------------
+
+GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", memory_total_bytes=8, pci_bus_id="01:00.0", cores=(1,),
+             minor=3, shared_memory=True, blocked="hidden")  # fmt: skip
+READ = Sample(device_id="GPU-1", time=1.0, utilisation_percent=3.0, memory_used_bytes=5, temperature_celsius=40.0,
+              power_watts=9.0, power_limit_watts=10.0, sm_clock_mhz=5.0, clock_reasons=("too hot",),
+              processes=(Process(pid=1, memory_used_bytes=2), Process(pid=3)), lost="gone", asleep=True)  # fmt: skip
+
+
+def test_every_field_of_devices_and_readings_arrives():
+    assert all(getattr(GPU, each.name) for each in fields(GPU))
+    assert all(getattr(READ, each.name) for each in fields(READ))
+    sent = HelperAnswer(devices=(GPU,), samples=(READ,), banner="A driver is old.")
+    assert unpack_readings(json.loads(json.dumps(pack(sent)))) == sent
+    again = HelperAnswer(samples=(replace(READ, time=2.0),))
+    line = json.dumps(pack(again, sent.samples))
+    assert "too hot" not in line, "what has not changed is not described again"
+    assert unpack_readings(json.loads(line), sent.samples) == again
+
+
+def test_fields_of_a_newer_version_are_left_out():
+    document = pack(HelperAnswer(devices=(GPU,), samples=(READ,)))
+    document["devices"][0]["colour"] = "red"
+    document["samples"][0]["noise_db"] = 40
+    assert unpack_readings(document) == HelperAnswer(devices=(GPU,), samples=(READ,))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [None, [], 3, "x", {}, {"time": 1.0, "samples": 3}, {"time": 1.0, "samples": [None]},
+     {"time": 1.0, "samples": [3]}, {"time": 1.0, "samples": [{"device_id": "x"}]},
+     {"time": 1.0, "samples": [], "devices": [{"id": "x"}]}, {"time": 1.0, "samples": [], "devices": 3},
+     {"time": 1.0, "samples": [], "banner": 3}],
+)  # fmt: skip
+def test_what_are_no_readings_is_an_error(document):
+    with pytest.raises(ValueError):  # noqa: PT011 (its text is that of Python)
+        unpack_readings(document)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("id", 3), ("label", None), ("cores", [None]), ("cores", 3), ("memory_total_bytes", "8"),
+     ("memory_total_bytes", True),
+     ("shared_memory", 1), ("device_id", None), ("time", "now"), ("time", float("inf")), ("time", None), ("time", True),
+     ("utilisation_percent", float("nan")), ("clock_reasons", [3]), ("processes", [[1]]), ("processes", [["x", 2]]),
+     ("processes", 3), ("asleep", "no"), ("lost", 3)],
+)  # fmt: skip
+def test_value_of_a_wrong_type_is_an_error(name, value):
+    document = pack(HelperAnswer(devices=(GPU,), samples=(READ,)))
+    row = document["devices"][0] if hasattr(GPU, name) else document["samples"][0]
+    row[name] = value
+    with pytest.raises(ValueError):  # noqa: PT011
+        unpack_readings(document)
+
+
+@pytest.mark.parametrize("uses", [None, [], {"x": 3}, {"x": {}}, {"x": {"runs": [3], "others": []}}])
+def test_uses_that_make_no_sense_are_an_error(uses):
+    with pytest.raises(ValueError):  # noqa: PT011
+        unpack_devices({**pack(HelperAnswer()), "uses": uses})
+
+
+# -- the agent -------------------------------------------------------------------------------------
+
+
+class Served:
+    """An agent on a thread, and the other ends of its pipes."""
+
+    def __init__(self, abilities, silence_s=60.0):
+        requests, self.to_agent = os.pipe()
+        self.from_agent, answers = os.pipe()
+        self._agents = [requests, answers]
+        self._rest = b""
+        self.error = ""
+        self._agent = Agent(Path("/runs"), requests, answers, abilities, silence_s)
+        self.thread = Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        try:
+            self._agent.run()
+        except ValueError as error:
+            self.error = str(error)
+        finally:
+            if not self._working():
+                self._close_agents()
+
+    def _working(self):
+        return [thread for thread, _ in self._agent._open.values() if thread.is_alive()]
+
+    def _close_agents(self):
+        while self._agents:
+            os.close(self._agents.pop())
+
+    def send(self, *messages):
+        for each in messages:
+            os.write(self.to_agent, each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n")
+
+    def read(self):
+        """Return the next message; None at the end."""
+        while b"\n" not in self._rest:
+            assert select.select([self.from_agent], [], [], 10)[0], "no answer"
+            chunk = os.read(self.from_agent, 65536)
+            if not chunk:
+                return None
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(line) if line else self.read()
+
+    def unread(self):
+        """Return the number of bytes that lie in the pipe."""
+        (count,) = struct.unpack("i", fcntl.ioctl(self.from_agent, termios.FIONREAD, bytes(4)))
+        return count
+
+    def answer(self, *messages):
+        """Return the last of as many messages as are sent."""
+        self.send(*messages)
+        return [self.read() for _ in messages][-1]
+
+    def close_input(self):
+        os.close(self.to_agent)
+        self.to_agent = -1
+
+    def close(self):
+        for each in (self.to_agent, self.from_agent):
+            with suppress(OSError):
+                os.close(each)
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+        wait_until(lambda: not self._working(), what="the requests to end, since nobody reads")
+        self._close_agents()
+
+
+@pytest.fixture
+def serve():
+    served = []
+
+    def start(silence_s=60.0, **abilities):
+        served.append(Served(abilities, silence_s))
+        assert served[-1].read()["hello"] == protocol.MARK
+        return served[-1]
+
+    yield start
+    for each in served:
+        each.close()
+
+
+def counting(request):
+    number = 0
+    while not request.cancelled.wait(0.001):
+        number += 1
+        yield number
+
+
+def raising(error):
+    def ability(request):
+        raise error
+
+    return ability
+
+
+def test_requests_are_answered_in_any_order(serve):
+    go = Event()
+    agent = serve(slow=lambda request: go.wait(10), echo=lambda request: dict(request.terms))
+    agent.send({"id": 1, "do": "slow"})
+    assert agent.answer({"id": 2, "do": "echo", "with": {"a": 1}}) == {"id": 2, "answer": {"a": 1}}
+    go.set()
+    assert agent.read() == {"id": 1, "answer": True}
+
+
+def test_stream_ends_when_it_is_cancelled_and_the_agent_goes_on(serve):
+    ended = Event()
+
+    def stream(request):
+        try:
+            yield from counting(request)
+        finally:
+            ended.set()
+
+    agent = serve(stream=stream, echo=lambda request: "here")
+    agent.send({"id": 1, "do": "stream"})
+    assert [agent.read() for _ in range(3)] == [{"id": 1, "item": number} for number in (1, 2, 3)]
+    agent.send({"cancel": 1})
+    while "item" in (last := agent.read()):
+        pass
+    assert last == {"id": 1, "answer": None}
+    assert ended.is_set()
+    agent.send({"cancel": 1}, {"cancel": 77}, {})
+    assert agent.answer({"id": 2, "do": "echo"}) == {"id": 2, "answer": "here"}
+
+
+@pytest.mark.parametrize(
+    ("ability", "sentence"),
+    [
+        (raising(ValueError("Give more.")), "Give more."),
+        (raising(RunError("It failed.")), "It failed."),
+        (raising(PermissionError(13, "Permission denied", "/runs")), "/runs cannot be read: Permission denied."),
+        (raising(KeyError("x")), "An error of Trainyard there: KeyError: 'x'"),
+        (lambda request: "x" * 2**20, "The answer has more than 1048576 bytes."),
+        (lambda request: object(), "An error of Trainyard there: TypeError: Object of type object is not JSON"),
+        (lambda request: (each for each in [object()]), "An error of Trainyard there: TypeError"),
+    ],
+)
+def test_ability_that_fails_is_answered_with_a_sentence(serve, ability, sentence, capfd):
+    agent = serve(bad=ability, echo=lambda request: "here")
+    assert agent.answer({"id": 1, "do": "bad"})["error"].startswith(sentence)
+    assert agent.answer({"id": 2, "do": "echo"}) == {"id": 2, "answer": "here"}
+
+
+def test_ability_of_a_newer_version_is_refused(serve):
+    assert serve().answer({"id": 1, "do": "fly"}) == {"id": 1, "error": "The Trainyard there cannot do this: fly."}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"nonsense\n", b"\xff\n", b"[]\n", b"3\n", {"id": "1", "do": "echo"}, {"id": 1},
+     {"id": 1, "do": "echo", "with": 3}, {"id": 0, "do": "echo"}, {"cancel": [1]}, b"{" * (2**20 + 70_000)],
+)  # fmt: skip
+def test_agent_ends_at_a_message_that_makes_no_sense(serve, message):
+    agent = serve(echo=lambda request: "here")
+    with suppress(BrokenPipeError):  # it may have gone before all of it was sent
+        agent.send(message)
+    assert agent.read() is None
+    wait_until(lambda: agent.error, what="the agent to say why")
+
+
+def test_agent_works_on_a_limited_number_of_requests(serve):
+    agent = serve(stream=lambda request: (each for each in iter(lambda: request.cancelled.wait(10), True)))
+    agent.send(*({"id": number, "do": "stream"} for number in range(1, protocol.MAX_OPEN + 2)))
+    wait_until(lambda: agent.error, what="the agent to end")
+    assert "too many requests" in agent.error
+
+
+@pytest.mark.parametrize("how", ["input ends", "reader goes", "silence"])
+def test_agent_ends_with_the_other_side_and_ends_its_streams(serve, how):
+    ended = Event()
+
+    def stream(request):
+        try:
+            while not request.cancelled.wait(0.01):
+                yield "x" * 1000
+        finally:
+            ended.set()
+
+    agent = serve(0.3 if how == "silence" else 60.0, stream=stream)
+    agent.send({"id": 1, "do": "stream"})
+    assert "item" in agent.read()
+    if how == "input ends":
+        agent.close_input()
+    elif how == "reader goes":
+        os.close(agent.from_agent)
+    else:
+        while agent.read() is not None:
+            pass
+    agent.thread.join(5)
+    assert not agent.thread.is_alive()
+    wait_until(ended.is_set, what="the stream to end")
+
+
+def test_agent_ends_although_nobody_reads_its_full_pipe(serve):
+    agent = serve(stream=lambda request: ("x" * 100_000 for _ in range(1000)), echo=lambda request: "here")
+    agent.send({"id": 1, "do": "stream"}, {"id": 2, "do": "echo"})
+    wait_until(lambda: agent.unread() >= 65_536, what="the pipe to be full")
+    agent.close_input()
+    agent.thread.join(5)
+    assert not agent.thread.is_alive()
