@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
 from core.diagnosis.timeline import Timeline
+from core.schema.paths import SPEC_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +73,20 @@ class RunMemory:
     def take(self, run_dir: Path, identity: Identity | None) -> ReadRun | None:
         """Return a run and forget it; None if it is not kept, or if another run is in its folder now."""
         return self._kept.pop((run_dir, identity), None) if identity is not None else None
+
+
+def identity_of(run_dir: Path) -> Identity | None:
+    """Return device, inode and modification time of the spec; None if there is none."""
+    try:
+        status = (run_dir / SPEC_FILE).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def siblings(run_dir: Path) -> list[Path]:
+    """Return the folders beside a run, and the run; none if they cannot be listed."""
+    try:
+        return list(run_dir.parent.iterdir())
+    except OSError:
+        return []

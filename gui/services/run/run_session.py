@@ -13,7 +13,6 @@ from core.language import tr, tr_noop
 from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.runs.states import state_info
-from core.schema.paths import SPEC_FILE
 from core.series.result import loss_of
 from core.series.run_series import RunSeries
 from core.series.sketch import events_size, present_facts, sketch
@@ -21,7 +20,7 @@ from gui.services.background_task import BackgroundTask
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
 
-from .run_memory import ReadRun, RunMemory, take_in, timeline_of
+from .run_memory import ReadRun, RunMemory, identity_of, siblings, take_in, timeline_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +132,7 @@ class RunSession(QObject):
     def attach(self, run: Run) -> None:
         """Show this run from now on. A long one that is new to this window is shown as a sketch until it is read."""
         self._put_away()
-        self._identity = _identity(run.dir)
+        self._identity = identity_of(run.dir)
         self.spec, self.spec_problem = None, None
         self._forget_requests()
         size = events_size(run.dir)
@@ -155,7 +154,7 @@ class RunSession(QObject):
 
     def take_over(self, other: RunSession, run: Run) -> None:
         """Show the run that another session has shown, read again, with the requests that it has not answered yet."""
-        if _identity(run.dir) is not None:
+        if identity_of(run.dir) is not None:
             self.attach(run)
             self.stop_asked, self._last_request = other.stop_asked, other._last_request
             self.changed.emit()
@@ -167,7 +166,7 @@ class RunSession(QObject):
 
     def reload(self, run_dir: Path) -> None:
         """Read the run in this directory from its beginning again, since its curves were replaced."""
-        self._memory.take(run_dir, _identity(run_dir))
+        self._memory.take(run_dir, identity_of(run_dir))
         if self.run is not None and self.run.dir == run_dir:
             self._identity = None  # so that it is not kept as it was
             self.attach(Run.attach(run_dir))
@@ -198,9 +197,9 @@ class RunSession(QObject):
         """Read what is new. A run whose folder was renamed is followed to its new name."""
         if self.run is None or self.run_series is None or self.opening is not None:
             return
-        known, self._identity = self._identity, _identity(self.run.dir)  # a resume may have written the spec again
+        known, self._identity = self._identity, identity_of(self.run.dir)  # a resume may have written the spec again
         if self._identity is None and known is not None:  # search once: a folder that was removed does not come back
-            moved = next((each for each in _siblings(self.run.dir) if _identity(each) == known), None)
+            moved = next((each for each in siblings(self.run.dir) if identity_of(each) == known), None)
             if moved is not None:
                 self.attach(Run(moved))
                 return
@@ -395,19 +394,3 @@ class _Opening:
         """Read no more."""
         self.timer.stop()
         self.timer.deleteLater()
-
-
-def _identity(run_dir: Path) -> Identity | None:
-    """Return device, inode and modification time of the spec; None if there is none."""
-    try:
-        status = (run_dir / SPEC_FILE).stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
-def _siblings(run_dir: Path) -> list[Path]:
-    try:
-        return list(run_dir.parent.iterdir())
-    except OSError:
-        return []
