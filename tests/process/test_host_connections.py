@@ -39,9 +39,14 @@ def test_readings_arrive_until_they_are_cancelled(server):
         assert [device.id for device in first.devices] == ["cpu:0", "cpu:1"]
         assert second.devices is None
         assert second.samples[0].time > first.samples[0].time
-        lab.wait(
-            lambda: unpack_readings(stream.items.pop()).samples[0].utilisation_percent is not None, 10, lambda: True
-        )
+        latest = [second]  # an answer leaves out what has not changed since the one before
+
+        def is_measured() -> bool:
+            while stream.items:
+                latest.append(unpack_readings(stream.items.popleft(), latest[-1].samples))
+            return latest[-1].samples[0].utilisation_percent is not None
+
+        lab.wait(is_measured, 10, lambda: True)
         lab.cancel(stream)
         lab.wait(lambda: stream.done, 10, lambda: True)
         assert lab.result(stream) is None

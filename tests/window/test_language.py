@@ -83,7 +83,7 @@ def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, 
     window = panel.window
     panel.resize(1300, 800)
     panel.tick("cpu:1")
-    panel.set_number("epochsBox", 900)
+    panel.set_number("epochsBox", 90_000)
     panel.set_text("rateEdit", "0.125")
     panel.start()
     panel.until_state("Running")
@@ -96,7 +96,7 @@ def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, 
     assert window.services.session.run.dir == run_dir
     assert window.panels.details.currentIndex() == 1
     assert window.panels.devices.table.ticked() == ("cpu:1",)
-    assert window.panels.setup.choices().training["epochs"] == 900
+    assert window.panels.setup.choices().training["epochs"] == 90_000
     assert window.panels.setup.choices().training["learning_rate"] == 0.125
     assert panel.state.text() == accented("Running")  # nothing has stopped it
     step = window.services.session.facts.step
@@ -182,7 +182,7 @@ def english(window: QWidget) -> list[str]:
 def test_no_english_sentence_is_left(drive, pseudo):
     panel = drive()
     panel.tick("cpu:0")
-    panel.set_number("epochsBox", 900)
+    panel.set_number("epochsBox", 90_000)
     panel.start()
     panel.until_state("Running")
     switch(panel, pseudo)
@@ -262,7 +262,7 @@ def test_no_chinese_text_is_clipped(drive, nvml):
     panel.until(lambda: panel.table.rowCount() >= 5, "the devices")
     panel.until(lambda: not clipped(window), f"the texts, but {clipped(window)}", 2000)
     panel.tick("cpu:0")
-    panel.set_number("epochsBox", 900)
+    panel.set_number("epochsBox", 90_000)
     panel.start()
     panel.until(lambda: panel.state.text() == "运行中" and panel.points("lossPlot") > 2, "the run")
     details = window.panels.details
