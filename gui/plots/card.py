@@ -201,32 +201,39 @@ class PlotCard(QFrame):
         if self._drawn is not None and self._drawn[1:] == inputs[1:] and now - self._drawn_at < pause_s:
             return
         self._drawn_at = now
-        if not self.is_filled():
-            self._show_empty()
+        filled = self.is_filled()
+        self._stack.setCurrentWidget(self.canvas if filled else self.empty)
+        size = self._size()  # may change while the lines are drawn for it
+        if filled:
+            self._show_lines()
         else:
-            self._stack.setCurrentWidget(self.canvas)
-            self._follow_x()
-            self.draw_lines(self.canvas.x_range, self.canvas.pixels)
-            self._fit_y()
-            self.place_marks()
-            self._values.show_forms(readout_forms(self.readout(), self.theme))
-            self.hover.refresh()
-            # Otherwise pyqtgraph prepares while it paints, finds that everything has moved, and paints twice.
-            self.canvas.scene().prepareForPaint()
+            self._show_empty()
         if QAccessible.isActive():
             self.describe()
-        self._drawn = self._inputs()
+        self._drawn = self.version(), self.canvas.view.viewRange(), size
 
     def _inputs(self) -> tuple[object, ...]:
         """Return everything that the drawing depends on and that changes without a signal."""
-        return self.version(), self.canvas.view.viewRange(), self.canvas.pixels, self.canvas.view.height()
+        return self.version(), self.canvas.view.viewRange(), self._size()
+
+    def _size(self) -> tuple[int, float]:
+        return self.canvas.pixels, self.canvas.view.height()
+
+    def _show_lines(self) -> None:
+        self._follow_x()
+        self.draw_lines(self.canvas.x_range, self.canvas.pixels)
+        self._fit_y()
+        self.place_marks()
+        self._values.show_forms(readout_forms(self.readout(), self.theme))
+        self.hover.refresh()
+        # Otherwise pyqtgraph prepares while it paints, finds that everything has moved, and paints twice.
+        self.canvas.scene().prepareForPaint()
 
     def _show_empty(self) -> None:
         for line in self.lines().values():
             line.clear()
         self._values.show_forms(())
         self.empty.setText(self._empty_text())
-        self._stack.setCurrentWidget(self.empty)
 
     def _follow_x(self) -> None:
         span = self.whole_span()

@@ -112,6 +112,9 @@ def _settle(app: QApplication, window: MainWindow) -> None:
         time.sleep(0.005)
     window.controllers.devices.show()
     window.controllers.start.take_readings()
+    for plot in window.panels.plots.plots.values():
+        plot.invalidate()  # the plots of a live run take in new readings only every few seconds
+    window.panels.plots.redraw()
     app.processEvents()
 
 
@@ -121,7 +124,7 @@ def _is_busy(window: MainWindow) -> bool:
              start._checking_request, start._installed, start._checker._task)  # fmt: skip
     timers = (start._debounce, start._poll_timer)
     return (
-        start.current_check is None or services.session.opening is not None
+        start.current_check is None or services.session.opening is not None or window.panels.plots._turns.busy
         or any(task.busy for task in tasks) or any(timer.isActive() for timer in timers)
     )  # fmt: skip
 
