@@ -83,14 +83,16 @@ def test_every_documented_command_succeeds(page: Path, folder: Path, fake_python
     runs = folder / "runs"
     real = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
     fake = real | {f"TRAINYARD_PYTHON_{name}": str(fake_python) for name in ("PYTORCH", "TENSORFLOW", "KERAS")}
+    known: list[Path] = []
     for arguments, following in pairwise([*trainyard_commands(page), []]):
         environment = real if needs_framework(page, arguments, following) else fake
-        words = [_filled_in(word, runs, queued=arguments[0] in {"queue", "stop"}) for word in arguments]
+        words = [_filled_in(word, known, queued=arguments[0] in {"queue", "stop"}) for word in arguments]
         done = subprocess.run(
             [sys.executable, "-m", "core.cli", words[0], "--runs", str(runs), *words[1:]],
             cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"trainyard {shlex.join(arguments)}: {done.stdout}{done.stderr}"
+        known += sorted(set(_folders(runs)) - set(known))
     followed = [Followed(Run.attach(each)) for each in _folders(runs)]
     stop(*(each for each in followed if not state_info(each.poll().state).over))
 
@@ -122,15 +124,15 @@ def test_every_link_between_documents_works() -> None:
     assert broken == []
 
 
-def _filled_in(word: str, runs: Path, *, queued: bool) -> str:
+def _filled_in(word: str, known: list[Path], *, queued: bool) -> str:
+    """Return a word with the name of the newest run for RUN. `known`: the folders of runs, oldest first."""
     name, colon, mode = word.partition(":")
     if name not in {"RUN", "RUN2"}:
         return REPLACED.get(word, re.sub(r"gpu:(\d)", r"cpu:\1", word))
-    known = [each for each in _folders(runs) if queued or not (each / QUEUE_FILE).exists()]
-    newest = sorted(known, key=lambda each: each.stat().st_ctime_ns, reverse=True)
-    return newest[0 if name == "RUN" else 1].name + colon + mode
+    meant = [each for each in known if queued or not (each / QUEUE_FILE).exists()]
+    return meant[-1 if name == "RUN" else -2].name + colon + mode
 
 
 def _folders(runs: Path) -> list[Path]:
     """Return the folders of runs; beside them lie the files of scaling tables."""
-    return [each for each in runs.iterdir() if each.is_dir()]
+    return [each for each in runs.iterdir() if each.is_dir()] if runs.exists() else []
