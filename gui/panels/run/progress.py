@@ -35,6 +35,7 @@ class ProgressLine(QWidget):
         self.detail.setObjectName("detailLabel")
         self.detail.setProperty("role", "muted")
         self._is_brief = False
+        self._has_room = True
         self._has_fraction = False
         self.detail.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = QHBoxLayout(self)
@@ -76,9 +77,21 @@ class ProgressLine(QWidget):
             self._is_brief = brief
             self._show_parts()
 
+    def show_bar(self, *, has_room: bool) -> None:
+        """Leave out the bar where there is no room for it: the epoch beside it says as much."""
+        if has_room is not self._has_room:
+            self._has_room = has_room
+            self._show_parts()
+
+    @property
+    def left_out_px(self) -> int:
+        """Width that the bar would take at least, if it is left out for want of room; else 0."""
+        is_left_out = self._has_fraction and not self._is_brief and not self._has_room
+        return self.bar.minimumWidth() + SPACING_PX if is_left_out else 0
+
     def _show_parts(self) -> None:
         self.epoch.setVisible(bool(self.epoch.text()) and not self._is_brief)
-        self.bar.setVisible(self._has_fraction and not self._is_brief)
+        self.bar.setVisible(self._has_fraction and not self._is_brief and self._has_room)
 
     def _show_detail(self, detail: str, *, steady: bool) -> None:
         """Set the detail; a steady one keeps its largest width, so that its neighbours do not move."""
