@@ -6,9 +6,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.comparison.quantities import QUANTITIES
+from core.history.setting_values import setting_words
 from core.language import tr, tr_plural
 from core.series.report import csv_table
-from core.text import markdown_table, one_line, short
+from core.text import markdown_table, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +72,7 @@ def setting_text(comparison: Comparison, name: str, row: Row) -> str:
     every = {str(each.differs[name]) for each in comparison.rows}
     if name in PATHS and isinstance(value, str) and len({PurePath(each).name for each in every}) == len(every):
         value = PurePath(value).name
-    return one_line(short(value), MAX_COLUMN)
+    return one_line(setting_words(name, value), MAX_COLUMN)
 
 
 def _value(row: Row, quantity: Quantity) -> str:

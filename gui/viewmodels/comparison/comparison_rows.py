@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.comparison.table_text import setting_text
+from core.history.setting_values import setting_words
 from core.language import tr, tr_plural
-from core.text import one_line, short
+from core.text import one_line
 from core.units import BYTES_PER_GB
 from gui.style.formatting import DASH
 from gui.viewmodels.run.settings_rows import TRAINING
@@ -96,7 +97,7 @@ def _setting(comparison: Comparison, name: str, row: Row) -> Cell:
     value = row.differs[name]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     text = DASH if value is None else setting_text(comparison, name, row)
-    return Cell(text=text, is_number=is_number, tip=one_line(short(value), 400))
+    return Cell(text=text, is_number=is_number, tip=one_line(setting_words(name, value), 400))
 
 
 def _quantity(row: Row, quantity: Quantity, *, is_best: bool) -> Cell:
