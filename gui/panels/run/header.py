@@ -74,7 +74,8 @@ class HeaderPanel(QWidget):
             return
         before = self._shown
         if before is None or (header.name, header.mark) != (before.name, before.mark):
-            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title_text(header.name)}")
+            title = title_text(header.title or header.name)
+            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title}")
             if before is not None and header.name == before.name and header.mark in ENDED:
                 self.run_ended.emit()
         self._shown = header
