@@ -279,9 +279,11 @@ def test_bar_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
     qtbot.waitUntil(bar.isVisible)
     header.resize(header.layout().totalMinimumSize().width(), 60)
     assert bar.isVisible(), "there is just enough room for it"
+    height = header.sizeHint().height()
     row = MissedRow(dir=tmp_path, name="a", when="18:03", words="finished", mark="tick", tone="good", is_new=True)
     header.missed.show_rows([row])
     qtbot.waitUntil(lambda: header.missed.isVisible() and not bar.isVisible())
+    assert header.sizeHint().height() == height, "nothing below the header moves"
     qtbot.waitUntil(lambda: detail.mapTo(header, detail.rect().topRight()).x() < header.missed.x())
     assert header.missed.geometry().right() <= header.rect().right()
     header.missed.show_rows([])

@@ -53,7 +53,7 @@ class MissedButton(QToolButton):
         super().__init__()
         self.setObjectName("missedButton")
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.setStyleSheet("QToolButton { padding: 5px 6px; font-weight: bold; }")
+        self.setStyleSheet("QToolButton { padding: 3px 6px; font-weight: bold; }")
         self._theme = theme
         self._count = 0
         self.popup = MissedPopup(self, theme)
