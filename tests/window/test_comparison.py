@@ -429,3 +429,13 @@ def test_header_and_title_name_the_comparison(panel: Driver) -> None:
     panel.until_state("Finished")
     opened(panel, "a", "b")
     assert panel.state.text() == "Finished", "the buttons act on that run"
+
+
+def test_settings_of_the_run_have_the_titles_of_the_tab_settings(drive, runs_root: Path) -> None:
+    for name, recipe, devices in (("a", "digits_mlp", "cpu:0"), ("b", "digits_cnn", "cpu:0,cpu:1")):
+        spec = make_spec(recipe, devices=devices, strategy="single" if name == "a" else "ddp")
+        write_run(runs_root, f"20260101-000000-{name}", [values(1, 1, 2, loss=[2.0, 1.0])], spec=spec)
+    view = opened(drive(), "a", "b")
+    table = view.card.table
+    headings = [table.horizontalHeaderItem(column).text() for column in range(table.columnCount())]
+    assert {"Strategy", "Recipe", "Devices"} <= {*headings}, headings
