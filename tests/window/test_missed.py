@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QListWidget, QPushButton, QToolButton, QWidget
+from PySide6.QtGui import QAccessible, QAction
+from PySide6.QtWidgets import QComboBox, QListWidget, QPushButton, QToolButton, QWidget
 
+from core import language
 from core.runs.states import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
 from gui.panels.run.header import HeaderPanel
+from gui.panels.window.preferences_dialog import PreferencesDialog
 from gui.services.window.settings_file import SettingsFile, folder_key
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
@@ -264,7 +266,7 @@ def test_damaged_settings_are_a_first_start(bell, runs_root):
     assert not bell().button.isVisible()
 
 
-def test_bar_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
+def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
     window, header = QWidget(), HeaderPanel(DARK)
     qtbot.addWidget(window)
     header.setParent(window)  # a window of its own would grow
@@ -282,9 +284,34 @@ def test_bar_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
     height = header.sizeHint().height()
     row = MissedRow(dir=tmp_path, name="a", when="18:03", words="finished", mark="tick", tone="good", is_new=True)
     header.missed.show_rows([row])
-    qtbot.waitUntil(lambda: header.missed.isVisible() and not bar.isVisible())
+    epoch = header.progress.epoch
+    qtbot.waitUntil(lambda: header.missed.isVisible() and not (bar.isVisible() and epoch.isVisible()))
     assert header.sizeHint().height() == height, "nothing below the header moves"
     qtbot.waitUntil(lambda: detail.mapTo(header, detail.rect().topRight()).x() < header.missed.x())
     assert header.missed.geometry().right() <= header.rect().right()
+    header.resize(header.width() - 80, 60)
+    qtbot.waitUntil(lambda: not bar.isVisible() and not epoch.isVisible())
+    qtbot.waitUntil(lambda: detail.mapTo(header, detail.rect().topRight()).x() < header.missed.x())
     header.missed.show_rows([])
+    header.resize(2000, 60)
     qtbot.waitUntil(bar.isVisible)
+    assert epoch.isVisible()
+
+
+def test_what_was_missed_stays_while_the_language_changes(bell, runs_root):
+    bell().panel.window.close()
+    write_ended(runs_root, "20260101-000001-one", "finished", 0)
+    found = bell()
+    found.until("1")
+    window, before = found.panel.window, found.panel.window.panels
+    window.findChild(QAction, "preferencesAction").trigger()
+    box = window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
+    box.setCurrentIndex(box.findData("zh_CN"))
+    try:
+        found.panel.until(lambda: window.panels is not before, "the other language")
+        button = window.findChild(QToolButton, "missedButton")
+        found.panel.until(lambda: button.text() == "1", "the bell")
+        assert button.accessibleName().startswith("1 个运行")
+    finally:
+        window.close()
+        language.use("en")

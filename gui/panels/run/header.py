@@ -114,17 +114,13 @@ class HeaderPanel(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Leave out epoch and bar where the verdict on the memory needs their room, and the bar where others do."""
+        """Leave out epoch and bar where the verdict on the memory, or all others together, need their room."""
         has_verdict = self._shown is not None and bool(self._shown.released)
         self.progress.show_brief(brief=has_verdict and self.width() < scaled(WIDE_PX))
-        self.progress.show_bar(has_room=self._minimum_px <= self.width())
-
-    @property
-    def _minimum_px(self) -> int:
-        """Width that all parts need at least, with the bar."""
         layout = self.layout()
         assert layout is not None
-        return layout.totalMinimumSize().width() + self.progress.left_out_px
+        others_px = layout.totalMinimumSize().width() - self.progress.minimumSizeHint().width()
+        self.progress.show_within(self.width() - others_px)
 
     def show_compact(self, *, compact: bool) -> None:
         """Take less room: the buttons are icons."""

@@ -52,6 +52,8 @@ class MissedRuns(QObject):
         self._ends = {name: _number(when, 0.0) for name, when in _items(kept.get("ends"))}
         """By name, when runs ended whose end was noticed near the last look."""
         self._over: dict[str, RunSummary] = {}
+        self._known: set[int] = set()
+        """The `id` of each of these: a list of ten thousand is compared every second while a run is live."""
         self._followed: set[str] = set()
         """Runs that this window has listed before they were over."""
         self._attended_since: float | None = None
@@ -117,18 +119,17 @@ class MissedRuns(QObject):
             return  # only the search has changed
         self._taken = summaries
         noticed, differs = False, False
-        for summary in summaries:
+        for summary in [each for each in summaries if id(each) not in self._known]:
             name = summary.dir.name
-            known = self._over.get(name)
-            if known is summary:
-                continue
+            known = self._over.pop(name, None)
+            self._known.discard(id(known))
             differs = differs or name in self._missed
             if not state_info(summary.state).over:
-                self._over.pop(name, None)
                 self._followed.add(name)
                 self._going.setdefault(name, False)
                 continue
             self._over[name] = summary
+            self._known.add(id(summary))
             if name in self._going or (known is None and self._is_later(summary)):
                 self._note_end(summary)
                 noticed = True
@@ -167,6 +168,7 @@ class MissedRuns(QObject):
     def _forget_gone(self, present: set[str]) -> None:
         """Forget runs that were deleted. What was missed of them is kept: their disk may only be away."""
         self._over = {name: each for name, each in self._over.items() if name in present}
+        self._known = {id(each) for each in self._over.values()}
         self._going = {name: was_asked for name, was_asked in self._going.items() if name in present}
         self._followed &= present
         self.changed.emit()
