@@ -20,6 +20,7 @@ from gui.controllers.run.run_controller import RunController
 from gui.controllers.run.teach_controller import TeachController
 from gui.controllers.runs.export_controller import ExportController
 from gui.controllers.runs.history_controller import HistoryController
+from gui.controllers.runs.missed_controller import MissedController
 from gui.controllers.runs.queue_controller import QueueController
 from gui.controllers.runs.removal_controller import RemovalController
 from gui.controllers.setup.device_controller import DeviceController
@@ -73,6 +74,7 @@ class Controllers:
         self.reuse = ReuseController(panels, services, self.start)
         self.first_steps = FirstStepsController(panels, self.start)
         self.history = HistoryController(panels, services)
+        self.missed = MissedController(window, panels, services)
         self.queue = QueueController(panels, services)
         self.removal = RemovalController(panels, services)
         self.teach = TeachController(panels, services)
@@ -87,7 +89,7 @@ class Controllers:
         self.objects = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue,
+            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue, self.missed,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -174,6 +176,7 @@ class MainWindow(QMainWindow):
     def poll(self) -> None:
         """Bring everything up to date. Nothing here blocks."""
         services, controllers = self.services, self.controllers
+        controllers.missed.poll()
         fresh = services.device_monitor.poll()
         if fresh:
             controllers.devices.show()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.comparison.quantities import QUANTITIES
+from core.history.setting_values import setting_words
 from core.language import tr, tr_plural
-from core.series.report import spreadsheet_cell
-from core.text import markdown_table, one_line, short
+from core.series.report import csv_table
+from core.text import markdown_table, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +72,7 @@ def setting_text(comparison: Comparison, name: str, row: Row) -> str:
     every = {str(each.differs[name]) for each in comparison.rows}
     if name in PATHS and isinstance(value, str) and len({PurePath(each).name for each in every}) == len(every):
         value = PurePath(value).name
-    return one_line(short(value), MAX_COLUMN)
+    return one_line(setting_words(name, value), MAX_COLUMN)
 
 
 def _value(row: Row, quantity: Quantity) -> str:
@@ -111,16 +110,14 @@ def csv_text(comparison: Comparison) -> str:
     Sizes are in bytes and times in seconds. `..._deviation` is the standard deviation of a group, `..._percent` the
     difference from the baseline.
     """
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
     names = list(comparison.rows[0].differs)
     known = [each.name for each in QUANTITIES if any(each.name in row.statistics for row in comparison.rows)]
     fixed = ["run", "runs", "count", "name", "state", "seed", "is_baseline", "metric", "step_unit", "verdict"]
     numbers = [f"{name}{suffix}" for name in known for suffix in ("", "_deviation", "_percent")]
-    writer.writerow(map(spreadsheet_cell, [*fixed, *(f"setting {name}" for name in names), *numbers]))
-    for at, row in enumerate(comparison.rows):
-        writer.writerow(map(spreadsheet_cell, _csv_row(comparison, at, row, names, known)))
-    return file.getvalue()
+    headings = [*fixed, *(f"setting {name}" for name in names), *numbers]
+    return csv_table(
+        [headings, *(_csv_row(comparison, at, row, names, known) for at, row in enumerate(comparison.rows))]
+    )
 
 
 def _csv_row(comparison: Comparison, at: int, row: Row, names: Sequence[str], known: Sequence[str]) -> Iterator[object]:

@@ -7,7 +7,9 @@ from collections import Counter
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from core.devices.names import shown_name
 from core.schema.settings import Training
+from core.text import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -55,6 +57,11 @@ def device_text(ids: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> s
         str(known.get(each, {}).get("name") or ("CPU" if each.startswith("cpu:") else "GPU")) for each in ids
     )
     return " + ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())) or "-"
+
+
+def setting_words(name: str, value: object) -> str:
+    """Return the value of a setting as users read it, in the language in use."""
+    return shown_name(short(value)) if name == "devices" else short(value)
 
 
 def _script_values(script: Script) -> dict[str, SettingValue]:

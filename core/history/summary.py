@@ -13,6 +13,7 @@ from core.runs.facts import Plan, RunFacts
 from core.runs.fold import fold
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
+from core.runs.verdicts import Verdict, worst
 from core.schema.events import last_step, parse
 from core.schema.files import open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
@@ -58,6 +59,8 @@ class RunSummary:
     """The step and the value of the smallest validation loss."""
     renamed: bool = False
     """Whether the user gave it another name after its start."""
+    verdict: Verdict | None = None
+    """The worst verdict on the memory of its devices; None if there is none."""
     marks: Marks = NO_MARKS
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Its settings by name, without variables of the environment; empty if its spec cannot be used."""
@@ -101,12 +104,14 @@ class SummaryReader:
         step, losses = _last_losses(self._path)
         self._plan = self._plan or _plan(self._path)
         name, is_script = name_and_kind(self._path)
+        release = worst(facts.releases.values())
         self._settings = self._settings or _settings(self._path, facts)
         return RunSummary(
             dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
             ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
             plan=self._plan, owner=self._run.owner, mean_loss=recent_mean(losses),
-            renamed=bool(given_name(self._path)), marks=read_marks(self._path), settings=self._settings,
+            renamed=bool(given_name(self._path)), verdict=release.verdict if release is not None else None,
+            marks=read_marks(self._path), settings=self._settings,
         )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from core.history.marks import Marks, Note
 from core.history.summary import RunSummary
 from core.runs.facts import Plan
 from core.runs.states import RunState, state_info
+from core.runs.verdicts import Verdict
 from core.schema.files import open_to_append
 from core.system.folders import cache_folder, make_cache_folder
 
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-FORMAT = 1
+FORMAT = 2
 """Increases with every change of what is kept; a database of another format is made again."""
 READ_S, WRITE_S = 0.05, 2.0
 """Seconds to wait while another process writes; a window reads the newest runs between two frames."""
@@ -163,8 +164,9 @@ def _encoded(name: str, kept: CachedSummary) -> tuple[str, str, str] | None:
     fields = [
         each.name, each.state.value, each.started, each.ended, each.error, each.last_loss, each.step,
         asdict(each.plan) if each.plan else None, each.is_script, each.owner, each.mean_loss, each.best_validation,
-        each.renamed, each.marks.star, each.marks.archived, each.marks.tags,
-        [(note.time, note.text) for note in each.marks.notes], dict(each.settings),
+        each.renamed, each.verdict.value if each.verdict else None,
+        each.marks.star, each.marks.archived, each.marks.tags, [(note.time, note.text) for note in each.marks.notes],
+        dict(each.settings),
     ]  # fmt: skip
     try:
         texts = json.dumps(kept.mark), json.dumps(kept.folders), json.dumps(fields)
@@ -198,14 +200,15 @@ def _parsed(mark: str, folders: str, text: str) -> Any:  # noqa: ANN401 (JSON)
 
 
 def _summary(run_dir: Path, fields: Sequence[Any]) -> RunSummary:
-    (name, state, started, ended, error, last_loss, step, plan, is_script, owner, mean_loss, best, renamed, star,
-     archived, tags, notes, settings) = fields  # fmt: skip
+    (name, state, started, ended, error, last_loss, step, plan, is_script, owner, mean_loss, best, renamed, verdict,
+     star, archived, tags, notes, settings) = fields  # fmt: skip
     if not (isinstance(name, str) and isinstance(step, int) and isinstance(settings, dict) and isinstance(tags, list)):
         raise TypeError(fields)
     return RunSummary(
         dir=run_dir, name=name, state=RunState(state), started=started, ended=ended, error=error, last_loss=last_loss,
         step=step, plan=Plan(**plan) if plan else None, is_script=is_script, owner=owner, mean_loss=mean_loss,
         best_validation=(best[0], best[1]) if best else None, renamed=renamed,
+        verdict=Verdict(verdict) if verdict else None,
         marks=Marks(star=star, archived=archived, tags=tuple(tags),
                     notes=tuple(Note(time=time, text=text) for time, text in notes)),
         settings=settings,

@@ -12,7 +12,7 @@ from core.language import tr, tr_stored
 from core.notifications.settings import OCCASION_OF, STALLED
 from core.runs.run import Run, folders_mark
 from core.runs.states import RunState, state_info
-from core.runs.verdicts import Verdict, worst
+from core.runs.verdicts import HELD, Verdict, worst
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import list_labels, one_line
 
@@ -58,7 +58,7 @@ class RunNews:
     @property
     def memory_is_held(self) -> bool:
         """Whether the memory of a device did not come back."""
-        return self.memory_verdict not in {"", Verdict.RELEASED.value, Verdict.CANNOT_BE_JUDGED.value}
+        return self.memory_verdict in {each.value for each in HELD}
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON has them."""

@@ -11,7 +11,9 @@ from core.catalog.frameworks import framework_title
 from core.comparison.metric import SETTINGS
 from core.comparison.reasons import differing_packages
 from core.comparison.results import result_of
+from core.devices.names import shown_name
 from core.history.run_loss import LOSS, VALIDATION_LOSS
+from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.reports.chart import INNER_WIDTH, Chart, Line, chart
 from core.reports.markup import Markup, element, fold, joined, table
@@ -247,9 +249,10 @@ def settings(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
     names = list(dict.fromkeys(name for each in every for name in each.values))
     same = [name for name in names if len({repr(each.values.get(name)) for each in every}) == 1]
     headings = [tr("Setting"), *(each.id for each in runs)]
-    rows = [[name, *(short(each.shown(name)) for each in every)] for name in names if name not in same]
+    rows = [[name, *(setting_words(name, each.shown(name)) for each in every)] for name in names if name not in same]
     yield table(tr("Settings that differ"), headings, rows)
-    common = table(tr("Settings"), [tr("Setting"), tr("Value")], [[name, short(every[0].shown(name))] for name in same])
+    shared = [[name, setting_words(name, every[0].shown(name))] for name in same]
+    common = table(tr("Settings"), [tr("Setting"), tr("Value")], shared)
     yield common if len(runs) == 1 else fold(tr("Settings that all runs have"), common)
 
 
@@ -286,7 +289,7 @@ def _environment(run: MeasuredRun) -> dict[str, str]:
 def _device(run: MeasuredRun, device: str) -> str:
     known = run.facts.devices.get(device, {})
     memory = known.get("memory_total_bytes")
-    name = str(known.get("name") or device)
+    name = shown_name(str(known.get("name") or device))
     room = f", {size(memory)}" if isinstance(memory, int) and memory > 0 else ""
     return f"{_label(run, device)} ({name}{room})"
 

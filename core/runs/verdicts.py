@@ -27,6 +27,8 @@ BADNESS = (
     Verdict.RELEASED, Verdict.CANNOT_BE_JUDGED, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN
 )  # fmt: skip
 """From the best to the worst."""
+HELD = frozenset({Verdict.HELD_BY_RUN, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED})
+"""The verdicts on memory that did not come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from core.catalog.strategies import strategy_of
 from core.comparison.measured_run import read_run
 from core.comparison.results import peak_memory, throughput
 from core.comparison.table import Statistic, statistic_of
+from core.devices.names import shown_name
 from core.errors import RunError
 from core.history.setting_values import device_text
 from core.language import tr, tr_plural, tr_stored
@@ -266,7 +267,7 @@ def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if len(set(kinds.values())) > 1:
         devices = {name: {"name": kind} for name, kind in kinds.items()}
         yield tr("The devices differ: {devices}. Their number alone does not explain the throughput.",
-                 devices=device_text(devices, devices))  # fmt: skip
+                 devices=shown_name(device_text(devices, devices)))  # fmt: skip
 
 
 # -- as JSON -------------------------------------------------------------------------------------

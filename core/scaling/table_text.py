@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
 from core.runs.states import RunState, state_info
 from core.scaling.table import MISSING
+from core.series.report import csv_table
 from core.text import markdown_table
 from core.units import BYTES_PER_GB
 
@@ -111,11 +110,7 @@ def csv_text(table: ScalingTable) -> str:
 
     `..._deviation` is the standard deviation over the repeats, and `peak_memory_bytes` that of the fullest device.
     """
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(map(list, map(_csv_row, table.rows)))
-    return file.getvalue()
+    return csv_table([COLUMNS, *map(_csv_row, table.rows)])
 
 
 def _csv_row(row: ScalingRow) -> Iterator[object]:

@@ -225,6 +225,14 @@ def _run_row(summary: RunSummary) -> Json:
     }  # fmt: skip
 
 
+def csv_table(lines: Iterable[Iterable[object]]) -> str:
+    """Return lines, the first of them the headings, as CSV; None is an empty cell."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerows(map(spreadsheet_cell, line) for line in lines)
+    return file.getvalue()
+
+
 def spreadsheet_cell(value: object) -> object:
     """Return what a spreadsheet takes for text, and not for a formula."""
     if not isinstance(value, str):

@@ -10,6 +10,7 @@ from .devices.process_terminator import ProcessTerminator
 from .run.output_reader import OutputReader
 from .run.rule_teacher import RuleTeacher
 from .run.run_session import RunSession
+from .runs.missed_runs import MissedRuns
 from .runs.queue_service import QueueService
 from .runs.run_list import RunListService
 from .runs.scaling_tables import ScalingTables
@@ -32,6 +33,7 @@ class Services:
         self.poll_timer = PollTimer(window)
         self.device_monitor = monitor
         self.run_list = RunListService(runs_root)
+        self.missed_runs = MissedRuns(self.run_list)
         self.queue = QueueService(self.run_list)
         self.session = RunSession()
         self.scaling_tables = ScalingTables(self.run_list)
@@ -46,6 +48,7 @@ class Services:
         # the deletion needs, the two would wait for each other for ever.
         self._owned = (
             self.run_list,
+            self.missed_runs,
             self.queue,
             self.session,
             self.scaling_tables,
@@ -68,4 +71,5 @@ class Services:
     def close(self) -> None:
         """Begin nothing any more. The monitor goes on: it may be given to other services."""
         self.poll_timer.stop()
+        self.missed_runs.save()
         self.python_finder.close()

@@ -19,9 +19,9 @@ SCALE = 3  # drawn larger than shown, for screens with many dots per inch
 
 
 def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SIDE_PX) -> QIcon:
-    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross`, `dots`, `warning`, `failed`, or an arrow.
+    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross`, `dots`, `bell`, `warning` or `failed`.
 
-    The arrows are `left`, `right` and `up`.
+    Or an arrow: `left`, `right` or `up`.
 
     `gap`: pixels at its right.
     """
@@ -179,6 +179,21 @@ def _failed() -> QPainterPath:
     return disc.subtracted(_cross())
 
 
+def _bell() -> QPainterPath:
+    path = QPainterPath(QPointF(1.4, 9.2))
+    path.cubicTo(QPointF(2.9, 7.9), QPointF(2.6, 6.4), QPointF(2.8, 4.8))
+    path.cubicTo(QPointF(3.1, 2.7), QPointF(4.4, 1.5), QPointF(6, 1.5))
+    path.cubicTo(QPointF(7.6, 1.5), QPointF(8.9, 2.7), QPointF(9.2, 4.8))
+    path.cubicTo(QPointF(9.4, 6.4), QPointF(9.1, 7.9), QPointF(10.6, 9.2))
+    path.closeSubpath()
+    clapper = QPainterPath(QPointF(4.5, 10.1))
+    clapper.arcTo(QRectF(4.5, 8.8, 3, 2.7), 180, 180)
+    clapper.closeSubpath()
+    knob = QPainterPath()
+    knob.addEllipse(QPointF(6, 1.4), 0.9, 0.9)
+    return path.united(knob).united(clapper)
+
+
 _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "play": _play,
     "resume": _resume,
@@ -191,6 +206,7 @@ _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "clock": _clock,
     "alert": _alert,
     "dots": _dots,
+    "bell": _bell,
     "right": partial(_arrow, 0.0),
     "up": partial(_arrow, -90.0),
     "left": partial(_arrow, 180.0),

@@ -1,4 +1,4 @@
-"""Give a widget a context menu, which is made whenever it is opened."""
+"""Give a widget a context menu, which is made whenever it is opened. The entries that all tables have."""
 
 from __future__ import annotations
 
@@ -8,11 +8,28 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QWidget
 
+from core.language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Entry = tuple[str, Callable[[], object]] | None
-    """The text of an action and what it does; None: a separator."""
+    Action = tuple[str, Callable[[], object]]
+    """Its text and what it does."""
+    Entry = Action | None
+    """None: a separator."""
+
+
+def copy_entries(asked: Callable[[str], object]) -> list[Action]:
+    """Return the entries that copy a table; `asked` is called with `markdown` or `csv`."""
+    return [
+        (tr("Copy table as Markdown"), lambda: asked("markdown")),
+        (tr("Copy table as CSV"), lambda: asked("csv")),
+    ]
+
+
+def table_entries(asked: Callable[[str], object]) -> list[Action]:
+    """Return the entries that copy or save a table; `asked` is called with `markdown`, `csv` or `file`."""
+    return [*copy_entries(asked), (tr("Save table…"), lambda: asked("file"))]
 
 
 def give_menu(widget: QWidget, name: str, entries: Callable[[QPoint], Sequence[Entry]]) -> None:

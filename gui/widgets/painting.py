@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 RADIUS_PX = 8.0
 SMALL_PX = 12
 SEPARATOR = " · "
+ELLIPSIS = "…"
+HALF_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.,e+-]*$")
+NUMBER_ON = re.compile(r"[\d.,]?[\de]")
+"""What goes on a number behind an ellipsis."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -85,7 +90,17 @@ def elided_parts(metrics: QFontMetrics, text: str, width: int) -> str:
         if metrics.horizontalAdvance(longer) > width:
             break
         whole = longer
-    return whole if len(elided) <= len(whole) + len(SEPARATOR) + 1 and whole else elided
+    if whole and len(elided) <= len(whole) + len(SEPARATOR) + 1:
+        return whole
+    return _without_half_number(elided, text)
+
+
+def _without_half_number(elided: str, text: str) -> str:
+    """Return the beginning of a text without a number that the ellipsis would cut: half a number is a wrong number."""
+    kept = elided.removesuffix(ELLIPSIS)
+    if kept == elided or not NUMBER_ON.match(text[len(kept) :]):
+        return elided
+    return f"{HALF_NUMBER.sub('', kept).rstrip()}{ELLIPSIS}"
 
 
 class ThemedDelegate(QStyledItemDelegate):

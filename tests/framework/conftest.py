@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def pools() -> Iterator[WorkerPools]:
+def pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerPools]:
     """The worker pools: one for PyTorch and one for TensorFlow and Keras."""
-    made = WorkerPools()
+    made = WorkerPools(tmp_path_factory.mktemp("temporary"))
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _in_pools(pools: WorkerPools) -> Iterator[None]:
-    """Start runs in the worker pools."""
+    """Start runs in the worker pools. The temporary files of what is killed stay below a folder of pytest's."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(pools.temporary))
         patch.setattr("core.runs.directory.launch_supervisor", pools.launch)
         yield
 

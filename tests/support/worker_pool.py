@@ -46,13 +46,16 @@ FAMILIES = {"pytorch": "torch", "tensorflow": "tensorflow", "keras": "tensorflow
 class WorkerPool:
     """The process of one pool, started on first use."""
 
-    def __init__(self, family: str) -> None:
+    def __init__(self, family: str, temporary: Path) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it is there as long as the process)
         environment = {name: value for name, value in os.environ.items() if name != "TESTS_OF_TRAINYARD"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, family],
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
-            env={**environment, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},  # numpy's starts them at once
+            env={
+                **environment, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary),
+                "OPENBLAS_NUM_THREADS": "1",  # numpy's starts them at once
+            },
         )  # fmt: skip
 
     def supervise(self, run_dir: Path, *options: str) -> ProcessId | None:
@@ -83,7 +86,9 @@ class WorkerPool:
 class WorkerPools:
     """All pools of a test session, and whether runs start in them now."""
 
-    def __init__(self) -> None:
+    def __init__(self, temporary: Path) -> None:
+        self.temporary = temporary
+        """A folder for temporary files. A pool that is killed leaves some."""
         self._pools: dict[str, WorkerPool] = {}
         self._is_cold = False
 
@@ -94,7 +99,7 @@ class WorkerPools:
         if self._is_cold or family is None or spec["python"] != sys.executable:
             return launch_supervisor(run_dir, *options)
         if family not in self._pools:
-            self._pools[family] = WorkerPool(family)
+            self._pools[family] = WorkerPool(family, self.temporary)
         return self._pools[family].supervise(run_dir, *options)
 
     @contextlib.contextmanager

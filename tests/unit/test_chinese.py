@@ -9,8 +9,11 @@ from babel.messages.pofile import read_po
 
 from core import language
 from core.cli.__main__ import main
+from core.devices.cpu import cpu_devices
+from core.devices.names import shown_name
 from core.diagnosis.epoch_numbers import metric_title
 from core.diagnosis.timeline import Timeline
+from core.history.setting_values import setting_words
 from core.language import tr, tr_plural, tr_stored
 from core.text import as_sentence, join_names, join_phrases
 from gui.viewmodels.run.run_messages import past_tense
@@ -149,3 +152,17 @@ def test_notices_of_a_run_that_is_over_are_told_as_past():
     assert told == "从脚本输出中读取指标数据的进程已结束，因此曲线到此为止。脚本之后继续运行，日志是完整的。"
     written = "Training is done, but these processes did not exit and are being terminated: pid 7."
     assert tr_stored(past_tense(written)) == "训练已完成，但这些进程没有退出，已被终止：pid 7。"
+
+
+def test_names_of_cpu_devices_are_chinese_where_they_are_shown() -> None:
+    """The stored name is English, and names the same device in every language."""
+    assert shown_name("Intel(R) Xeon(R) CPU @ 2.20GHz, 1 core") == "Intel(R) Xeon(R) CPU @ 2.20GHz，1 个核心"
+    assert shown_name("aarch64, 12 cores") == "aarch64，12 个核心"
+    assert setting_words("devices", "2 × aarch64, 4 cores + 1 × RTX 4090") == "2 × aarch64，4 个核心 + 1 × RTX 4090"
+    for name in ("NVIDIA H100 80GB HBM3", "core", "a, cores", ""):
+        assert shown_name(name) == name
+    stored = cpu_devices()[0].name
+    assert re.search(r", \d+ cores?$", stored)
+    assert "core" not in shown_name(stored).rpartition("，")[2]
+    language.use("en")
+    assert shown_name(stored) == stored

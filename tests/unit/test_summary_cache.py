@@ -25,6 +25,7 @@ from core.history.summary import RunSummary
 from core.history.summary_cache import FORMAT, CachedSummary, SummaryCache, default_file
 from core.runs.facts import Plan
 from core.runs.states import RunState
+from core.runs.verdicts import Verdict
 from tests.support.commands import call
 from tests.support.written_runs import BEGAN, values, write_run
 
@@ -375,6 +376,7 @@ def test_every_field_survives(tmp_path: Path) -> None:
         dir=tmp_path / "run", name="käse-🧀", state=RunState.FAILED, started=1.5, ended=2.5, error="x\ny",
         last_loss=-math.inf, step=2**40, plan=Plan(epochs=1, steps_per_epoch=2, samples_per_epoch=3), is_script=True,
         owner="anna", mean_loss=0.1, best_validation=(7, 0.25), renamed=True,
+        verdict=Verdict.HELD_BY_OTHERS,
         settings={"a": None, "b": True, "c": 1e-300, "d": "text", "e": 5},
     )  # fmt: skip
     change_marks(write_run(tmp_path, "run"), star=True, archived=True, add_tags=["one"], note="a\nb")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QToolButton
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPushButton, QToolButton
 
 from core.comparison.measured_run import read_run
 from core.schema.events import metrics_line
@@ -411,3 +411,31 @@ def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_oth
     panel.until(lambda: len(view.plot.bands) == 7 and not view.plot.hidden_bands, "the bands of all groups, among ten")
     assert len(view.plot.drawn) == 10
     assert "no band" not in view.card.notices.text()
+
+
+def test_header_and_title_name_the_comparison(panel: Driver) -> None:
+    opened(panel, "a", "b", "c")
+    header, window = panel.window.panels.header, panel.window
+    names = [each.text() for each in header.findChildren(QLabel) if each.isVisibleTo(header)]
+    assert names[:2] == ["Comparison", "3 runs"]
+    assert window.windowTitle() == "Comparison of 3 runs – Trainyard"
+    tick(panel, "a", "b")
+    panel.until(lambda: window.windowTitle() == "Comparison of 2 runs – Trainyard", "the runs that are left")
+    panel.qtbot.keyClick(window, Qt.Key.Key_Escape)
+    panel.until_state("No run")
+    assert window.windowTitle() == "Trainyard"
+    item = panel.runs.item(0)
+    panel.runs.itemClicked.emit(item)
+    panel.until_state("Finished")
+    opened(panel, "a", "b")
+    assert panel.state.text() == "Finished", "the buttons act on that run"
+
+
+def test_settings_of_the_run_have_the_titles_of_the_tab_settings(drive, runs_root: Path) -> None:
+    for name, recipe, devices in (("a", "digits_mlp", "cpu:0"), ("b", "digits_cnn", "cpu:0,cpu:1")):
+        spec = make_spec(recipe, devices=devices, strategy="single" if name == "a" else "ddp")
+        write_run(runs_root, f"20260101-000000-{name}", [values(1, 1, 2, loss=[2.0, 1.0])], spec=spec)
+    view = opened(drive(), "a", "b")
+    table = view.card.table
+    headings = [table.horizontalHeaderItem(column).text() for column in range(table.columnCount())]
+    assert {"Strategy", "Recipe", "Devices"} <= {*headings}, headings

@@ -333,3 +333,15 @@ def test_a_long_last_part_does_not_cut_the_one_before_it(qapp) -> None:
     assert elided_parts(metrics, f"{whole} · a-very-long-tag", width + 60).startswith(f"{whole} · a")
     assert elided_parts(metrics, f"{whole} · a-very-long-tag", width + 60).endswith("…")
     assert elided_parts(metrics, whole, width - 1).startswith("finished"), "the first part that is too long is cut"
+
+
+def test_number_is_shown_whole_or_not_at_all(qapp) -> None:
+    metrics = QFontMetrics(qapp.font())
+    text = "finished · val. loss 0.0951234"
+    for end in ("0.095", "0.09", "0.0", "0.", "0"):
+        width = metrics.horizontalAdvance(f"finished · val. loss {end}…")
+        assert elided_parts(metrics, text, width) == "finished · val. loss…", end
+    width = metrics.horizontalAdvance("stopped · epoch 2 of 3…")
+    assert elided_parts(metrics, "stopped · epoch 2 of 300", width) == "stopped · epoch 2 of…"
+    width = metrics.horizontalAdvance("finished · v1.2…")
+    assert elided_parts(metrics, "finished · v1.24-beta", width).startswith("finished · v1."), "a name is no number"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from core.cli import export_options
 from core.cli.output import say, say_json, say_table, warn
 from core.history import index
+from core.history.setting_values import setting_words
 from core.language import tr
-from core.text import one_line, short
+from core.text import one_line
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -150,7 +151,7 @@ def _say_why(first: MeasuredRun, second: MeasuredRun, why: Reasons) -> None:
         (tr("commit"), {"": why.commits} if why.commits else {}),
     )  # fmt: skip
     rows = [
-        (f"  {title} {name}".rstrip(), *(one_line(short(value), 100) for value in pair))
+        (f"  {title} {name}".rstrip(), *(one_line(setting_words(name, value), 100) for value in pair))
         for title, found in groups
         for name, pair in found.items()
     ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from core.cli.commands.common import survey
 from core.cli.output import say_rows, warn
 from core.devices.device import Device
+from core.devices.names import shown_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.hosts.host_list import load
 from core.hosts.names import full_name
@@ -112,7 +113,7 @@ def _row(device: Device, sample: Sample | None, runs: list[str]) -> dict[str, An
 def _shown(device: Device, sample: Sample | None, users: Sequence[str]) -> dict[str, Any]:
     """Return a device and its reading, for people."""
     return {
-        "device": device.short_name, "name": device.name, "memory": _memory(device, sample),
+        "device": device.short_name, "name": shown_name(device.name), "memory": _memory(device, sample),
         "utilisation": _percent(sample), "held by": ", ".join(users) or None, "note": _note(device, sample),
     }  # fmt: skip
 

@@ -228,6 +228,7 @@ class ComparisonController(QObject):
             )  # fmt: skip
         self._draw_again_at = 0.0
         self.reader.choose([Path(each) for each in run_dirs])
+        self._view().show_count(len(self.reader.chosen))
 
     def _apply_controls(self) -> None:
         assert self._panels.comparison is not None
@@ -259,7 +260,6 @@ class ComparisonController(QObject):
         controls.offer_axes([name for name in AXES if any(axis_of(run.measured, name, metric) for run in runs)])
         origin = origin_of(runs) if controls.axis == "wall" else 0.0
         view.show_entries(self._entries, axis_name=controls.axis, origin=origin, metric=metric, version=reader.version)
-        view.show_count(len(reader.chosen))
         for plot in view.plots:
             of_metric = plot is view.plot
             plot.show_empty_words(empty_words(waiting=bool(reader.waiting), metric=metric, of_metric=of_metric))

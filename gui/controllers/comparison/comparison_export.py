@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtGui import QGuiApplication
-
-from core.language import tr, tr_plural
+from core.language import tr
 from gui.controllers.runs.export_controller import KINDS, PICTURES, picture_work
 from gui.services import exports
 
@@ -42,10 +40,7 @@ class ComparisonExport:
                 tr("Export comparison"), "comparison", tuple(KINDS), lambda path, kind: self._work(path, kind, target)
             )
         else:
-            QGuiApplication.clipboard().setText(_text_of(comparison, f".{name}"))
-            self._message.show_passing(
-                tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", len(comparison.rows))
-            )
+            self._export.copy_table(_text_of(comparison, f".{name}"), len(comparison.rows))
 
     def copy_values(self) -> None:
         """Copy the values that the plot of the metric shows."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSize
-from PySide6.QtGui import QGuiApplication
 
 from core.language import tr, tr_noop, tr_plural
 from core.schema.paths import SCALING_SUFFIX
@@ -283,11 +282,7 @@ class ScalingController(QObject):
         shown = self._tables.table(path)
         if shown is not None and shown.table is not None:
             text = csv_text(shown.table) if form == "csv" else markdown(shown.table)
-            QGuiApplication.clipboard().setText(text)
-            rows = len(shown.table.rows)
-            self._message.show_passing(
-                tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", rows)
-            )
+            self._export.copy_table(text, len(shown.table.rows))
 
     def _ask_where(self, path: Path, kinds: Sequence[str] = tuple(KINDS)) -> None:
         """Ask for a file; its kind decides what is written: the table, a page with everything, or the plot."""

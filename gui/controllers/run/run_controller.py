@@ -195,7 +195,9 @@ class RunController(QObject):
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
         resuming = self._start.is_resuming(self._session.run)
-        header = run_header(self._session.snapshot(), resuming=resuming)
+        view = self._panels.comparison
+        compared = view.count if view is not None and self._panels.plots.replaced else 0
+        header = run_header(self._session.snapshot(), resuming=resuming, compared=compared)
         self._panels.header.show_header(header)
         self._panels.plots.show_start(header.starting)
 

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog
 
 from core.errors import RunError
 from core.history.rename import rename, why_no_name
-from core.language import tr, tr_noop
+from core.language import tr, tr_noop, tr_plural
 from core.runs.run import Run
 from core.schema.paths import SCALING_SUFFIX
 from gui.controllers.setup.start_controller import ask_first
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gui.plots.base import Plot
     from gui.services.exports import Outcome
     from gui.services.services import Services
+    from gui.viewmodels.table_text import TableText
 
 KINDS = {
     ".csv": tr_noop("CSV table (*.csv)"), ".md": tr_noop("Markdown table (*.md)"),
@@ -73,6 +74,8 @@ class ExportController(QObject):
         panels.menu.action("listReport").triggered.connect(lambda _: self._ask_for_list_report())
         panels.runs.several_asked.connect(self._export_several)
         panels.plots.copy_asked.connect(self._copy_values)
+        for tab in (panels.details.memory, panels.details.processes, panels.details.outputs):
+            tab.table_asked.connect(self._export_table)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
 
     @property
@@ -251,6 +254,21 @@ class ExportController(QObject):
             )
         else:
             self._message.show_message(tr("The plot shows no values to copy."), "warn")
+
+    def _export_table(self, form: str, table: TableText) -> None:
+        """Copy a table as `markdown` or `csv`, or ask for a `file` and save it there."""
+        if form == "file":
+            self.ask_kind(
+                tr("Save table"), table.name, (".csv", ".md"),
+                lambda path, kind: lambda: exports.write_data(table.text(kind).encode(errors="replace"), path),
+            )  # fmt: skip
+        else:
+            self.copy_table(table.text(f".{form}"), len(table.cells) - 1)
+
+    def copy_table(self, text: str, rows: int) -> None:
+        """Copy the text of a table with so many rows below its headings."""
+        QGuiApplication.clipboard().setText(text)
+        self._message.show_passing(tr_plural("Copied the table: {count} row.", "Copied the table: {count} rows.", rows))
 
     def ask_kind(
         self, title: str, name: str, kinds: Sequence[str], work: Callable[[Path, str], Callable[[], Outcome]]

@@ -19,10 +19,10 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from core.language import join_sentences, tr, tr_noop
+from core.language import join_sentences, tr
 from gui.style.theme import mark
 from gui.widgets.compact import compact_button
-from gui.widgets.context_menu import give_menu
+from gui.widgets.context_menu import copy_entries, give_menu
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
     from gui.viewmodels.comparison.compared import Entry
     from gui.viewmodels.comparison.comparison_rows import ComparisonRows
+    from gui.widgets.context_menu import Action
     from gui.widgets.context_menu import Entry as MenuEntry
 
 MIN_HEIGHT_PX = 160
@@ -44,11 +45,6 @@ PAUSE_MS = 400
 TARGET_CHARACTERS = 8
 MAX_LINES = 5000
 """Lines of the text on why runs differ that are shown."""
-EXPORTS = (
-    ("file", tr_noop("Export comparison…")), ("markdown", tr_noop("Copy table as Markdown")),
-    ("csv", tr_noop("Copy table as CSV")),
-)  # fmt: skip
-"""Names and texts of the ways out of the window. A file is a page, a table or a picture, as its dialog lets choose."""
 
 
 class DifferencesCard(QFrame):
@@ -63,7 +59,7 @@ class DifferencesCard(QFrame):
     why_asked = Signal(bool)
     """Whether the text on why runs differ is to be shown."""
     export_asked = Signal(str)
-    """The name of one of `EXPORTS`."""
+    """`file`, `markdown` or `csv`."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -124,9 +120,13 @@ class DifferencesCard(QFrame):
         self.why.setPlainText("\n".join(self._lines))
         self._colour_lines()
 
-    def export_entries(self) -> list[MenuEntry]:
+    def export_entries(self) -> list[Action]:
         """Return the actions of a context menu that copy or export the comparison."""
-        return [(tr(text), lambda name=name: self.export_asked.emit(name)) for name, text in EXPORTS]  # type: ignore[misc]
+        # A file is a page, a table or a picture, as its dialog lets choose.
+        return [
+            (tr("Export comparison…"), lambda: self.export_asked.emit("file")),
+            *copy_entries(self.export_asked.emit),
+        ]
 
     def _row_entries(self, place: QPoint) -> list[MenuEntry]:
         row = self.table.rowAt(place.y())
@@ -170,8 +170,8 @@ class DifferencesCard(QFrame):
         self.why_button.toggled.connect(self._toggle_why)
         self.export = _menu_button("comparisonExport")
         self.export.setText(f"{tr('Export')} ")
-        for name, text in EXPORTS:
-            _add(self.export.menu(), tr(text)).triggered.connect(lambda _, name=name: self.export_asked.emit(name))
+        for text, act in self.export_entries():
+            _add(self.export.menu(), text).triggered.connect(lambda _, act=act: act())
         self._header.setSpacing(6)
         self._header.addWidget(title)
         self._header.addWidget(self.summary, 1)

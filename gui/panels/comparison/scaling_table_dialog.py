@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QProgressBar, QTableWidget, QWidget
 from core.language import tr
 from gui.style.text_size import scaled
 from gui.style.theme import mark
-from gui.widgets.context_menu import give_menu
+from gui.widgets.context_menu import copy_entries, give_menu
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import HEADING_PX, ROW_PX, plain_table, text_item
@@ -65,10 +65,7 @@ class ScalingTableDialog(InfoDialog):
         self.export.setToolTip(tr("Write the table as CSV, Markdown or HTML, or its plot as PNG or SVG"))
         self.table.itemActivated.connect(lambda item: self.row_chosen.emit(item.row()))
         export: Entry = (tr("Export…"), self.export_asked.emit)
-        give_menu(self.table, "scalingTableMenu", lambda _: [
-            (tr("Copy table as Markdown"), lambda: self.copy_asked.emit("markdown")),
-            (tr("Copy table as CSV"), lambda: self.copy_asked.emit("csv")), export,
-        ])  # fmt: skip
+        give_menu(self.table, "scalingTableMenu", lambda _: [*copy_entries(self.copy_asked.emit), export])
         give_menu(plot, "scalingPlotMenu", lambda _: [(tr("Save picture…"), self.picture_asked.emit), export])
         self.resize(scaled(SIZE.width()), scaled(SIZE.height()))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
+from gui.viewmodels.devices.memory_bars import memory_table
+from gui.widgets.context_menu import give_menu, table_entries
 from gui.widgets.table import ROW_PX, empty_label
 
 from .memory_table import MemoryTable
@@ -28,6 +30,9 @@ NO_DEVICES = tr_noop("Waiting for the devices …")
 class MemoryTab(QScrollArea):
     """Scrolls as a whole."""
 
+    table_asked = Signal(str, object)
+    """The table is to be copied or saved: `markdown`, `csv` or `file`, and its `TableText`."""
+
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("memoryTab")
@@ -37,6 +42,7 @@ class MemoryTab(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the table has it
         self.table = MemoryTable(theme)
+        give_menu(self.table, "memoryTableMenu", lambda _: table_entries(self._ask_for_table))
         self.findings = VerdictTable()
         self.remedies = RemedyList()
         self.nothing = empty_label()
@@ -78,6 +84,9 @@ class MemoryTab(QScrollArea):
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self.table.set_theme(theme)
+
+    def _ask_for_table(self, form: str) -> None:
+        self.table_asked.emit(form, memory_table(self.table.rows))
 
     def _scroll_to(self, row: int) -> None:
         """Scroll to the current row: the table itself never scrolls."""

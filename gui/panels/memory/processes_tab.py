@@ -8,7 +8,9 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from core.language import join_sentences, tr, tr_noop
+from gui.viewmodels.devices.process_rows import process_table
 from gui.widgets.compact import compact_button
+from gui.widgets.context_menu import give_menu, table_entries
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import empty_label
@@ -31,12 +33,15 @@ class ProcessesTab(QFrame):
 
     end_asked = Signal(object)
     """A `ProcessRow` that may be ended; the receiver asks the user first."""
+    table_asked = Signal(str, object)
+    """The table is to be copied or saved: `markdown`, `csv` or `file`, and its `TableText`."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("processesTab")
         self.setAccessibleName(tr("Processes on the devices"))
         self.table = ProcessTable(theme)
+        give_menu(self.table, "processTableMenu", lambda _: table_entries(self._ask_for_table))
         spoken = tr("End the selected process (asks first)")
         self.end_button = compact_button("endProcess", tr("End…"), role="danger", spoken=spoken)
         self.words = ElidedLabel()
@@ -71,6 +76,9 @@ class ProcessesTab(QFrame):
             self._request_end()
         else:
             super().keyPressEvent(event)
+
+    def _ask_for_table(self, form: str) -> None:
+        self.table_asked.emit(form, process_table(self.table.rows))
 
     def _request_end(self) -> None:
         row = self.table.chosen()

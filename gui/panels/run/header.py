@@ -1,4 +1,4 @@
-"""The header of the window: buttons, state, name and progress of the shown run."""
+"""The header of the window: buttons, state, name and progress of the shown run, and what became of others meanwhile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from core.language import tr
+from gui.panels.runs.missed_button import MissedButton
 from gui.panels.runs.run_menu import RunMenuButton
 from gui.style.text_size import scaled
 from gui.style.theme import mark
@@ -62,6 +63,7 @@ class HeaderPanel(QWidget):
         self.again = RunMenuButton(theme)
         self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
+        self.missed = MissedButton(theme)
         self._shown: RunHeader | None = None
         self._lay_out()
         self.show_header(run_header(None))
@@ -72,7 +74,8 @@ class HeaderPanel(QWidget):
             return
         before = self._shown
         if before is None or (header.name, header.mark) != (before.name, before.mark):
-            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title_text(header.name)}")
+            title = title_text(header.title or header.name)
+            self.heading_changed.emit(f"{ENDED.get(header.mark, '')}{title}")
             if before is not None and header.name == before.name and header.mark in ENDED:
                 self.run_ended.emit()
         self._shown = header
@@ -102,6 +105,7 @@ class HeaderPanel(QWidget):
         """Limit the description to the width of its text, whenever the text or its font has changed."""
         if event.type() == QEvent.Type.LayoutRequest:
             self._what.setMaximumWidth(self._what.sizeHint().width())
+            self._fit()
         return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
@@ -110,9 +114,13 @@ class HeaderPanel(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Leave out epoch and bar where the verdict on the memory needs their room."""
+        """Leave out epoch and bar where the verdict on the memory, or all others together, need their room."""
         has_verdict = self._shown is not None and bool(self._shown.released)
         self.progress.show_brief(brief=has_verdict and self.width() < scaled(WIDE_PX))
+        layout = self.layout()
+        assert layout is not None
+        others_px = layout.totalMinimumSize().width() - self.progress.minimumSizeHint().width()
+        self.progress.show_within(self.width() - others_px)
 
     def show_compact(self, *, compact: bool) -> None:
         """Take less room: the buttons are icons."""
@@ -122,6 +130,7 @@ class HeaderPanel(QWidget):
         """Apply a theme."""
         self.buttons.set_theme(theme)
         self.again.set_theme(theme)
+        self.missed.set_theme(theme)
 
     def _show_state(self, header: RunHeader) -> None:
         self._state.show_state(header.label, header.mark, header.tone)
@@ -154,3 +163,4 @@ class HeaderPanel(QWidget):
         layout.addSpacing(8)
         layout.addWidget(self.progress)
         layout.addWidget(self._released)
+        layout.addWidget(self.missed)

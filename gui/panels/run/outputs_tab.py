@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QPixmap
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QHeaderView, QMenu, QSizePolicy, QTableWidget, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QHeaderView, QSizePolicy, QTableWidget, QVBoxLayout
 
 from core.language import tr
-from core.units import disk
-from gui.style.formatting import moment
+from gui.viewmodels.run.output_rows import COLUMNS, output_table, output_texts
+from gui.widgets.context_menu import give_menu, table_entries
 from gui.widgets.plain_text import PlainLabel, verbatim
 from gui.widgets.table import cell, empty_label, plain_table, text_item
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QResizeEvent
 
     from core.runs.outputs import OutputFile, Outputs
+    from gui.widgets.context_menu import Entry
 
 NAME, SIZE, TIME = range(3)
 MAX_PREVIEW_SHARE = 0.4
@@ -34,6 +35,8 @@ class OutputsTab(QFrame):
     """A `Path` of a file or a folder."""
     chosen = Signal(object)
     """The chosen `OutputFile`, or None."""
+    table_asked = Signal(str, object)
+    """The table is to be copied or saved: `markdown`, `csv` or `file`, and its `TableText`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,15 +45,13 @@ class OutputsTab(QFrame):
         self._pixmap = QPixmap()
         self.table = _Table(self)
         plain_table(
-            self.table, "outputTable", tr("Files that the recipe has written"), [tr("File"), tr("Size"), tr("Time")],
-            (SIZE, TIME),
-        )  # fmt: skip
+            self.table, "outputTable", tr("Files that the recipe has written"), [*map(tr, COLUMNS)], (SIZE, TIME)
+        )
         self.table.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
-        self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.table.customContextMenuRequested.connect(self._show_menu)
+        give_menu(self.table, "outputMenu", self._entries)
         self.table.doubleClicked.connect(lambda _: self.open_chosen())
         self.table.itemSelectionChanged.connect(self._on_selection)
         self.picture = PlainLabel()
@@ -71,8 +72,7 @@ class OutputsTab(QFrame):
         self.table.blockSignals(True)
         self.table.setRowCount(len(found.files))
         for row, file in enumerate(found.files):
-            texts = (file.name, disk(file.size_bytes), moment(file.modified, now))
-            for column, text in enumerate(texts):
+            for column, text in enumerate(output_texts(file, now)):
                 if self.table.item(row, column) is None:
                     self.table.setItem(row, column, text_item(right=column != NAME))
                 cell(self.table, row, column).setText(text)
@@ -133,16 +133,15 @@ class OutputsTab(QFrame):
         self.picture.setPixmap(fitting)
         self.picture.setFixedWidth(round(fitting.deviceIndependentSize().width()) + 8)
 
-    def _show_menu(self, at: QPoint) -> None:
+    def _entries(self, _: QPoint) -> list[Entry]:
         file = self.chosen_file()
-        if file is None:
-            return
-        menu = QMenu(self)
-        menu.setObjectName("outputMenu")
-        menu.addAction(tr("Open"), self.open_chosen)
-        menu.addAction(tr("Open folder"), lambda: self.open_asked.emit(file.path.parent))
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(self.table.viewport().mapToGlobal(at))
+        of_file: list[Entry] = [] if file is None else [
+            (tr("Open"), self.open_chosen), (tr("Open folder"), lambda: self.open_asked.emit(file.path.parent)), None,
+        ]  # fmt: skip
+        return [*of_file, *table_entries(self._ask_for_table)]
+
+    def _ask_for_table(self, form: str) -> None:
+        self.table_asked.emit(form, output_table(self._files, time.time()))
 
     def _lay_out(self) -> None:
         layout = QHBoxLayout(self)

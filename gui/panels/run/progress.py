@@ -14,6 +14,8 @@ BAR_PARTS = 1000
 MAX_KEPT_PX = 190
 MIN_EPOCH_PX, MIN_DETAIL_PX = 104, 84
 SPACING_PX = 10
+MAX_PX = 2**24 - 1
+"""Largest width of a widget."""
 BAR_STRETCH = 1000
 """Stretch of the bar; the space left of it has 1, so the bar grows first."""
 
@@ -35,6 +37,7 @@ class ProgressLine(QWidget):
         self.detail.setObjectName("detailLabel")
         self.detail.setProperty("role", "muted")
         self._is_brief = False
+        self._room_px = MAX_PX
         self._has_fraction = False
         self.detail.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = QHBoxLayout(self)
@@ -63,12 +66,11 @@ class ProgressLine(QWidget):
         """
         self.epoch.setText(epoch)
         self._has_fraction = fraction is not None
-        self._show_parts()
         self.bar.setValue(round(BAR_PARTS * (fraction or 0.0)))
         if urgent is not (self.detail.property("tone") == "warn"):
             mark(self.detail, tone="warn" if urgent else "")
         self._show_detail(detail, steady=steady)
-        self.detail.setVisible(bool(detail))
+        self._show_parts()
 
     def show_brief(self, *, brief: bool) -> None:
         """Leave out epoch and bar, which say little of a run that is over, to leave room for what came of it."""
@@ -76,9 +78,22 @@ class ProgressLine(QWidget):
             self._is_brief = brief
             self._show_parts()
 
+    def show_within(self, room_px: int) -> None:
+        """Leave out what there is no room for: the bar, or the epoch where only the bar has room, or both."""
+        if room_px != self._room_px:
+            self._room_px = room_px
+            self._show_parts()
+
     def _show_parts(self) -> None:
-        self.epoch.setVisible(bool(self.epoch.text()) and not self._is_brief)
-        self.bar.setVisible(self._has_fraction and not self._is_brief)
+        left_px = self._room_px
+        for label in (self.detail, self.epoch):
+            is_shown = bool(label.text()) and (
+                label is self.detail or (not self._is_brief and _least_px(label) <= left_px)
+            )
+            label.setVisible(is_shown)
+            left_px -= _least_px(label) + SPACING_PX if is_shown else 0
+        has_room = self.bar.minimumWidth() <= left_px
+        self.bar.setVisible(self._has_fraction and not self._is_brief and has_room)
 
     def _show_detail(self, detail: str, *, steady: bool) -> None:
         """Set the detail; a steady one keeps its largest width, so that its neighbours do not move."""
@@ -91,3 +106,8 @@ class ProgressLine(QWidget):
             self.detail.setMinimumWidth(
                 max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), scaled(MAX_KEPT_PX)))
             )
+
+
+def _least_px(label: QWidget) -> int:
+    """Return the width that a label takes at least."""
+    return max(label.minimumSizeHint().width(), label.minimumWidth())

@@ -2,5 +2,6 @@
 
 - `run_list`, `run_delegate`: the runs, and how their rows are painted
 - `run_menu`, `several_menu`: what can be done with one run; with several at once
+- `missed_button`: the bell in the header, and its list
 - `machine_entry`, `run_filter`: this machine; the field that searches the runs
 """

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.comparison.table_text import setting_text
-from core.language import tr, tr_plural
-from core.text import one_line, short
+from core.history.setting_values import setting_words
+from core.language import tr, tr_noop, tr_plural
+from core.text import one_line
 from core.units import BYTES_PER_GB
 from gui.style.formatting import DASH
 from gui.viewmodels.run.settings_rows import TRAINING
@@ -21,6 +22,13 @@ MAX_PEAKS = 4
 """Devices whose peak memory stands in a cell; of more, the highest alone."""
 MAX_SETTINGS = 8
 """Settings that differ and get a column; the text on why runs differ has all."""
+
+
+OF_THE_RUN = {
+    "framework": tr_noop("Framework"), "strategy": tr_noop("Strategy"), "devices": tr_noop("Devices"),
+    "recipe": tr_noop("Recipe"), "script": tr_noop("Script"), "working_dir": tr_noop("Working folder"),
+}  # fmt: skip
+"""Titles of settings that are not those of the training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +91,8 @@ def comparison_rows(comparison: Comparison) -> ComparisonRows:
 
 def _title(name: str) -> str:
     """Return the title of a setting as in the tab Settings; settings of a workload have their names."""
-    return tr(TRAINING[name]) if name in TRAINING else name
+    title = OF_THE_RUN.get(name) or TRAINING.get(name)
+    return tr(title) if title is not None else name
 
 
 def _summary(comparison: Comparison) -> str:
@@ -96,7 +105,7 @@ def _setting(comparison: Comparison, name: str, row: Row) -> Cell:
     value = row.differs[name]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     text = DASH if value is None else setting_text(comparison, name, row)
-    return Cell(text=text, is_number=is_number, tip=one_line(short(value), 400))
+    return Cell(text=text, is_number=is_number, tip=one_line(setting_words(name, value), 400))
 
 
 def _quantity(row: Row, quantity: Quantity, *, is_best: bool) -> Cell:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.history.setting_values import setting_words
 from core.language import tr
-from core.text import one_line, short
+from core.text import one_line
 from gui.style.formatting import DASH
 
 if TYPE_CHECKING:
@@ -34,5 +35,5 @@ def why_text(first: str, second: str, why: Reasons) -> list[str]:
 
 
 def _pair(name: str, pair: Sequence[object]) -> str:
-    one, other = (DASH if value is None else one_line(short(value), 100) for value in pair)
+    one, other = (DASH if value is None else one_line(setting_words(name, value), 100) for value in pair)
     return f"    {name}: {one} → {other}" if name else f"    {one} → {other}"

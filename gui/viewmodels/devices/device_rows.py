@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from core.devices.device import HEAT
+from core.devices.names import shown_name
 from core.language import tr, tr_stored
 from gui.style.formatting import DASH, memory, percent
 
@@ -272,8 +273,8 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
     return DeviceRow(
         id=device.id,
         label=device.label,
-        name=short_name(device.name),
-        full_name=device.name,
+        name=short_name(shown_name(device.name)),
+        full_name=shown_name(device.name),
         colour=colour,
         utilisation_percent=sample.utilisation_percent if sample else None,
         memory_used_bytes=used if used is not None else known.memory_of_run.get(device.id),

@@ -10,6 +10,7 @@ from core.language import tr, tr_noop, tr_plural
 from core.system.own_processes import is_trainyard
 from core.text import first_names, join_names, one_line
 from gui.style.formatting import DASH, age, memory_size
+from gui.viewmodels.table_text import TableText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,6 +86,22 @@ def process_rows(entries: Sequence[ProcessEntry], labels: Mapping[str, str], run
         )
         for entry in entries
     ]
+
+
+def process_table(rows: Sequence[ProcessRow]) -> TableText:
+    """Return these rows as text."""
+    headings = ("pid", "user", "name", "command", "age_s", "memory_bytes", "devices", "run")
+    exact = [
+        (info.pid, info.user, info.name, info.command, _rounded(info.age_s), info.memory_used_bytes,
+         " ".join(row.entry.devices), info.run_id)
+        for row in rows for info in [row.info]
+    ]  # fmt: skip
+    shown = [row.texts for row in rows]
+    return TableText(name="processes", cells=[[*map(tr, COLUMNS)], *shown], values=[headings, *exact])
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def ordered(rows: Sequence[ProcessRow], column: int, *, descending: bool) -> list[ProcessRow]:

@@ -9,7 +9,7 @@ from core.diagnosis.remedies import without_remedies
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs.fold import ALL_ENDED
 from core.runs.states import RunState, state_info
-from core.runs.verdicts import BADNESS, Release, Verdict, worst
+from core.runs.verdicts import BADNESS, HELD, Release, Verdict, worst
 from core.text import MAX_NAMES, first_names, join_names
 from gui.style.formatting import fine_gigabytes, moment, seconds
 
@@ -33,8 +33,6 @@ SHORT = {
     Verdict.HELD_BY_RUN: tr_noop("memory not released"),
 }
 """Short texts for a run that is over: the state at the end of the memory check."""
-REPORTED = (Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN)
-"""Verdicts that the strip across the window shows."""
 ENDED_BY = {
     "supervisor": tr_noop("{name} (pid {pid}, {signal}, by the supervisor)"),
     "guard": tr_noop("{name} (pid {pid}, {signal}, by the guard)"),
@@ -88,7 +86,7 @@ def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
 def sentences(facts: RunFacts) -> tuple[list[str], str]:
     """Return the sentences about memory that was not released, worst first, and their tone."""
     found = sorted(
-        (each for each in facts.releases.values() if each.verdict in REPORTED),
+        (each for each in facts.releases.values() if each.verdict in HELD),
         key=lambda each: BADNESS.index(each.verdict),
         reverse=True,
     )

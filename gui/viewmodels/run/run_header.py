@@ -66,6 +66,8 @@ class RunHeader:
     """Name of the mark of the state; the empty string for no run."""
     sentence: str = ""
     name: str = ""
+    title: str = ""
+    """What the title of the window names in place of the name."""
     owner: str = ""
     """The user to whom the run belongs if that is another one."""
     what: str = ""
@@ -124,8 +126,18 @@ class RunSnapshot:
         return unanswered(self.spec, what) if self.spec else ""
 
 
-def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
-    """Return the header of a run. `resuming`: the run is being resumed."""
+def run_header(run: RunSnapshot | None, *, resuming: bool = False, compared: int = 0) -> RunHeader:
+    """Return the header of a run. `resuming`: the run is being resumed.
+
+    `compared`: the number of runs that a comparison shows. A run has the header even then: the buttons act on it.
+    """
+    if run is None and compared:
+        return RunHeader(
+            label=tr("Comparison"),
+            sentence=tr("Runs are compared, and none is shown alone."),
+            name=tr_plural("{count} run", "{count} runs", compared),
+            title=tr_plural("Comparison of {count} run", "Comparison of {count} runs", compared),
+        )
     if run is None:
         return RunHeader(
             label=tr("No run"),

@@ -1,0 +1,207 @@
+"""The bell in the header: a button with the number of ends that the user has missed, and the list that it opens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QFontMetrics, QPainter
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QListWidget,
+    QListWidgetItem,
+    QStyleOptionViewItem,
+    QToolButton,
+    QVBoxLayout,
+)
+
+from core.language import tr, tr_plural
+from gui.style.icons import glyph, icon_size, paint_mark
+from gui.style.text_size import scaled
+from gui.widgets.announcement import announce
+from gui.widgets.compact import compact_button
+from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
+from gui.widgets.plain_text import PlainLabel, verbatim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gui.style.theme import Theme
+    from gui.viewmodels.runs.missed_rows import MissedRow
+
+ROW = Qt.ItemDataRole.UserRole + 1
+"""Item data: the row."""
+BELL_PX, GAP_PX = 16, 4
+WIDTH_PX, MAX_ROWS = 400, 9
+"""Width of the list, and rows that it shows without being scrolled."""
+SIDE_PX, ABOVE_PX = 6, 5
+MANY = 99
+
+
+class MissedButton(QToolButton):
+    """Shown while there is something in the list. A click opens the list, which takes the number away."""
+
+    looked_through = Signal()
+    """The user has opened the list."""
+    all_seen = Signal()
+    """The user has marked all as seen."""
+    chosen = Signal(str)
+    """The directory of the run that the user wants to see."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("missedButton")
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setStyleSheet("QToolButton { padding: 3px 6px; font-weight: bold; }")
+        self._theme = theme
+        self._count = 0
+        self.popup = MissedPopup(self, theme)
+        self.popup.seen_button.clicked.connect(self._mark_all)
+        self.popup.list.itemClicked.connect(self._choose)
+        self.popup.list.itemActivated.connect(self._choose)
+        self.clicked.connect(self._open)
+        self.show_rows(())
+        self.set_theme(theme)
+
+    def show_rows(self, rows: Sequence[MissedRow]) -> None:
+        """Show that these ends were missed; without any, hide the button."""
+        count = sum(row.is_new for row in rows)
+        self.popup.show_rows(rows)
+        if not rows:
+            self.popup.close()
+        has_more = count > self._count
+        self._count = count
+        self.setText((str(count) if count <= MANY else f"{MANY}+") if count else "")
+        words = tr_plural("{count} run that you missed", "{count} runs that you missed", count) if count else ""
+        self.setAccessibleName(words or tr("Runs that you missed, all seen"))
+        tip = tr("What became of runs while this window was closed, hidden or not in use")
+        self.setToolTip(verbatim(f"{words or tr('Runs that you missed, all seen')}\n{tip}"))
+        self.setAccessibleDescription(tip)
+        self.setVisible(bool(rows))
+        self._show_bell()
+        if has_more:
+            announce(self, words)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
+        self.popup.set_theme(theme)
+        self._show_bell()
+
+    def _show_bell(self) -> None:
+        gap = GAP_PX if self._count else 0
+        colour = self._theme.accent if self._count else self._theme.muted
+        self.setIconSize(icon_size(side=BELL_PX, gap=gap))
+        self.setIcon(glyph("bell", colour, self._theme.disabled, gap=gap, side=BELL_PX))
+
+    def _open(self) -> None:
+        self.popup.open_below(self)
+        self.looked_through.emit()
+
+    def _mark_all(self) -> None:
+        self.popup.close()
+        self.all_seen.emit()
+
+    def _choose(self, item: QListWidgetItem) -> None:
+        self.popup.close()
+        self.chosen.emit(str(item.data(ROW).dir))
+
+
+class MissedPopup(QFrame):
+    """The list, newest first. Esc and a click beside it close it; Enter and a click choose a run."""
+
+    def __init__(self, parent: MissedButton, theme: Theme) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setObjectName("missedPopup")
+        self.setProperty("card", True)
+        self._rows: tuple[MissedRow, ...] = ()
+        heading = PlainLabel(tr("While you were away"))
+        heading.setProperty("role", "title")
+        heading.setIndent(SIDE_PX)
+        self.seen_button = compact_button("missedSeenButton", tr("Mark all as seen"), role="flat")
+        self.list = QListWidget()
+        self.list.setObjectName("missedList")
+        self.list.setAccessibleName(tr("Runs that you missed"))
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setVerticalScrollMode(QListWidget.ScrollMode.ScrollPerPixel)
+        self.list.setUniformItemSizes(True)
+        self.list.setMouseTracking(True)
+        self._delegate = MissedDelegate(theme, self.list)
+        self.list.setItemDelegate(self._delegate)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.setSpacing(4)
+        above = QHBoxLayout()
+        layout.addLayout(above)
+        above.addWidget(heading, 1)
+        above.addWidget(self.seen_button)
+        layout.addWidget(self.list)
+
+    def show_rows(self, rows: Sequence[MissedRow]) -> None:
+        """Show these runs; the current one stays the current one."""
+        if tuple(rows) == self._rows:
+            return
+        self._rows = tuple(rows)
+        current = self.list.currentItem()
+        known = current.data(ROW).dir if current is not None else None
+        self.list.clear()
+        for row in rows:
+            item = QListWidgetItem(f"{row.name}\n{row.words}")
+            item.setData(ROW, row)
+            item.setData(Qt.ItemDataRole.AccessibleTextRole, row.spoken)
+            item.setToolTip(verbatim(row.spoken))
+            self.list.addItem(item)
+            if row.dir == known:
+                self.list.setCurrentItem(item)
+        if self.isVisible():
+            self._fit()
+
+    def open_below(self, button: MissedButton) -> None:
+        """Open with its right edge below that of the button, inside the screen."""
+        self._fit()
+        self.list.setCurrentRow(0)
+        corner = button.mapToGlobal(QPoint(button.width() - self.width(), button.height() + 2))
+        screen = button.screen().availableGeometry()
+        self.move(max(corner.x(), screen.left()), corner.y())
+        self.show()
+        self.list.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._delegate.set_theme(theme)
+        self.list.viewport().update()
+
+    def _fit(self) -> None:
+        """Be as high as the rows need."""
+        rows = min(len(self._rows), MAX_ROWS)
+        self.list.setFixedHeight(rows * max(self.list.sizeHintForRow(0), 1) + 2 * self.list.frameWidth())
+        self.setFixedWidth(scaled(WIDTH_PX))
+        self.adjustSize()
+
+
+class MissedDelegate(ThemedDelegate):
+    """Paints the sign, the name and when it ended, and below them what happened; the tooltip has the whole text."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
+        """Return the size of two lines."""
+        return QSize(120, option.fontMetrics.height() + QFontMetrics(small_font(option.font)).height() + 2 * ABOVE_PX)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint one run."""
+        row: MissedRow = index.data(ROW)
+        rect, height, small = QRect(option.rect), option.fontMetrics.height(), small_font(option.font)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        paint_row_background(painter, option, self._theme)
+        side = round(0.8 * height)
+        square = QRectF(rect.left() + SIDE_PX, rect.top() + ABOVE_PX + (height - side) / 2, side, side)
+        paint_mark(painter, row.mark, square, getattr(self._theme, row.tone))
+        left, right = rect.left() + round(1.7 * height), rect.right() - SIDE_PX
+        line = QRect(left, rect.top() + ABOVE_PX, right - left, height)
+        draw_elided(painter, line, row.when, self._theme.muted, font=small, right=True)
+        line.setRight(right - QFontMetrics(small).horizontalAdvance(f"{row.when}  "))
+        draw_elided(painter, line, row.name, self._theme.text)
+        below = QRect(left, line.bottom() + 1, right - left, QFontMetrics(small).height())
+        draw_elided(painter, below, row.words, self._theme.muted, font=small, in_parts=True)
+        painter.restore()

@@ -1,0 +1,31 @@
+"""A table of the window as text, to be copied or saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableText:
+    """What a table shows. Both forms begin with a row of headings."""
+
+    name: str
+    """How the name of a file begins that it is saved to."""
+    cells: Sequence[Sequence[str]]
+    """As it is shown, for Markdown."""
+    values: Sequence[Sequence[object]]
+    """For CSV: numbers unrounded, sizes in bytes and times in seconds; None for what is unknown."""
+
+    def text(self, kind: str) -> str:
+        """Return the table as CSV for the kind `.csv`, else as Markdown."""
+        if kind == ".csv":
+            from core.series.report import csv_table  # imported here, since few windows export a table
+
+            return csv_table(self.values)
+        from core.text import markdown_table
+
+        return markdown_table(self.cells)

@@ -1,0 +1,317 @@
+"""The bell in the header: which ends of runs the user has missed, in windows that are closed, hidden or not active."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAccessible, QAction
+from PySide6.QtWidgets import QComboBox, QListWidget, QPushButton, QToolButton, QWidget
+
+from core import language
+from core.runs.states import RunState
+from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
+from core.system import processes
+from gui.panels.run.header import HeaderPanel
+from gui.panels.window.preferences_dialog import PreferencesDialog
+from gui.services.window.settings_file import SettingsFile, folder_key
+from gui.style.theme import DARK
+from gui.viewmodels.run.run_header import RunHeader
+from gui.viewmodels.runs.missed_rows import MissedRow
+from tests.support.acting import played
+from tests.support.running import start
+from tests.support.written_runs import BEGAN, write_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.window.driving import Driver
+
+HELD = {
+    "device": "cpu:0", "verdict": "held by others", "before_bytes": 1, "peak_bytes": 3, "after_bytes": 3,
+    "seconds": 1.0, "sentence": "", "holders": [],
+}  # fmt: skip
+OPENED = 3600.0
+"""How long ago what `write_ended` writes was started, in seconds."""
+
+
+def write_ended(root: Path, name: str, state: str, ago_s: float, **more: object) -> Path:
+    """Write a run that ended some seconds ago. `more`: fields of the event of its end."""
+    now = time.time() - BEGAN
+    run_dir = write_run(root, name, states=((now - OPENED, "starting"), (now - OPENED + 1, "running")))
+    finish(run_dir, state, time.time() - ago_s, **more)
+    return run_dir
+
+
+def write_live(root: Path, name: str, supervisor: int | None = None) -> Path:
+    """Write a run that trains, as long as this process, or another one, lives."""
+    me = processes.identify(supervisor or os.getpid())
+    assert me is not None
+    now = time.time() - BEGAN
+    began = {"t": BEGAN + now - OPENED, "kind": "supervisor", "pid": me.pid, "created": me.created}
+    return write_run(
+        root, name, states=((now - OPENED + 1, "starting"), (now - OPENED + 2, "running")),
+        more=[{**began, **asdict(processes.here())}],
+    )  # fmt: skip
+
+
+def finish(run_dir: Path, state: str, when: float | None = None, **more: object) -> None:
+    """Write the end of a run."""
+    when = when or time.time()
+    release = more.pop("release", None)
+    lines = [
+        {"t": when - 1, "kind": "state", "state": "releasing"},
+        {"t": when, "kind": "state", "state": state, **more},
+    ]
+    if release is not None:
+        lines.insert(1, {"t": when - 0.5, "kind": "release", **release})  # type: ignore[dict-item]
+    with (run_dir / EVENTS / SUPERVISOR_EVENTS).open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+class Bell:
+    """The button of one window, and its list."""
+
+    def __init__(self, panel: Driver) -> None:
+        self.panel = panel
+        self.button = panel.window.findChild(QToolButton, "missedButton")
+        self.list = self.button.findChild(QListWidget, "missedList")
+
+    @property
+    def lines(self) -> list[str]:
+        return [self.list.item(row).text().replace("\n", ": ") for row in range(self.list.count())]
+
+    @property
+    def spoken(self) -> str:
+        return QAccessible.queryAccessibleInterface(self.button).text(QAccessible.Text.Name)
+
+    def open(self) -> None:
+        self.panel.qtbot.mouseClick(self.button, Qt.MouseButton.LeftButton)
+        self.panel.until(self.list.isVisible, "the list")
+
+    def until(self, count: str) -> None:
+        self.panel.until(lambda: self.button.isVisible() and self.button.text() == count, f"{count!r} at the bell")
+
+
+@pytest.fixture
+def bell(drive: Callable[[], Driver]) -> Callable[[], Bell]:
+    """Return a function that opens a window, which is active, and has read the runs below its folder."""
+
+    def opened() -> Bell:
+        panel = drive()
+        panel.window.activateWindow()
+        panel.until(panel.window.isActiveWindow, "the active window")
+        panel.window.poll()
+        panel.window.services.run_list.poll(now=True)
+        return Bell(panel)
+
+    return opened
+
+
+def listed(bell: Bell, run_dir: Path, state: str) -> Callable[[], bool]:
+    """Return whether the list of runs shows a run in a state."""
+    run_list = bell.panel.window.services.run_list
+    return lambda: (found := run_list.summary(str(run_dir))) is not None and found.state.value == state
+
+
+def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
+    write_ended(runs_root, "20260101-000000-old", "failed", 60, error="It burnt.")
+    first = bell()
+    assert not first.button.isVisible(), "old runs at a first start are no news"
+    first.panel.window.close()
+    write_ended(runs_root, "20260101-000001-one", "finished", 0, release=HELD)
+    write_ended(runs_root, "20260101-000002-two", "failed", 0, error="Worker 0 on cpu:0: ValueError: No cats.")
+    second = bell()
+    second.until("2")
+    assert second.spoken == "2 runs that you missed"
+    second.open()
+    assert second.lines == [
+        "digits_mlp: failed · ValueError: No cats.", "digits_mlp: finished · memory used by others",
+    ]  # fmt: skip
+    assert (
+        second.list.item(1)
+        .data(Qt.ItemDataRole.AccessibleTextRole)
+        .startswith("digits_mlp, finished · memory used by others, ")
+    )
+    second.until("")
+    assert second.spoken == "Runs that you missed, all seen"
+    second.panel.window.close()
+    third = bell()
+    assert not third.button.isVisible(), "the list was opened"
+
+
+def test_what_was_not_looked_at_is_told_again_by_next_window(bell, runs_root):
+    bell().panel.window.close()
+    write_ended(runs_root, "20260101-000001-one", "finished", 0)
+    second = bell()
+    second.until("1")
+    second.panel.window.close()
+    third = bell()
+    third.until("1")
+    third.open()
+    third.panel.qtbot.mouseClick(third.button.findChild(QPushButton, "missedSeenButton"), Qt.MouseButton.LeftButton)
+    assert not third.button.isVisible()
+    assert not third.list.isVisible()
+    third.panel.window.close()
+    assert not bell().button.isVisible()
+
+
+def test_run_that_is_lost_while_window_is_closed_is_news(bell, runs_root):
+    """The last event of a lost run is older than the last look of the window that was closed."""
+    run_dir = write_live(runs_root, "20260101-000001-live")
+    first = bell()
+    first.panel.until(listed(first, run_dir, "running"))
+    first.panel.window.close()
+    shutil.rmtree(run_dir)
+    run_dir = write_live(runs_root, "20260101-000001-live")
+    path = run_dir / EVENTS / SUPERVISOR_EVENTS
+    path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4100'))
+    second = bell()
+    second.until("1")
+    assert second.lines[0].startswith("digits_mlp: lost · ")
+    shutil.rmtree(run_dir)
+    second.panel.until(lambda: not second.button.isVisible(), "the end of the bell of a run that was deleted")
+
+
+@pytest.mark.parametrize("away", ["minimised", "hidden", "behind another window"])
+def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, qtbot, away):
+    before = write_live(runs_root, "20260101-000001-before")
+    after = write_live(runs_root, "20260101-000002-after")
+    found = bell()
+    window, other = found.panel.window, QWidget()
+    qtbot.addWidget(other)
+    found.panel.until(listed(found, after, "running"))
+    finish(before, "finished")
+    found.panel.until(listed(found, before, "finished"))
+    assert not found.button.isVisible(), "its user has the window before them"
+    if away == "minimised":
+        window.showMinimized()
+    elif away == "hidden":
+        window.hide()
+    else:
+        other.show()
+        other.activateWindow()
+        found.panel.until(lambda: not window.isActiveWindow(), "another active window")
+    window.poll()
+    finish(after, "finished")
+    found.panel.until(listed(found, after, "finished"))
+    other.close()
+    window.showNormal()
+    window.activateWindow()
+    found.until("1")
+    assert found.panel.window.services.missed_runs.runs[0][0].dir == after
+
+
+def test_line_opens_its_run_and_leaves_the_list(bell, runs_root):
+    bell().panel.window.close()
+    names = ("20260101-000001-one", "20260101-000002-two")
+    one, two = (write_ended(runs_root, name, "finished", 0) for name in names)
+    found = bell()
+    found.until("2")
+    window, qtbot = found.panel.window, found.panel.qtbot
+    stops = []
+    while window.focusWidget() is not found.button and len(stops) < 10:
+        qtbot.keyClick(window.focusWidget() or window, Qt.Key.Key_Tab)
+        stops.append(window.focusWidget())
+    assert window.focusWidget() is found.button, stops
+    qtbot.keyClick(found.button, Qt.Key.Key_Space)
+    found.panel.until(found.list.isVisible)
+    qtbot.keyClick(found.list, Qt.Key.Key_Escape)
+    assert not found.list.isVisible()
+    assert found.button.isVisible(), "the list can be opened again"
+    qtbot.keyClick(found.button, Qt.Key.Key_Space)
+    qtbot.keyClick(found.list, Qt.Key.Key_Down)
+    qtbot.keyClick(found.list, Qt.Key.Key_Return)
+    assert found.panel.run.dir == one
+    assert not found.list.isVisible()
+    assert len(found.lines) == 1
+    found.open()
+    item = found.list.visualItemRect(found.list.item(0)).center()
+    qtbot.mouseClick(found.list.viewport(), Qt.MouseButton.LeftButton, pos=item)
+    assert found.panel.run.dir == two
+    assert not found.button.isVisible()
+
+
+def test_stop_of_ones_own_is_no_news_and_that_of_others_is(bell, runs_root, tmp_path):
+    mine, theirs = (start(played(tmp_path / name, name=name), runs_root).until_trained() for name in ("mine", "theirs"))
+    found = bell()
+    window = found.panel.window
+    found.panel.until(listed(found, theirs.run.dir, "running"))
+    window.controllers.run.attach_to(str(mine.run.dir))
+    found.panel.stop()
+    window.showMinimized()
+    window.poll()
+    theirs.run.request("stop")
+    assert mine.until_over().state is theirs.until_over().state is RunState.STOPPED
+    window.showNormal()
+    window.activateWindow()
+    found.until("1")
+    found.panel.until(listed(found, mine.run.dir, "stopped"))
+    assert [line.partition(" · ")[0] for line in found.lines] == ["theirs: stopped"]
+
+
+def test_damaged_settings_are_a_first_start(bell, runs_root):
+    write_ended(runs_root, "20260101-000001-one", "finished", 5)
+    file = SettingsFile()
+    damaged = {"version": 1, "looked": "soon", "missed": [1, "gone"], "going": ["x"], "ends": {"a": None}}
+    file.keep_mapping(f"{folder_key(runs_root)}/missed", damaged)
+    file.save()
+    assert not bell().button.isVisible()
+
+
+def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
+    window, header = QWidget(), HeaderPanel(DARK)
+    qtbot.addWidget(window)
+    header.setParent(window)  # a window of its own would grow
+    header.show_compact(compact=True)
+    header.show_header(
+        RunHeader(label="Running", name="resnet_cats", what="PyTorch, data parallel (DDP) on 8 devices",
+                  epoch="epoch 13 of 30", fraction=0.4, detail="2 560 samples/s · 1:11:50 left")
+    )  # fmt: skip
+    header.resize(2000, 60)
+    window.show()
+    detail, bar = header.progress.detail, header.progress.bar
+    qtbot.waitUntil(bar.isVisible)
+    header.resize(header.layout().totalMinimumSize().width(), 60)
+    assert bar.isVisible(), "there is just enough room for it"
+    height = header.sizeHint().height()
+    row = MissedRow(dir=tmp_path, name="a", when="18:03", words="finished", mark="tick", tone="good", is_new=True)
+    header.missed.show_rows([row])
+    epoch = header.progress.epoch
+    qtbot.waitUntil(lambda: header.missed.isVisible() and not (bar.isVisible() and epoch.isVisible()))
+    assert header.sizeHint().height() == height, "nothing below the header moves"
+    qtbot.waitUntil(lambda: detail.mapTo(header, detail.rect().topRight()).x() < header.missed.x())
+    assert header.missed.geometry().right() <= header.rect().right()
+    header.resize(header.width() - 80, 60)
+    qtbot.waitUntil(lambda: not bar.isVisible() and not epoch.isVisible())
+    qtbot.waitUntil(lambda: detail.mapTo(header, detail.rect().topRight()).x() < header.missed.x())
+    header.missed.show_rows([])
+    header.resize(2000, 60)
+    qtbot.waitUntil(bar.isVisible)
+    assert epoch.isVisible()
+
+
+def test_what_was_missed_stays_while_the_language_changes(bell, runs_root):
+    bell().panel.window.close()
+    write_ended(runs_root, "20260101-000001-one", "finished", 0)
+    found = bell()
+    found.until("1")
+    window, before = found.panel.window, found.panel.window.panels
+    window.findChild(QAction, "preferencesAction").trigger()
+    box = window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
+    box.setCurrentIndex(box.findData("zh_CN"))
+    try:
+        found.panel.until(lambda: window.panels is not before, "the other language")
+        button = window.findChild(QToolButton, "missedButton")
+        found.panel.until(lambda: button.text() == "1", "the bell")
+        assert button.accessibleName().startswith("1 个运行")
+    finally:
+        window.close()
+        language.use("en")
