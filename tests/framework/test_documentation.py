@@ -27,8 +27,9 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").g
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-REPLACED = {"nvidia": "cpu", "20GB": "1GB"}
-"""What this machine may not have, and what the commands ask for here in its place."""
+REPLACED = {"nvidia": "cpu", "20GB": "1GB", "200": "20000"}
+"""What this machine may not have, and what the commands ask for here in its place; and epochs of the fake worker, which
+must last until the run is paused, resumed and stopped."""
 OWN_RECIPE = "mine.py"
 """The README's recipe."""
 TRAIN = """
