@@ -173,7 +173,7 @@ OPEN_OTHER_FILES = {
     "core.devices.cpu": "/proc",
     "core.devices.nvidia.power": "/sys and /proc",
     "core.devices.process_memory": "/proc",
-    "core.hosts.agent": "/dev/null",
+    "core.hosts.agent.server": "/dev/null",
     "core.language": "the translations",
     "core.notifications.channels.web": "addresses of services",
     "core.launchers.export_model": "an answer in a temporary folder",

@@ -23,7 +23,7 @@ def agent(options: Namespace) -> int:
         raise ValueError(
             tr("The agent is started by the Trainyard of another machine (trainyard hosts add), as: agent --stdio")
         )
-    from core.hosts.agent import serve  # the other commands do without it
+    from core.hosts.agent.server import serve  # the other commands do without it
 
     serve(options.runs)
     return 0

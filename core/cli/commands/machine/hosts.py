@@ -72,9 +72,12 @@ def _check(options: Namespace) -> None:
 
 
 def _add(options: Namespace) -> int:
-    if problem := host_list.address_problem(options.host):
+    from core.hosts.carriers.registry import carrier_of
+
+    carrier = carrier_of(options.host)
+    if problem := carrier.address_problem(options.host):
         raise ValueError(problem)
-    name = host_list.default_name(options.host) if options.name is None else options.name
+    name = carrier.default_name(options.host) if options.name is None else options.name
     command = host_list.COMMAND if options.remote_command is None else options.remote_command
     host = host_list.Host(name=name, address=options.host, command=command)
     host_list.check_new(host, host_list.load())

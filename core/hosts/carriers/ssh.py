@@ -1,4 +1,4 @@
-"""The carrier: start an agent through the user's own ssh, and say in plain words what its errors mean.
+"""Start an agent through the user's own ssh, and say in plain words what its errors mean.
 
 ssh reads the user's configuration, keys and agent, and uses a ControlMaster connection that is open. What is set here
 keeps it from asking, from accepting a host key, from passing anything on, and from opening a port.
@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.hosts.failures import Failure, HostError
+from core.hosts.failures import Failure, HostError, last_line, shown_line
 from core.language import tr, tr_noop
-from core.text import one_line, replace_control_characters
 
 if TYPE_CHECKING:
     from core.hosts.host_list import Host
@@ -40,7 +39,36 @@ SSH_FAILED = 255
 """The exit status of ssh after an error of its own."""
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit statuses of a shell that cannot start a program."""
-LINE_LENGTH = 200
+ADDRESS = re.compile(
+    r"(?:ssh://)?(?:[\w.+][\w.+@-]*@)?(?:[\w.][\w.-]*|[0-9A-Fa-f:]+(?:%\w+)?|\[[0-9A-Fa-f:]+(?:%\w+)?\])(?::\d{1,5})?/?"
+)
+"""A destination of ssh. No part begins with `-`, which would be an option, or has a character of the shell: with some
+versions of ssh, a ProxyCommand passes it on to one."""
+MAX_ADDRESS = 255
+
+
+def address_problem(address: str) -> str:
+    """Return why this cannot be the address of a host; the empty string if it can."""
+    if address.startswith("ray:"):
+        return tr("{address} is a Ray cluster, and this version does not support Ray clusters yet.", address=address)
+    if re.fullmatch(r"(?:[^:/@]+@)?[^:/@]+:\d+", address):
+        uri = f"ssh://{address}"
+        return tr("{address} has a port. Write it as {uri}, or name the port in ~/.ssh/config.",
+                  address=address, uri=uri)  # fmt: skip
+    if len(address) <= MAX_ADDRESS and ADDRESS.fullmatch(address):
+        return ""
+    return tr(
+        "{address!r} is no address of a machine. Give USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config.",
+        address=address,
+    )
+
+
+def default_name(address: str) -> str:
+    """Return the name of a host that is given none: the first part of its host name, or its whole number."""
+    host = address.removeprefix("ssh://").rpartition("@")[2].rstrip("/")
+    host = re.sub(r"(?<=\])?:\d+$", "", host) if address.startswith("ssh://") else host
+    is_number = re.fullmatch(r"[\d.]+", host) is not None or ":" in host
+    return re.sub(r"\W+", "-", host).strip("-_") if ":" in host else host if is_number else host.partition(".")[0]
 
 
 def command(host: Host) -> list[str]:
@@ -195,6 +223,15 @@ def explain_cut(host: Host, errors: str) -> HostError:
     return _error(Failure.CUT, sentence, host, said=said)
 
 
+def explain_silence(host: Host, seconds: float) -> HostError:
+    """Return that nothing has come for so long."""
+    sentence = tr_noop(
+        "{name} ({address}) has not answered within {seconds:g} s. See in a terminal what it waits for: "
+        "ssh {address} {command} devices"
+    )
+    return _error(Failure.NO_ANSWER, sentence, host, seconds=seconds)
+
+
 def _error(failure: Failure, sentence: str, host: Host, **values: object) -> HostError:
     named = {"name": host.name, "address": host.address, "command": host.command}
     return HostError(failure, tr(sentence, **{**named, **values}))
@@ -202,13 +239,4 @@ def _error(failure: Failure, sentence: str, host: Host, **values: object) -> Hos
 
 def _line_at(text: str, position: int) -> str:
     start = text.rfind("\n", 0, position) + 1
-    return _shown(text[start:].partition("\n")[0])
-
-
-def last_line(text: str) -> str:
-    """Return the last line with something in it, fit to be shown."""
-    return next((shown for line in reversed(text.splitlines()) if (shown := _shown(line))), "")
-
-
-def _shown(line: str) -> str:
-    return one_line(replace_control_characters(line.replace("\r", "")), LINE_LENGTH)
+    return shown_line(text[start:].partition("\n")[0])

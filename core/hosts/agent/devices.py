@@ -1,13 +1,7 @@
-"""What an agent can be asked for. An ability returns its answer, or yields the items of a stream until it is cancelled.
-
-Each runs on a thread of its own. One that cannot do what was asked raises `ValueError`, `RunError` or `OSError`.
-"""
+"""The devices of this machine: what they are, how they are doing, and what uses them."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Survey
@@ -18,10 +12,10 @@ from core.hosts.exchange import pack_readings, pack_uses
 from core.language import tr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     from core.devices.device import Device
+    from core.hosts.agent.request import Request
 
 SURVEY_S = 15.0
 """Longest wait for the first readings: a driver that nothing uses takes seconds per GPU to wake up."""
@@ -29,22 +23,6 @@ MIN_PERIOD_S, MAX_PERIOD_S = 0.1, 60.0
 """Limits of the time between two readings."""
 POLLS = 10
 """Looks for new readings per period."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One request of a connection."""
-
-    runs_root: Path
-    terms: Mapping[str, Any] = field(default_factory=dict)
-    cancelled: Event = field(default_factory=Event)
-    """Set when the stream is no longer wanted, or the agent ends."""
-
-
-def clock(request: Request) -> dict[str, float]:
-    """Return the time of this machine, in unix seconds."""
-    del request
-    return {"time": time.time()}
 
 
 def devices(request: Request) -> dict[str, Any]:
@@ -85,6 +63,3 @@ def _answer(survey: Survey, known: Sequence[Device] = ()) -> HelperAnswer:
     return HelperAnswer(
         devices=None if survey.devices == known else survey.devices, samples=survey.samples, banner=survey.banner
     )
-
-
-ABILITIES: dict[str, Callable[[Request], object]] = {"clock": clock, "devices": devices, "readings": readings}

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.hosts import protocol
-from core.hosts.abilities import ABILITIES, Request
+from core.hosts.agent.registry import ABILITIES
+from core.hosts.agent.request import Request
 from core.language import tr
 from core.system.installation import version
 from core.system.process_info import user_name
