@@ -15,8 +15,9 @@ from core.language import tr, tr_stored
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from core.devices.device import Device
     from core.hosts.host_list import Host
 
 ERRORS_BYTES = 16 * 1024
@@ -57,8 +58,11 @@ class Connection:
     As a context manager it closes itself at the end of the block.
     """
 
-    def __init__(self, host: Host) -> None:
-        """Start the carrier, without waiting for anything."""
+    def __init__(self, host: Host, devices: Sequence[Device] = ()) -> None:
+        """Start the carrier, without waiting for anything.
+
+        `devices`: those of a run, off which the carrier keeps its other users while the connection is open.
+        """
         self.host = host
         self.hello: protocol.Hello | None = None
         """What the agent has said first; None until then."""
@@ -69,7 +73,7 @@ class Connection:
         self._sent_at = time.monotonic()
         self._carrier = carrier_of(host.address)
         try:
-            self._process = HelperProcess(self._carrier.command(host), stdin=True, stderr=subprocess.PIPE)
+            self._process = HelperProcess(self._carrier.command(host, devices), stdin=True, stderr=subprocess.PIPE)
         except OSError as error:
             raise self._carrier.not_started(error) from error
 

@@ -96,7 +96,10 @@ def test_host_that_cannot_be_asked_is_a_sentence_beside_the_others(server, capsy
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["add", "ray:auto"], "does not support Ray clusters yet"),
+        (["add", "ray:head"], "'ray:head' is no address of a Ray cluster. Give ray:auto"),
+        (["add", "ray:auto", "--command", "trainyard"], "--command is not for ray:auto. Leave it out."),
+        (["add", "ray:auto", "--python", "/nowhere/python"], "/nowhere/python is no program."),
+        (["add", "one", "--python", "python3"], "--python is not for one. Leave it out."),
         (["add", "-oProxyCommand=touch reached"], "is no address of a machine"),
         (["add", "-oProxyCommand=reboot"], "is not an argument of"),
         (["add", "--", "-oProxyCommand=reboot"], "The address is missing"),

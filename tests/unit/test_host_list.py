@@ -116,12 +116,6 @@ def test_port_behind_an_address_is_shown_as_ssh_reads_it():
         Host(name="x", address="anna@lab:2222")
 
 
-@pytest.mark.parametrize("address", ["ray:auto", "ray:head.example.org:6379"])
-def test_ray_cluster_is_refused_in_one_sentence(address):
-    with pytest.raises(ValueError, match=r"^ray:\S+ is a Ray cluster, and .* does not support Ray clusters yet\.$"):
-        Host(name="x", address=address)
-
-
 @pytest.mark.parametrize("name", ["", "a/b", "a:b", "a,b", "-a", ".a", "_a", "a b", "a\n", "é/", "a" * 64])
 def test_name_that_does_not_fit_into_names_of_devices_is_refused(name):
     with pytest.raises(ValueError, match="A host cannot be named"):

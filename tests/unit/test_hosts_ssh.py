@@ -105,7 +105,7 @@ def test_what_the_other_side_wrote_cannot_control_a_terminal():
 
 
 def test_ssh_neither_asks_nor_accepts_a_key_nor_passes_anything_on():
-    words = ssh.command(LAB)
+    words = ssh.command(LAB, ())
     assert words[-3:] == ["--", "anna@lab.example.org", "~/bin/trainyard agent --stdio"]
     options = {words[at + 1] for at, word in enumerate(words) if word == "-o"}
     assert options >= {

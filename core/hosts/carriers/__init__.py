@@ -2,4 +2,5 @@
 
 - `registry`: all carriers, and which one an address belongs to
 - `ssh`: the user's own ssh
+- `ray`: the user's own Ray cluster
 """

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.hosts.carriers import ssh
+from core.hosts.carriers.ray import addresses, carrier, cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from core.devices.device import Device
     from core.hosts.failures import HostError
     from core.hosts.host_list import Host
 
@@ -23,10 +25,18 @@ class Carrier:
     """Returns whether an address is one of this carrier's."""
     address_problem: Callable[[str], str]
     """Returns why an address cannot be; the empty string if it can."""
-    default_name: Callable[[str], str]
-    """Returns the name of a host that is given none, from its address."""
-    command: Callable[[Host], list[str]]
-    """Returns the command line that starts the agent. Its input and output are the agent's."""
+    is_cluster: Callable[[str], bool]
+    """Returns whether an address leads to any number of hosts."""
+    option: str
+    """The option of `hosts add` that names the `command` of a host."""
+    start_with: Callable[[str | None], str]
+    """Returns the `command` of a host from what the user has given for it. Raises `ValueError` with a sentence."""
+    find: Callable[[str, str], dict[str, str]]
+    """Returns by name the addresses of the hosts behind an address, with a command. Raises `HostError`."""
+    command: Callable[[Host, Sequence[Device]], list[str]]
+    """Returns the command line that starts the agent. Its input and output are the agent's.
+
+    While it runs, it keeps other users of the carrier off the devices, where the carrier has such users."""
     not_started: Callable[[OSError], HostError]
     """Returns why the command line could not be started."""
     explain_start: Callable[[Host, int, str, str], HostError]
@@ -39,8 +49,15 @@ class Carrier:
 
 CARRIERS = (
     Carrier(
-        name=ssh.PROGRAM, has=lambda _: True,
-        address_problem=ssh.address_problem, default_name=ssh.default_name,
+        name=carrier.NAME, has=addresses.is_address, address_problem=addresses.problem,
+        is_cluster=addresses.is_cluster, option="--python", start_with=carrier.start_with, find=cluster.find,
+        command=carrier.command, not_started=carrier.not_started, explain_start=carrier.explain_start,
+        explain_cut=carrier.explain_cut, explain_silence=carrier.explain_silence,
+    ),
+    Carrier(
+        name=ssh.PROGRAM, has=lambda _: True, address_problem=ssh.address_problem,
+        is_cluster=lambda _: False, option="--command", start_with=ssh.start_with,
+        find=lambda address, _: {ssh.default_name(address): address},
         command=ssh.command, not_started=ssh.not_started,
         explain_start=ssh.explain_start, explain_cut=ssh.explain_cut, explain_silence=ssh.explain_silence,
     ),

@@ -14,9 +14,14 @@ from core.hosts.failures import Failure, HostError, last_line, shown_line
 from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.devices.device import Device
     from core.hosts.host_list import Host
 
 PROGRAM = "ssh"
+TRAINYARD = "trainyard"
+"""What starts Trainyard on a host if the user does not say."""
 CONNECT_S = 10
 """Seconds for the connection, before the host key and the login."""
 OPTIONS = {
@@ -49,8 +54,6 @@ MAX_ADDRESS = 255
 
 def address_problem(address: str) -> str:
     """Return why this cannot be the address of a host; the empty string if it can."""
-    if address.startswith("ray:"):
-        return tr("{address} is a Ray cluster, and this version does not support Ray clusters yet.", address=address)
     if re.fullmatch(r"(?:[^:/@]+@)?[^:/@]+:\d+", address):
         uri = f"ssh://{address}"
         return tr("{address} has a port. Write it as {uri}, or name the port in ~/.ssh/config.",
@@ -71,8 +74,14 @@ def default_name(address: str) -> str:
     return re.sub(r"\W+", "-", host).strip("-_") if ":" in host else host if is_number else host.partition(".")[0]
 
 
-def command(host: Host) -> list[str]:
-    """Return the command line that starts the agent of a host."""
+def start_with(given: str | None) -> str:
+    """Return what starts Trainyard on a host from what the user has given, which the shell there reads."""
+    return TRAINYARD if given is None else given
+
+
+def command(host: Host, devices: Sequence[Device]) -> list[str]:
+    """Return the command line that starts the agent of a host. Through ssh, nobody else is given the devices."""
+    del devices
     options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
     # After `--`, an address is no option. The command is for the shell there.
     return [PROGRAM, *FLAGS, *options, "--", host.address, f"{host.command} {AGENT}"]

@@ -14,8 +14,11 @@ from core.text import first_names, join_names
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from core.hosts.host_list import HostList
     from core.hosts.inquiry import HostReport
 
+FAILED = 1
+"""The exit code if some nodes of a cluster could not be added."""
 ADD, REMOVE = "add", "remove"
 ACTIONS = (ADD, REMOVE)
 
@@ -29,12 +32,19 @@ def add_options(parser: ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "host", nargs="?", metavar="ADDRESS|NAME",
-        help=tr("USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config; for remove: the name of the host"),
+        help=tr(
+            "USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config; ray:auto or ray:HOST:PORT for all nodes of a "
+            "Ray cluster; for remove: the name of the host"
+        ),
     )  # fmt: skip
     add("--name", help=tr("for add: the name of the host here; default: the first part of its address"))
     add(
         "--command", dest="remote_command", metavar="LINE",
         help=tr("for add: what starts Trainyard there, such as ~/trainyard/.venv/bin/trainyard; default: trainyard"),
+    )  # fmt: skip
+    add(
+        "--python", metavar="PATH",
+        help=tr("for add ray:...: the Python here that has the Ray of the cluster; default: that of Trainyard"),
     )  # fmt: skip
 
 
@@ -67,36 +77,80 @@ def _check(options: Namespace) -> None:
     if options.action is not None and options.host is None:
         missing = tr("The address is missing: trainyard hosts add USER@HOST")
         raise ValueError(missing if options.action == ADD else tr("The name is missing: trainyard hosts remove NAME"))
-    if options.action != ADD and (options.name is not None or options.remote_command is not None):
-        raise ValueError(tr("--name and --command are for `hosts add`. Leave them out."))
+    given = {"--name": options.name, "--command": options.remote_command, "--python": options.python}
+    if options.action != ADD and any(value is not None for value in given.values()):
+        raise ValueError(tr("{options} are for `hosts add`. Leave them out.", options=join_names([*given])))
 
 
 def _add(options: Namespace) -> int:
-    from core.hosts.carriers.registry import carrier_of
-
-    carrier = carrier_of(options.host)
-    if problem := carrier.address_problem(options.host):
-        raise ValueError(problem)
-    name = carrier.default_name(options.host) if options.name is None else options.name
-    command = host_list.COMMAND if options.remote_command is None else options.remote_command
-    host = host_list.Host(name=name, address=options.host, command=command)
-    host_list.check_new(host, host_list.load())
+    listed = host_list.load()
+    hosts = _new_hosts(options, listed)
+    for host in hosts:
+        host_list.check_new(host, listed)
     from core.hosts.inquiry import ask, report_document
 
-    (report,) = ask([host], devices=True)
-    if report.error is not None:
-        raise RunError(join_sentences([str(report.error), tr("The host was not added.")]))
-    host_list.add(host)
+    reports = ask(hosts, devices=True)
+    added = [each for each in reports if each.error is None]
+    if not added:
+        problem = join_sentences([str(each.error) for each in reports])
+        raise RunError(join_sentences([problem, tr("The host was not added.")]))
+    for each in added:
+        host_list.add(each.host)
     if options.json:
-        say_json(report_document(report))
-        return 0
+        documents = [report_document(each) for each in reports]
+        say_json(documents if _is_cluster(options) else documents[0])
+    else:
+        for each in reports:
+            _say_added(each)
+    return 0 if len(added) == len(reports) else FAILED
+
+
+def _new_hosts(options: Namespace, listed: HostList) -> list[host_list.Host]:
+    """Return the hosts behind the address: one, or those nodes of a cluster that are not in the list."""
+    from core.hosts.carriers.registry import carrier_of
+
+    address, carrier = options.host, carrier_of(options.host)
+    if problem := carrier.address_problem(address):
+        raise ValueError(problem)
+    given = {"--command": options.remote_command, "--python": options.python}
+    for option, value in given.items():
+        if value is not None and option != carrier.option:
+            raise ValueError(tr("{option} is not for {address}. Leave it out.", option=option, address=address))
+    command = carrier.start_with(given[carrier.option])
+    found = carrier.find(address, command)
+    if options.name is not None:
+        if len(found) > 1:
+            raise ValueError(
+                tr("{address} has several nodes, so it cannot be named {name}. Leave --name out, or add one node: "
+                   "{first}", address=address, name=options.name, first=next(iter(found.values())))
+            )  # fmt: skip
+        found = dict.fromkeys([options.name], *found.values())
+    hosts = [host_list.Host(name=name, address=each, command=command) for name, each in found.items()]
+    if not _is_cluster(options):
+        return hosts
+    known = {each.address for each in listed.hosts}
+    if all(each.address in known for each in hosts):
+        raise ValueError(tr("All nodes of {address} are in the list already. See them: trainyard hosts",
+                            address=address))  # fmt: skip
+    return [each for each in hosts if each.address not in known]
+
+
+def _is_cluster(options: Namespace) -> bool:
+    from core.hosts.carriers.registry import carrier_of
+
+    return carrier_of(options.host).is_cluster(options.host)
+
+
+def _say_added(report: HostReport) -> None:
+    if report.error is not None:
+        warn(join_sentences([str(report.error), tr("The host was not added.")]))
+        return
     if report.clock_problem:
         warn(report.clock_problem)
     found = report.devices.devices if report.devices else ()
-    names = first_names([full_name(host.name, device.short_name) for device in found])
-    say(tr("{name} has been added: {state}. Its devices: {devices}", name=host.name, state=_state(report),
+    names = first_names([full_name(report.host.name, device.short_name) for device in found])
+    say(tr("{name} has been added: {state}. Its devices: {devices}", name=report.host.name, state=_state(report),
            devices=join_names(names) or tr("none")))  # fmt: skip
-    return 0
 
 
 def _remove(options: Namespace) -> int:

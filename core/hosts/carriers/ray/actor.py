@@ -1,0 +1,73 @@
+"""The actor on a node. It has the agent as a process, and passes on what that reads and writes. Standard library only.
+
+The driver sends this class as a value, since nothing of ours is installed on the node.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+from core.hosts.carriers.ray.keeper import PREFIX
+
+CHUNK_BYTES = 1024 * 1024
+WAIT_S = 5.0
+"""Longest wait of one call for something that the agent writes."""
+INPUT, OUTPUT = "input", "output"
+"""The groups of calls that run side by side, each in the order of its calls."""
+KEEPER = ("core", "hosts", "carriers", "ray", "keeper.py")
+
+
+class AgentActor:
+    """Starts an agent when it is created, which ends at the end of its input, at the latest with this process."""
+
+    def __init__(self, code: bytes) -> None:
+        """`code`: what `archive.packed` has made."""
+        folder = tempfile.mkdtemp(prefix=PREFIX)
+        zipfile.ZipFile(io.BytesIO(code)).extractall(folder)
+        raylet = os.environ.get("RAY_RAYLET_PID", str(os.getppid()))
+        command = [sys.executable, "-I", "-S", os.path.join(folder, *KEEPER), folder, raylet]  # noqa: PTH118
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
+        process.wait()  # the keeper is no child of this process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._requests: io.RawIOBase | None = process.stdin  # type: ignore[assignment]
+        self._answers, self._errors = process.stdout.fileno(), process.stderr.fileno()
+        self._pipes = process.stdout, process.stderr
+        fcntl.fcntl(self._answers, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
+        self._open = {self._answers, self._errors}
+
+    def write(self, data: bytes) -> bool:
+        """Write to the agent's input. Waits while it does not read. Return False if it has ended."""
+        assert self._requests is not None
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._requests.write(rest) :]
+        except BrokenPipeError:
+            return False
+        return True
+
+    def end_input(self) -> None:
+        """Close the agent's input, so that it ends."""
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
+
+    def read(self) -> tuple[bytes, bytes, bool]:
+        """Return what the agent has written to its output and its errors, and whether it has closed both."""
+        found = {self._answers: b"", self._errors: b""}
+        ready, _, _ = select.select([*self._open], [], [], WAIT_S)
+        for descriptor in ready:
+            found[descriptor] = os.read(descriptor, CHUNK_BYTES)
+            if not found[descriptor]:
+                self._open.discard(descriptor)
+        return found[self._answers], found[self._errors], not self._open

@@ -1,0 +1,251 @@
+"""A process here, in a Python with Ray, that leads to the agent on a node of the user's cluster.
+
+It attaches to the cluster, and never starts one. Its input and output are those of the agent. Ray ends its actor when
+this process is gone, and the agent notices the end of its input. Standard library and Ray only.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from threading import Thread, Timer
+from typing import TYPE_CHECKING, Any
+
+from core.hosts.carriers.ray import actor, archive
+from core.hosts.carriers.ray.addresses import AUTO
+from core.hosts.carriers.ray.reports import STATUS, Report, ReportError, written
+from core.hosts.carriers.ray.reservation import Wanted, reserve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CHUNK_BYTES = 65536
+PORT_S = 5.0
+"""Longest wait for the port of the cluster."""
+ATTACH_S = 20.0
+"""Longest wait for the cluster to let this process in, and again for the node to start the actor."""
+END_S = 10.0
+"""Longest wait for the end of the agent after that of the input."""
+STDIN, STDOUT, STDERR = 0, 1, 2
+OLDEST = (3, 11)
+"""The oldest Python of Trainyard, and so of an agent."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Do what the command line says: `nodes CLUSTER`, or `agent CLUSTER` and the words of `pass_on`. Never returns."""
+    answers = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)  # Ray prints, which must not mix with the answers
+    try:
+        what, cluster, *rest = words
+        attach(cluster)
+        status = list_nodes(answers) if what == "nodes" else pass_on(answers, *rest)
+    except ReportError as error:
+        give_up(error.report)
+    except Exception as error:  # noqa: BLE001 (whatever Ray raises is told)
+        give_up(Report(why="ray", line=last_line(error)))
+    os._exit(status)
+
+
+def give_up(report: Report) -> None:
+    """Write a report, and end this process: threads of Ray may hang."""
+    os.write(STDERR, written(report).encode())
+    os._exit(STATUS)
+
+
+# -- the cluster -------------------------------------------------------------------------------------
+
+
+def attach(cluster: str) -> None:
+    """Become a driver of the cluster, or raise why that cannot be."""
+    if sys.version_info < OLDEST:
+        raise ReportError(Report(why="python", line="{}.{}.{}".format(*sys.version_info)))
+    try:
+        import ray
+    except ImportError as error:
+        raise ReportError(Report(why="no-ray", line=str(error))) from None
+    address = bootstrap_address(cluster)
+    check_port(address)
+    watch = within(ATTACH_S, Report(why="no-answer", cluster=address))
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
+    except Exception as error:
+        raise ReportError(refusal(error, address)) from error
+    watch.cancel()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray notices, and ends the actor
+
+
+def bootstrap_address(cluster: str) -> str:
+    """Return HOST:PORT. `auto` is looked up as Ray does, except that no cluster is started where there is none."""
+    if cluster != AUTO:
+        return cluster
+    from ray._private.services import canonicalize_bootstrap_address_or_die
+
+    named = os.environ.get("RAY_ADDRESS", "")
+    if "://" in named or named == "local":
+        raise ReportError(Report(why="no-cluster", line=f"RAY_ADDRESS={named}"))
+    try:
+        found: str = canonicalize_bootstrap_address_or_die(AUTO)
+    except (ConnectionError, ValueError) as error:
+        raise ReportError(Report(why="no-cluster", line=last_line(error))) from error
+    return found
+
+
+def check_port(address: str) -> None:
+    """Raise why nothing answers at this address: Ray itself would try for long, and then not say why."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PORT_S).close()
+    except socket.gaierror as error:
+        raise ReportError(Report(why="unknown-name", line=error.strerror or str(error))) from error
+    except ConnectionRefusedError as error:
+        raise ReportError(Report(why="closed-port", line=error.strerror or str(error), cluster=address)) from error
+    except (OSError, OverflowError, ValueError) as error:
+        raise ReportError(Report(why="unreachable", line=str(error), cluster=address)) from error
+
+
+def refusal(error: Exception, address: str) -> Report:
+    """Return why the cluster does not let this process in."""
+    text = "\n".join(str(each) for each in (error, error.__cause__, error.__context__) if each is not None)
+    for why, said in SAID:
+        if any(each.lower() in text.lower() for each in said):
+            return Report(why=why, line=" ".join(text.split()), cluster=address)
+    return Report(why="ray", line=last_line(error), cluster=address)
+
+
+SAID = (
+    ("token", ("authentication", "unauthenticated", "token")),
+    ("version", ("Version mismatch",)),
+    ("not-in-the-cluster", ("No Raylet found", "node to connect", "This node has an IP address", "raylet")),
+)
+"""By the reason, what Ray says then."""
+
+
+def end_within(seconds: float) -> None:
+    """End this process after so many seconds, whatever the agent does: Ray then ends the actor."""
+    timer = Timer(seconds, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
+
+
+def within(seconds: float, report: Report) -> Timer:
+    """Give up with this report after so many seconds, unless the timer is cancelled."""
+    timer = Timer(seconds, give_up, (report,))
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def living_nodes() -> list[dict[str, Any]]:
+    """Return the nodes of the cluster as Ray describes them."""
+    import ray
+
+    return sorted(
+        (each for each in ray.nodes() if each["Alive"]),
+        key=lambda each: (str(each.get("NodeName")), str(each["NodeID"])),
+    )
+
+
+def list_nodes(answers: int) -> int:
+    """Write the nodes as one line of JSON."""
+    found = [
+        {
+            "id": each["NodeID"], "name": each.get("NodeName") or "", "ip": each["NodeManagerAddress"],
+            "machine": each.get("NodeManagerHostname") or "",
+        }
+        for each in living_nodes()
+    ]  # fmt: skip
+    write_all(answers, json.dumps(found).encode() + b"\n")
+    return 0
+
+
+# -- the agent ---------------------------------------------------------------------------------------
+
+
+def pass_on(answers: int, node: str, cores: str, gpus: str, number: str, *sources: str) -> int:
+    """Start the agent on a node, and pass on what it reads and writes until it ends.
+
+    `cores`, `gpus`: what to reserve, as words of `Wanted`; `number`, `sources`: the version of our code, and its files.
+    """
+    import ray
+
+    found = find_node(node)
+    reserve(found, Wanted.from_words(cores, gpus))
+    agent = start(str(found["NodeID"]), archive.packed(sources, number))
+    Thread(target=pass_on_input, args=(agent,), daemon=True).start()
+    try:
+        pass_on_output(agent, answers)
+    except ray.exceptions.RayError as error:
+        raise ReportError(Report(why="lost", line=last_line(error))) from error
+    except OSError:  # nobody reads the answers
+        return 1
+    return 0
+
+
+def find_node(node: str) -> dict[str, Any]:
+    """Return a node as Ray describes it, from its name or id."""
+    nodes = living_nodes()
+    fitting = [each for each in nodes if node in {each["NodeID"], each.get("NodeName")}]
+    if len(fitting) == 1:
+        return fitting[0]
+    known = ", ".join(str(each.get("NodeName") or each["NodeID"]) for each in nodes)
+    raise ReportError(Report(why="two-nodes" if fitting else "no-node", nodes=known))
+
+
+def start(node: str, code: bytes) -> Any:  # noqa: ANN401 (an actor of Ray)
+    """Start the actor on the node with this id, and wait until it has started the agent."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    ray.cloudpickle.register_pickle_by_value(actor)
+    groups = {actor.INPUT: 1, actor.OUTPUT: 1}
+    kind = ray.remote(num_cpus=0, num_gpus=0, max_restarts=0, concurrency_groups=groups)(actor.AgentActor)
+    made = kind.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(code)
+    watch = within(ATTACH_S, Report(why="no-start"))
+    try:
+        ray.get(made.__ray_ready__.remote())
+    except ray.exceptions.RayError as error:
+        raise ReportError(Report(why="no-start", line=last_line(error))) from error
+    watch.cancel()
+    return made
+
+
+def pass_on_input(agent: Any) -> None:  # noqa: ANN401 (an actor of Ray)
+    """Pass on this process's input to its end. Waits while the agent does not read."""
+    import ray
+
+    call = agent.write.options(concurrency_group=actor.INPUT).remote
+    try:
+        while data := os.read(STDIN, CHUNK_BYTES):
+            ray.get(call(data))
+        end_within(END_S)
+        ray.get(agent.end_input.options(concurrency_group=actor.INPUT).remote())
+    except ray.exceptions.RayError:
+        return  # the thread that reads notices, too, and says it
+
+
+def pass_on_output(agent: Any, answers: int) -> None:  # noqa: ANN401 (an actor of Ray)
+    """Pass on what the agent writes, until it ends. Raises an error of Ray if the actor is gone."""
+    import ray
+
+    call: Callable[[], Any] = agent.read.options(concurrency_group=actor.OUTPUT).remote
+    is_over = False
+    while not is_over:
+        output, errors, is_over = ray.get(call())
+        write_all(STDERR, errors)
+        write_all(answers, output)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it. Waits while nobody reads."""
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def last_line(error: BaseException) -> str:
+    """Return the last line of an error that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

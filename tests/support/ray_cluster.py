@@ -1,0 +1,134 @@
+"""A real Ray cluster on this machine, with two nodes. It is a process of its own, so that tests do not load Ray.
+
+As a program it has the cluster: `python -m tests.support.ray_cluster FOLDER`. It prints the address, then answers each
+line of its input with one of JSON: `add` or `add NAME` adds a node, the end of the input ends the cluster.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[2]
+SMALL = {"num_cpus": 2, "object_store_memory": 80 * 1024 * 1024}
+CORES = 2
+"""Devices of each node, whatever the machine has."""
+KEPT = ("PATH", "LANG", "VIRTUAL_ENV")
+"""Variables of the tests that the nodes have, too."""
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """A cluster that runs. Its nodes are `alpha`, the head, and `beta`."""
+
+    folder: Path
+    """Its files; `tmp` has the temporary files of its nodes, `home` is the home of their user."""
+    address: str
+    process: subprocess.Popen[str]
+
+    def add(self, name: str = "") -> psutil.Process:
+        """Add a node, and return its raylet: the process without which it is no node any more."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"add {name}\n")
+        self.process.stdin.flush()
+        return psutil.Process(json.loads(self.process.stdout.readline())["raylet"])
+
+    def processes(self, *words: str) -> list[psutil.Process]:
+        """Return the processes with all these words in their command lines, of the cluster and what it has started."""
+        return [each for each in psutil.process_iter() if all(word in _title(each) for word in words)]
+
+    def agents(self) -> list[psutil.Process]:
+        """Return the agents on all nodes."""
+        return self.processes("core.hosts.agent.server", str(self.folder / "tmp" / "trainyard-ray-"))
+
+    def actors(self) -> list[psutil.Process]:
+        """Return the actors on all nodes."""
+        return [each for each in psutil.process_iter() if _title(each).startswith("ray::AgentActor")]
+
+    def drivers(self) -> list[psutil.Process]:
+        """Return the drivers of this process of tests."""
+        return [each for each in psutil.Process().children() if "core.hosts.carriers.ray.driver" in _title(each)]
+
+    def leftovers(self) -> list[object]:
+        """Return what connections have left behind."""
+        code = str(self.folder / "tmp" / "trainyard-ray-")
+        return [*self.drivers(), *self.processes(code), *self.actors(), *(self.folder / "tmp").glob("trainyard-ray-*")]
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:  # it has ended
+        return ""
+
+
+def run_cluster(extra: Mapping[str, str], names: tuple[str, ...] = ("alpha", "beta")) -> Iterator[RayCluster]:
+    """Run a cluster until the generator is closed, with more variables. Skips the test without Ray.
+
+    Costs four seconds: three for the first node, one for each other.
+    """
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("needs Ray: pip install 'trainyard[ray]'")
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # the paths of sockets are short
+    for name in ("home", "tmp"):
+        (folder / name).mkdir()
+    environment = {
+        **{name: os.environ[name] for name in KEPT if name in os.environ},
+        "HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp"), "RAY_TMPDIR": str(folder),
+        "TRAINYARD_CPU_DEVICES": str(CORES), "RAY_USAGE_STATS_ENABLED": "0", **extra,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "tests.support.ray_cluster", *names]
+    with (
+        (folder / "log.txt").open("w") as log,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                         cwd=ROOT, env=environment) as process,
+    ):  # fmt: skip
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address, (folder / "log.txt").read_text()
+        cluster = RayCluster(folder, address, process)
+        yield cluster
+        process.communicate(timeout=60)
+    try:
+        wait_until(lambda: not cluster.processes(str(folder)), 20, "the processes of the cluster to end")
+    finally:
+        for each in cluster.processes(str(folder)):
+            each.kill()
+        shutil.rmtree(folder)
+
+
+def main(names: list[str]) -> None:
+    """Have a cluster with nodes of these names, until the end of the input."""
+    from ray.cluster_utils import Cluster
+
+    first, *others = names
+    cluster = Cluster(initialize_head=True, head_node_args={**SMALL, "node_name": first, "include_dashboard": False})
+    for name in others:
+        cluster.add_node(**SMALL, node_name=name)
+    print(cluster.address, flush=True)
+    for line in sys.stdin:
+        name = line.split()[1:]
+        node = cluster.add_node(**SMALL, **({"node_name": name[0]} if name else {}))
+        print(json.dumps({"raylet": node.all_processes["raylet"][0].process.pid}), flush=True)
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,159 @@
+"""Addresses and names of nodes of Ray clusters, what the driver's reports mean, and the code that travels."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from core.devices.device import Device
+from core.hosts.carriers.ray import archive, carrier, driver, keeper, reports
+from core.hosts.carriers.ray.cluster import hosts_of
+from core.hosts.carriers.ray.reservation import Wanted
+from core.hosts.carriers.registry import carrier_of
+from core.hosts.failures import Failure
+from core.hosts.host_list import Host
+
+BETA = Host(name="beta", address="ray:10.0.0.1:6379/beta", command="/opt/ray/bin/python")
+
+
+def nodes(*rows):
+    return [dict(zip(("id", "name", "ip", "machine"), row, strict=True)) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ray:auto", "ray:head:6379", "ray:10.0.0.1:6379", "ray:[fe80::1]:6379", "ray:auto/alpha", "ray:head:6379/10.0.0.7",
+     "ray:a.b.c:1/" + "3" * 56, "ray:head:6379/a_b-c@d"],
+)  # fmt: skip
+def test_address_of_a_cluster_or_node_is_accepted(address):
+    assert carrier_of(address).name == "ray"
+    assert Host(name="x", address=address, command="python").address == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ray:", "ray:head", "ray://head:10001", "ray:head:6379/a/b", "ray:head:6379/-x",
+     "ray:-head:6379", "ray:head:6379 x", "ray:head:port", "ray:" + "a" * 300 + ":1", "ray:auto\n", "ray:local"],
+)  # fmt: skip
+def test_address_that_is_none_of_a_cluster_is_refused(address):
+    with pytest.raises(ValueError, match=r"is no address of a Ray cluster\. Give ray:auto"):
+        Host(name="x", address=address, command="python")
+
+
+def test_nodes_are_found_by_the_names_that_users_gave_them():
+    found = hosts_of(
+        "head:6379", nodes(("a1" * 28, "alpha.lab", "10.0.0.1", "one"), ("b2" * 28, "beta", "10.0.0.1", "one"))
+    )
+    assert found == {"alpha": "ray:head:6379/alpha.lab", "beta": "ray:head:6379/beta"}
+
+
+def test_nodes_without_names_are_named_after_their_machines():
+    found = hosts_of(
+        "auto", nodes(("a1" * 28, "10.0.0.1", "10.0.0.1", "one.lab"), ("b2" * 28, "10.0.0.2", "10.0.0.2", "two"))
+    )
+    assert found == {"one": "ray:auto/10.0.0.1", "two": "ray:auto/10.0.0.2"}
+    assert hosts_of("auto", nodes(("a1" * 28, "10.0.0.1", "10.0.0.1", ""))) == {"10.0.0.1": "ray:auto/10.0.0.1"}
+
+
+def test_nodes_of_one_machine_are_told_apart_by_their_ids():
+    one, two = "a1" * 28, "b2" * 28
+    found = hosts_of("auto", nodes((one, "10.0.0.1", "10.0.0.1", "one"), (two, "10.0.0.1", "10.0.0.1", "one")))
+    assert found == {"one-a1a1a1": f"ray:auto/{one}", "one-b2b2b2": f"ray:auto/{two}"}
+    found = hosts_of("auto", nodes((one, "gpu", "10.0.0.1", "one"), (two, "gpu", "10.0.0.2", "two")))
+    assert list(found.values()) == [f"ray:auto/{one}", f"ray:auto/{two}"], "one name for two nodes leads to neither"
+
+
+def test_what_is_reserved_is_what_the_node_has_of_it():
+    """All GPUs, since Ray cannot be told which; and of what Ray has none of it gives none to others."""
+    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="", cores=(0, 1, 2))
+    gpu = Device(id="GPU-8a56", kind="nvidia", label="GPU 0", name="")
+    node = {"CPU": 2.0, "GPU": 4.0, "memory": 1e9}
+    assert Wanted.of([cpu]).resources(node) == {"CPU": 2}
+    assert Wanted.of([gpu]).resources(node) == {"GPU": 4}
+    assert Wanted.of([cpu, gpu]).resources({"CPU": 8.0}) == {"CPU": 3}
+    assert Wanted.of([]).resources(node) == {}
+    for devices in ([cpu], [gpu], [cpu, gpu], []):
+        assert Wanted.from_words(*Wanted.of(devices).words()) == Wanted.of(devices)
+
+
+def test_report_of_the_driver_is_found_in_what_ray_writes():
+    said = reports.written(reports.Report(why="lost", line="The actor died\x1b[2J."))
+    errors = f"(raylet) something\n{said}[2026-11-24 E 12] core_worker.cc: more\n"
+    assert reports.find(errors) == reports.Report(why="lost", line="The actor died\x1b[2J.")
+    error = carrier.explain_cut(BETA, errors)
+    assert error.failure is Failure.CUT
+    assert str(error).startswith("The connection to beta (ray:10.0.0.1:6379/beta) was cut: the node left")
+    assert str(error).isprintable()
+    for nonsense in ("", "trainyard-ray: {", "trainyard-ray: []", 'trainyard-ray: {"what": 1}'):
+        assert reports.find(nonsense) is None
+    assert len(reports.written(reports.Report(why="ray", line="x" * 100_000))) < 5000
+
+
+@pytest.mark.parametrize("why", carrier.ROWS)
+def test_each_report_is_a_sentence_that_names_host_or_cluster(why):
+    report = reports.Report(why=why, line="said so", cluster="10.0.0.1:6379", nodes="alpha")
+    error = carrier.explain_start(BETA, 3, reports.written(report), "")
+    assert error.failure is carrier.ROWS[why].failure
+    assert "{" not in str(error)
+    assert any(each in str(error) for each in ("10.0.0.1:6379", "RAY_ADDRESS", BETA.command))
+
+
+def test_end_without_a_report_is_explained():
+    assert "ended by a signal" in str(carrier.explain_start(BETA, -9, "", ""))
+    error = carrier.explain_start(BETA, 0, "Traceback\nImportError: cannot import name 'x'\n", "")
+    assert (error.failure, str(error).endswith("It wrote: ImportError: cannot import name 'x'")) == (
+        Failure.NO_AGENT,
+        True,
+    )
+    assert "was cut, or Trainyard was ended there" in str(carrier.explain_cut(BETA, "noise"))
+
+
+MISMATCH = """\
+Version mismatch: The cluster was started with:
+    Ray: 2.60.0
+    Python: 3.11.7
+This process on node 10.0.0.1 was started with:
+    Ray: 2.52.0
+    Python: 3.11.9
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [(MISMATCH, "version"), ("Token authentication is enabled but no authentication token was found", "token"),
+     ("InvalidAuthToken: Authentication token is missing or incorrect", "token"),
+     ("Can't find a node to connect to on this host", "not-in-the-cluster"), ("Something else", "ray")],
+)  # fmt: skip
+def test_refusal_of_a_cluster_is_understood(said, why):
+    """What Ray 2.60 says."""
+    error = ConnectionError("Failed to connect to Ray cluster at 10.0.0.1:6379")
+    error.__cause__ = RuntimeError(said)
+    assert driver.refusal(error, "10.0.0.1:6379").why == why
+
+
+def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path):
+    """In a Python without site packages: no numpy, no orjson."""
+    code = archive.packed(archive.sources(), "9.8.7")
+    assert len(code) < 3_000_000
+    zipfile.ZipFile(io.BytesIO(code)).extractall(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", keeper.AGENT, tmp_path], check=False, capture_output=True, text=True,
+        input='{"id": 1, "do": "devices"}\n', env={"HOME": str(tmp_path)},
+    )  # fmt: skip
+    hello, answer = map(json.loads, done.stdout.split("\n")[1:3])
+    assert (done.returncode, done.stderr, hello["version"]) == (0, "", "9.8.7")
+    assert {each["id"] for each in answer["answer"]["devices"]} >= {"cpu:0"}
+
+
+def test_environment_is_that_of_the_raylet(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    found = keeper.environment(os.getpid())
+    assert "OMP_NUM_THREADS" not in found, "set after the start of this process"
+    assert found["PATH"]
+    assert not [name for name in found if name.startswith("RAY_")]
