@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SQUARE_PX, GAP_PX = 8.0, 4.0
 MIN_FONT_PX = 9
-WIDEST = "GPU 00…"
+WIDEST = "GPU 00 +9"
 """A name for which there is room on the right."""
 
 
@@ -114,7 +115,7 @@ class MarginLabels(Drawing):
             shown = moved_apart(places, area.top() - 4, area.bottom() + 4, distance)
         else:
             shown = keep_apart(places, distance)
-        crowded = stand_for_others(places, shown) if self._spread else frozenset()
+        crowded = stand_for_others(places, shown) if self._spread else {}
         for number, (label, y) in enumerate(zip(self._right, shown, strict=True)):
             if y is None:
                 continue
@@ -122,7 +123,7 @@ class MarginLabels(Drawing):
             if label.colour:
                 painter.fillRect(QRectF(left, y - SQUARE_PX / 2, SQUARE_PX, SQUARE_PX), QColor(label.colour))
                 left += SQUARE_PX + GAP_PX
-            text = f"{label.text}…" if number in crowded else label.text
+            text = f"{label.text} +{crowded[number]}" if number in crowded else label.text
             self._draw(painter, QRectF(left, y - 20, self.boundingRect().right() - left, 40), text, label)
 
     def _draw(self, painter: QPainter, box: QRectF, text: str, label: MarginLabel) -> None:
@@ -162,11 +163,11 @@ def moved_apart(wanted: Sequence[float], top: float, bottom: float, distance: fl
     return list(found)
 
 
-def stand_for_others(wanted: Sequence[float], shown: Sequence[float | None]) -> frozenset[int]:
-    """Return the numbers of the labels that are nearest to one that is left out."""
+def stand_for_others(wanted: Sequence[float], shown: Sequence[float | None]) -> Counter[int]:
+    """Return for how many labels that are left out each label stands, by its number: the nearest one does."""
     kept = [number for number, place in enumerate(shown) if place is not None]
     left_out = [place for place, found in zip(wanted, shown, strict=True) if found is None]
-    return frozenset(min(kept, key=lambda number: abs(wanted[number] - place)) for place in left_out)
+    return Counter(min(kept, key=lambda number: abs(wanted[number] - place)) for place in left_out)
 
 
 def keep_apart(wanted: Sequence[float], distance: float) -> list[float | None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from core.language import tr, tr_stored
 from core.runs.states import RunState, state_info
 from core.schema.paths import SCALING_SUFFIX
-from gui.style.formatting import DAY_S, day, moment
+from gui.style.formatting import DAY_S, day, moment, number
 from gui.viewmodels.run.progress import epoch_of
 from gui.viewmodels.run.state_words import STATE_MARKS, loss_words, state_sentence
 
@@ -174,7 +174,9 @@ def _losses(summary: RunSummary) -> str:
     """Return all losses of a run that are known; the empty string without any."""
     best, mean, last = summary.best_validation, summary.mean_loss, summary.last_loss
     sentences = (
-        "" if best is None else tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=best[0]),
+        ""
+        if best is None
+        else tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=number(best[0], 1)),
         "" if mean is None else tr("Loss, smoothed: {loss:.4g}.", loss=mean),
         "" if last is None else tr("Loss of the last step: {loss:.4g}.", loss=last),
     )
@@ -244,4 +246,4 @@ def _epoch(summary: RunSummary) -> str:
 
 def _step(summary: RunSummary) -> str:
     """Return the step of a script without epochs; the empty string before its first step."""
-    return tr("step {step}", step=summary.step) if summary.step else ""
+    return tr("step {step}", step=number(summary.step, 1)) if summary.step else ""
