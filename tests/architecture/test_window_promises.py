@@ -150,7 +150,7 @@ PROMISES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 @cache
-def tests_of(file: str) -> frozenset[str]:
+def names_of_tests(file: str) -> frozenset[str]:
     """Return the names of the tests of a file that are not skipped for good."""
     tree = ast.parse((TESTS / file).read_text())
     return frozenset(
@@ -169,6 +169,6 @@ def test_every_promise_has_its_tests() -> None:
         promise: each
         for promise, tests in PROMISES
         for each in tests
-        if each.partition("::")[2] not in tests_of(each.partition("::")[0])
+        if each.partition("::")[2] not in names_of_tests(each.partition("::")[0])
     }
     assert not missing

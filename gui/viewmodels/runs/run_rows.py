@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -69,11 +70,25 @@ def run_rows(
     """
     days = _headings(_listed_by(summaries), limit, now) if by_day else {}
     queued = {each.run_dir: each for each in queue}
-    rows = [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]]
+    rows = _told_apart(summaries, [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]])
     return [
         replace(row, day=days[place][0], of_day=days[place][1]) if place in days else row
         for place, row in enumerate(rows)
     ]
+
+
+def _told_apart(summaries: Sequence[RunSummary], rows: Sequence[RunRow]) -> list[RunRow]:
+    """Return the rows, with the seconds of the start where several have one name and one minute."""
+    alike = Counter(row.title for row in rows)
+
+    def exact(row: RunRow, started: float | None) -> RunRow:
+        if started is None or alike[row.title] == 1 or row.is_queued:
+            return row
+        then = time.localtime(started)
+        minute, second = time.strftime("%H:%M ", then), time.strftime("%H:%M:%S ", then)
+        return replace(row, title=row.title.replace(minute, second, 1), brief=row.brief.replace(minute, second, 1))
+
+    return [exact(row, summary.started) for row, summary in zip(rows, summaries, strict=False)]
 
 
 def _row(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day: bool) -> RunRow:
