@@ -158,9 +158,14 @@ def open_recipe(panel, keys: Keyboard, path: str) -> None:
     panel.until(lambda: panel.window.findChild(QFileDialog, "openDialog") is not None, "the dialog")
     dialog = panel.window.findChild(QFileDialog, "openDialog")
     field = dialog.findChild(QLineEdit, "fileNameEdit")
+    panel.until(field.hasFocus, "the focus in the dialog")
     panel.qtbot.keyClicks(field, path)
-    panel.qtbot.keyClick(field, Qt.Key.Key_Return)
+    if QApplication.activePopupWidget() is not None:
+        keys.press(Qt.Key.Key_Return)  # takes the completion that Qt offers
+    keys.press(Qt.Key.Key_Return)
     panel.until(lambda: panel.window.panels.setup.choices().recipe == path, "the recipe")
+    with panel.qtbot.waitActive(panel.window):
+        panel.window.activateWindow()  # as a window manager does at the end of a dialog
 
 
 def find_in_log(panel, keys: Keyboard) -> None:
