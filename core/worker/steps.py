@@ -46,6 +46,8 @@ class StepReader:
         """Whether all ranks are known to return the same names."""
         self.weighs = False
         """Whether the step returns a weight."""
+        self.only_loss = False
+        """Whether the step is known to return nothing but the loss."""
 
     @property
     def signature(self) -> tuple[str, ...]:
@@ -76,6 +78,7 @@ class StepReader:
         if self.names is None:
             check_names(self._where["function"], self._where["recipe"], names)
             self.names, self.weighs = names, WEIGHT in values
+            self.only_loss = len(values) == 1
         elif names != self.names or (WEIGHT in values) != self.weighs:
             raise ValueError(
                 tr(

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from ...language import tr
 from ..streams import limited_items
-from ._nested import map_tensors, rebuild, tensors_in
+from ._nested import map_tensors, rebuild, rebuilder, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -281,11 +281,12 @@ class Batches:
 
     def _selected(self) -> Iterator[tuple[Any, int]]:
         """Yield the micro-batches of data that are tensors, and their numbers of items."""
+        make = None if self._shape is None else rebuilder(self._shape)
         for index in self.micro_slices():
             tensors = [tensor.index_select(0, index) for tensor in self._tensors]
             if self._moves:
                 tensors = [tensor.to(self.device, non_blocking=True) for tensor in tensors]
-            yield tensors if self._shape is None else rebuild(self._shape, tensors), len(index)
+            yield tensors if make is None else make(tensors), len(index)
 
     def _loaded(self) -> Iterator[tuple[Any, int]]:
         """Yield the micro-batches of the data loader, and their numbers of items."""
