@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema import checkpoint
-from core.worker.pytorch._blocks import checkpoint_blocks, compile_module
-from core.worker.pytorch._compression import PowerSGD
-from core.worker.pytorch._deferred import DeferredModel
+from core.worker.pytorch.loop.compression import PowerSGD
+from core.worker.pytorch.model.blocks import checkpoint_blocks, compile_module
+from core.worker.pytorch.model.deferred import DeferredModel
 from tests.support.resuming import broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
 from tests.support.strategy_runs import spec_of
