@@ -6,13 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..language import tr
+from .recipe import TRAINING_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from .recipe import LoadedRecipe
 
-TRAINING_STEP, VALIDATION_STEP, OPTIMIZERS = "training_step", "validation_step", "optimizers"
+VALIDATION_STEP, OPTIMIZERS = "validation_step", "optimizers"
 LOSS, WEIGHT, RATE, VALIDATION_PREFIX = "loss", "weight", "learning_rate", "val_"
 _ONLY_LOSS = (LOSS,)
 

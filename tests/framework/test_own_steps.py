@@ -199,10 +199,10 @@ def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_roo
 )
 def test_wrong_step_is_named(step: str, words: str, runs_root: Path, tmp_path: Path) -> None:
     source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {step}\n"
-    line = textwrap.dedent(source).splitlines().index("def training_step(model, batch):") + 1
     followed = train(spec(write_recipe(tmp_path, source, "wrong")), runs_root)
     assert followed.state is RunState.FAILED
-    assert words.replace("LINE", str(line)) in (followed.run.facts.error or "")
+    assert words.replace("LINE", str(line_of_step(source))) in (followed.run.facts.error or "")
+    assert "begins in line" not in (followed.run.facts.error or ""), "it is named once"
 
 
 def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path) -> None:
@@ -211,7 +211,23 @@ def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path
     source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {body}\n"
     followed = train(spec(write_recipe(tmp_path, source, "ranks"), "ddp"), runs_root)
     assert followed.state is RunState.FAILED
-    assert "returned other names on rank 1 (loss, a1) than on rank 0 (loss, a0)" in (followed.run.facts.error or "")
+    found = str(followed.run.facts.error)
+    assert "returned other names on rank 1 (loss, a1) than on rank 0 (loss, a0)" in found
+    assert found.endswith(f"training_step() begins in line {line_of_step(source)} of ranks.py.")
+
+
+def line_of_step(source: str) -> int:
+    return textwrap.dedent(source).splitlines().index("def training_step(model, batch):") + 1
+
+
+def test_loss_that_is_not_a_number_names_its_function(runs_root: Path, tmp_path: Path) -> None:
+    body = "return model(batch['inputs']).sum() * float('nan')"
+    source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {body}\n"
+    followed = train(spec(write_recipe(tmp_path, source, "nan")), runs_root)
+    assert followed.state is RunState.FINISHED
+    assert followed.run.facts.notices[0].startswith("The loss became NaN at step 1 (learning rate ")
+    where = f"It is computed by training_step() of nan (line {line_of_step(source)}). Try a lower rate"
+    assert where in followed.run.facts.notices[0]
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,7 @@ def test_stream_that_cannot_be_read_is_explained(
     followed = train(spec(write_recipe(tmp_path, RECIPE.replace(*change, 1), "wrong"), **training), runs_root)
     assert followed.state is RunState.FAILED
     assert words in (followed.run.facts.error or "")
+    assert "train_data()" not in words or "train_data() begins in line 1" in (followed.run.facts.error or "")
 
 
 def test_steps_per_epoch_shorten_the_epochs_of_other_data(runs_root: Path, tmp_path: Path) -> None:
