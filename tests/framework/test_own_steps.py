@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+import torch
 
 from core.cli import __main__
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
+from core.worker.pytorch.task.nested import map_tensors, rebuilder, tensors_in
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:
@@ -180,6 +183,88 @@ def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_roo
     parts = zip(found["loss"], found["reconstruction"], found["divergence"], strict=True)
     assert all(loss == pytest.approx(one + other, rel=1e-5) for loss, one, other in parts)
     assert found["val_loss"][-1] < 0.75 * found["loss"][0]
+
+
+SHAPED = f"""{MODEL}
+    import dataclasses
+    from collections import UserDict, namedtuple
+
+    Pair = namedtuple("Pair", ["inputs", "target"])
+
+    @dataclasses.dataclass(frozen=True)
+    class Record:
+        inputs: torch.Tensor
+        target: torch.Tensor
+        note: str = "stays"
+
+    class Encoding(UserDict):
+        inputs = property(lambda self: self["inputs"])
+        target = property(lambda self: self["target"])
+
+    def shaped(items, kind):
+        inputs, target = made(items)
+        if kind == "pair":
+            return Pair(inputs, target)
+        if kind == "record":
+            return Record(inputs, target)
+        if kind == "hugging_face":
+            from transformers import BatchEncoding
+            return BatchEncoding({{"inputs": inputs, "target": target}})
+        return Encoding(inputs=inputs, target=target)
+
+    def train_data(kind="pair"):
+        return shaped(65, kind)
+
+    def val_data(kind="pair"):
+        return shaped(21, kind)
+
+    def training_step(model, batch, kind="pair"):
+        expected = {{"pair": Pair, "record": Record, "encoding": Encoding}}.get(kind)
+        assert type(batch) is expected or type(batch).__name__ == "BatchEncoding", type(batch)
+        assert kind != "record" or batch.note == "stays"
+        inputs, target = (batch["inputs"], batch["target"]) if kind == "hugging_face" else (batch.inputs, batch.target)
+        output = model(inputs)
+        return {{"loss": cross_entropy(output, target), "accuracy": accuracy(output, target)}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["pair", "record", "encoding", "hugging_face"])
+def test_batches_keep_the_shape_of_the_data(
+    kind: str, own: str, baselines: dict, runs_root: Path, tmp_path: Path
+) -> None:
+    """Named tuples, frozen dataclasses and mappings that are no dicts, on two ranks."""
+    if kind == "hugging_face":
+        pytest.importorskip("transformers")
+    chosen = spec(write_recipe(tmp_path, SHAPED, "shaped"), "ddp", settings={"kind": kind})
+    found = curves(train(chosen, runs_root))
+    assert found["loss"] == pytest.approx(baselines[own]["loss"], rel=1e-5)
+    assert found["val_accuracy"] == pytest.approx(baselines[own]["val_accuracy"], rel=1e-5)
+
+
+class Pair(NamedTuple):
+    one: torch.Tensor
+    other: str
+
+
+@dataclass(frozen=True)
+class Record:
+    parts: list[Any]
+
+    def __post_init__(self) -> None:
+        assert self.parts
+
+
+def test_tensors_of_any_shape_are_moved_and_all_else_stays() -> None:
+    batch = {"pair": Pair(torch.ones(2), "text"), "record": Record([torch.zeros(1), 3, None]), "same": (torch.ones(1),)}
+    moved = map_tensors(lambda each: each.to("meta"), batch)
+    assert [each.is_meta for each in tensors_in(moved)] == [True] * 3
+    assert (moved["pair"].other, moved["record"].parts[1:], type(moved["same"])) == ("text", [3, None], tuple)
+    assert not any(each.is_meta for each in tensors_in(batch)), "the batch itself is as it was"
+    for shape in (batch, (torch.ones(1), torch.ones(1)), {"a": torch.ones(1), "b": torch.ones(1)}):
+        tensors = [torch.full((2,), float(number)) for number in range(len(tensors_in(shape)))]
+        built = rebuilder(shape)(tensors)
+        assert type(built) is type(shape)
+        assert all(one is other for one, other in zip(tensors_in(built), tensors, strict=True))
 
 
 @pytest.mark.parametrize(
