@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from ....language import tr_noop
 from ... import steps
-from ...steps import LOSS, TRAINING_STEP, VALIDATION_STEP, WEIGHT, has_steps, validates_itself, validating_function
+from ...recipe import TRAINING_STEP
+from ...steps import LOSS, VALIDATION_STEP, WEIGHT, has_steps, validates_itself, validating_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable
