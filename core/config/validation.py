@@ -285,9 +285,13 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 title=framework(strategy.framework).title,
             )
         )
-    if spec.training.precision == "float16" and not strategy.scales_loss:
+    if spec.training.precision == "float16" and strategy.no_float16:
         found.append(
-            tr("Strategy {name} cannot scale the loss for float16. Choose bfloat16 or float32.", name=strategy.name)
+            tr(
+                "Strategy {name} cannot scale the loss for float16, because {reason}. Choose bfloat16 or float32.",
+                name=strategy.name,
+                reason=tr(strategy.no_float16),
+            )
         )
     if "micro_batches" in strategy.settings and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(

@@ -66,7 +66,9 @@ def _train(context: Context) -> int:
         strategy = _import_strategy(context)
         fetch.await_end(context)
         context.enter_phase("recipe", framework=_framework_version(context.spec.framework))
-        strategy.train(LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase), context)
+        recipe = LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase)
+        context.located, context.computes_loss = recipe.located, recipe.computes_loss
+        strategy.train(recipe, context)
         context.record_done()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -155,8 +157,18 @@ def _explanation(context: Context, error: BaseException) -> str | None:
     return explanation
 
 
+def _is_raised_by_us(error: BaseException) -> bool:
+    """Return whether a check of ours has raised the error, and no function of a user's or of a framework's."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith(f"{__package__}.")
+
+
 def _record(context: Context, error: BaseException, code: int) -> int:
     explanation = str(error) if isinstance(error, RecipeFunctionError) else _explanation(context, error)
+    if explanation is None and _is_raised_by_us(error):
+        explanation = context.located(str(error))
     if isinstance(error, RecipeFunctionError) and error.__cause__ is not None:
         error = error.__cause__  # its traceback ends in the recipe
     try:

@@ -175,21 +175,26 @@ def test_each_strategy_shows_the_settings_that_it_alone_has(drive):
     panel = drive()
     panel.window.findChild(object, "allSettingsButton").click()
     panel.tick("cpu:0", "cpu:1")
-    names = ("crossDeviceOpsBox", "outputDeviceBox", "bucketEdit", "compressionBox", "metaDeviceBox", "activationBox")
+    names = ("crossDeviceOpsBox", "outputDeviceBox", "bucketEdit", "compressionBox", "metaDeviceBox", "makeOnDeviceBox",
+             "activationBox")  # fmt: skip
 
     def shown() -> list[str]:
         return [name for name in names if panel.window.findChild(QWidget, name).isVisible()]
 
-    assert shown() == ["bucketEdit", "compressionBox", "activationBox"]
+    assert shown() == ["bucketEdit", "compressionBox", "makeOnDeviceBox", "activationBox"]
     panel.set_text("bucketEdit", "5")
     panel.choose(panel.box("compressionBox"), "float16")
     training = spec(panel).training
     assert (training.bucket_mb, training.gradient_compression) == (5, "float16")
     panel.choose(panel.strategy, "fsdp")
-    assert shown() == ["metaDeviceBox", "activationBox"]
+    assert shown() == ["metaDeviceBox", "makeOnDeviceBox", "activationBox"]
     panel.window.findChild(QCheckBox, "metaDeviceBox").setChecked(True)
     training = spec(panel).training
     assert (training.meta_device, training.bucket_mb) == (True, None)
+    panel.window.findChild(QCheckBox, "makeOnDeviceBox").setChecked(True)
+    panel.until(lambda: "cannot be made on the meta device and on its own" in panel.start_status.text())
+    panel.window.findChild(QCheckBox, "metaDeviceBox").setChecked(False)
+    assert spec(panel).training.make_on_device
     panel.choose(panel.framework, "keras")
     assert shown() == ["crossDeviceOpsBox"]
     panel.choose(panel.box("crossDeviceOpsBox"), "nccl")

@@ -22,9 +22,9 @@ class DistributionForm(FieldGroup):
 
     def __init__(self) -> None:
         super().__init__(tr("Devices and memory"))
-        reduction, output, buckets, compression, meta, twice = (tr(row.title) for row in STRATEGY_SETTINGS)
+        reduction, output, buckets, compression, meta, made, twice = (tr(row.title) for row in STRATEGY_SETTINGS)
         self._add_gradient_fields(reduction, output, buckets, compression)
-        self._add_memory_fields(meta, twice)
+        self._add_memory_fields(meta, made, twice)
         self.set_defaults(asdict(Training()))
 
     def _add_gradient_fields(self, reduction: str, output: str, buckets: str, compression: str) -> None:
@@ -63,7 +63,7 @@ class DistributionForm(FieldGroup):
             ),
         )  # fmt: skip
 
-    def _add_memory_fields(self, meta: str, twice: str) -> None:
+    def _add_memory_fields(self, meta: str, made: str, twice: str) -> None:
         """Add what makes a model need less memory."""
         changed = self.changed.emit
         self._add(
@@ -72,6 +72,14 @@ class DistributionForm(FieldGroup):
                 "metaDeviceBox", meta,
                 tr("Make the model in shards, so that no process ever holds the whole of it. Its weights stay the "
                    "same."), changed, text=" ",
+            ),
+        )  # fmt: skip
+        self._add(
+            made,
+            make_on_device=editors.check(
+                "makeOnDeviceBox", made,
+                tr("Make the model in the memory of each rank's device, not of the host. A GPU draws other random "
+                   "numbers than the CPU, so its first weights are others."), changed, text=" ",
             ),
         )  # fmt: skip
         self._add(

@@ -172,10 +172,12 @@ def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Ten
     With a step of the recipe's own, it is followed by the step's metrics: shape (1 + metrics).
     """
     if task.training_step is not None:
-        whole = len(micro_batches) == 1
-        results = [step_backward(task, model, batch, 1.0 if whole else batch.share) for batch in micro_batches]
-        if whole and results[0].weight is None:
-            return results[0].values
+        if len(micro_batches) == 1:
+            results = [step_backward(task, model, micro_batches[0], 1.0)]
+            if results[0].weight is None:
+                return results[0].values
+        else:
+            results = [step_backward(task, model, batch, batch.share) for batch in micro_batches]
         values, weight = merge(results, micro_batches)
         if isinstance(weight, torch.Tensor):
             scale_gradients(task.optimizer, 1 / weight)

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from ....language import tr
-from ...recipe import CALLBACKS, wrong_return
+from ...recipe import wrong_return
 from ...steps import check_names, has_steps, turn_names, validates_itself
 from ...training.epoch_end import set_epoch_end
 from ...training.skipped_steps import SkippedSteps
@@ -170,11 +170,16 @@ def _model(
             try_out(recipe, model, train.packed(train.sample()))
         if measured is None or validates_itself(recipe):
             return None
-        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
-        return call(model, symbols, training=False)
+        return symbolic_output(model, measured)
 
     model = checked_model(make_model(create_variables) if make_model else recipe.call("model"), recipe, "model")
     return model, create_variables(model)
+
+
+def symbolic_output(model: keras.Model, measured: Batches) -> Any:  # noqa: ANN401 (in whatever structure)
+    """Return the model's output on symbols of what the loss is computed on."""
+    symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
+    return call(model, symbols, training=False)
 
 
 def _training_metrics(
@@ -183,14 +188,14 @@ def _training_metrics(
     """Return what measures the metrics on training batches; None without any, or where it is switched off.
 
     A parameter server's workers would have to send every output to the chief. A step of the recipe's own, or of the
-    model's own with `fit`, reports what it has measured itself. Callbacks may decide by the metrics of each batch.
+    model's own with `fit`, reports what it has measured itself.
     """
     by_fit = context.spec.framework == "keras"
     own_step = has_steps(recipe) or (by_fit and type(model).train_step is not keras.Model.train_step)
     if own_step or context.spec.strategy == "parameter_server" or not context.training.training_metrics:
         return None
     check_names("metrics", recipe.name, metrics)
-    return TrainingMetrics(metrics, train, always=by_fit and recipe.has(CALLBACKS)) if metrics else None
+    return TrainingMetrics(metrics, train) if metrics else None
 
 
 def _refuse_texts(batches: Batches) -> None:
