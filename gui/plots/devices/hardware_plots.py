@@ -60,8 +60,7 @@ class HardwarePlot(DevicePlot):
         return HoverReading(x=reading.x, rows=(*reading.rows, *slow))
 
     def _empty_text(self) -> str:
-        devices = self.run_series.utilisation if self.run_series is not None else {}
-        if devices and all(device.startswith("cpu:") for device in devices):
+        if self.run_series is not None and self.run_series.utilisation:
             return tr("Only NVIDIA GPUs have these readings.")
         return super()._empty_text()
 
