@@ -151,7 +151,7 @@ def build(
             validation_step=validation_step(recipe, model),
             training_metrics=_training_metrics(metrics, model, train, recipe, context),
             skipped_steps=SkippedSteps(name=name) if training.precision == "float16" else None,
-            has_several_outputs=tf.nest.is_nested(output),
+            has_several_outputs=len(tf.nest.flatten(output)) > 1,
             own_variables=owned.variables,
         )
         for (name, owned), step in zip(optimizers.items(), steps, strict=True)
