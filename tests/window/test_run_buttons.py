@@ -67,6 +67,14 @@ def test_force_button_names_what_it_forces(qtbot, buttons, stopping, text, tip):
         buttons.stop.click()
 
 
+def test_start_is_not_the_brightest_button_while_its_devices_are_in_use(buttons):
+    assert buttons.start.property("role") == "primary"
+    buttons.allow_start("", is_proposed=False)
+    assert (buttons.start.property("role"), buttons.start.isEnabled()) == ("", True)
+    buttons.allow_start("")
+    assert buttons.start.property("role") == "primary"
+
+
 def test_stop_button_requests_stop(qtbot, buttons):
     buttons.show_stop(can_stop=True, can_force=False, stopping=None)
     assert buttons.stop.text() == "Stop"
