@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QLocale, QObject, QPoint, QSize, Qt
+from PySide6.QtCore import QEvent, QLocale, QObject, QPoint, QSize, Qt, QTimer
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
@@ -242,6 +242,9 @@ class FormScroll(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
+        self._fitting = QTimer(self)  # after the fields have their places
+        self._fitting.setSingleShot(True)
+        self._fitting.timeout.connect(self._leave_out_cut_field)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size of the content."""
@@ -255,12 +258,13 @@ class FormScroll(QScrollArea):
         """Show whole fields only, as long as nothing is scrolled."""
         super().resizeEvent(event)
         self._leave_out_cut_field()
+        self._fitting.start(0)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Follow a change of the content's size."""
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
-            self._leave_out_cut_field()
+            self._fitting.start(0)
         return super().eventFilter(watched, event)
 
     def _leave_out_cut_field(self) -> None:
