@@ -9,6 +9,8 @@ from typing import Self
 from core.language import ENGLISH
 
 STATES = ("first-run", "ready", "starting", "running", "paused", "failed", "memory-held", "long-run", "machine")
+FEW = "hosts"
+"""A state with fewer pictures than the others: what differs is the list of devices."""
 CHINESE = "zh_CN"
 SIZES = ((900, 600), (1280, 800), (1480, 900), (2560, 1440))
 FOLDER = Path(__file__).with_name("references")
@@ -57,12 +59,15 @@ COMPARED = (
     ),
     *(Shot(scene=state, size=SIZES[row % 2], theme=_theme(row), scale=2) for row, state in enumerate(STATES)),
     *(Shot(scene=state, size=SIZES[2], theme=_theme(row + 1), language=CHINESE) for row, state in enumerate(STATES)),
+    Shot(scene=FEW, size=SIZES[2], theme="dark"),
+    Shot(scene=FEW, size=SIZES[0], theme="light"),
+    Shot(scene=FEW, size=SIZES[2], theme="light", language=CHINESE),
 )
 IN_DOCUMENTATION = {
     name: Shot(scene=state, size=SIZES[2], theme=theme)
     for name, state, theme in (
         ("running-dark", "running", "dark"), ("running-light", "running", "light"), ("ready", "ready", "light"),
-        ("failed", "failed", "dark"), ("memory-held", "memory-held", "light"),
+        ("failed", "failed", "dark"), ("memory-held", "memory-held", "light"), ("hosts", FEW, "dark"),
     )
 }  # fmt: skip
 """By the name of the file."""
