@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STATES = ("first-run", "ready", "starting", "running", "paused", "failed", "memory-held", "long-run", "machine")
+FEW = "hosts"
+"""A state with fewer pictures than the others: what differs is the list of devices."""
 CHINESE = "zh_CN"
 THEMES, SCALES, LANGUAGES = ("dark", "light"), (1, 2), (ENGLISH, CHINESE)
 SIZES = ((900, 600), (1280, 800), (1480, 900), (2560, 1440))
@@ -64,12 +66,17 @@ def _shots(row: int, state: str) -> Iterator[Shot]:
         )  # fmt: skip
 
 
-COMPARED = tuple(shot for row, state in enumerate(STATES) for shot in _shots(row, state))
+COMPARED = (
+    *(shot for row, state in enumerate(STATES) for shot in _shots(row, state)),
+    Shot(scene=FEW, size=SIZES[2], theme="dark"),
+    Shot(scene=FEW, size=SIZES[0], theme="light"),
+    Shot(scene=FEW, size=SIZES[2], theme="light", language=CHINESE),
+)
 IN_DOCUMENTATION = {
     name: Shot(scene=state, size=SIZES[2], theme=theme)
     for name, state, theme in (
         ("running-dark", "running", "dark"), ("running-light", "running", "light"), ("ready", "ready", "light"),
-        ("failed", "failed", "dark"), ("memory-held", "memory-held", "light"),
+        ("failed", "failed", "dark"), ("memory-held", "memory-held", "light"), ("hosts", FEW, "dark"),
     )
 }  # fmt: skip
 """By the name of the file."""

@@ -1,4 +1,4 @@
-"""The window looks as in the reference pictures: nine states, four widths, two themes, two scales, two languages.
+"""The window looks as in the reference pictures: ten states, four widths, two themes, two scales, two languages.
 
 If a change is meant, `make pictures` writes the references and the pictures of the documentation again; look at them.
 """
@@ -21,6 +21,7 @@ from tests.pictures.machine import why_no_font
 from tests.pictures.references import (
     COMPARED,
     DOCUMENTED,
+    FEW,
     FOLDER,
     IN_DOCUMENTATION,
     LANGUAGES,
@@ -86,9 +87,10 @@ def test_every_state_has_pictures_of_every_pair_of_size_theme_scale_and_language
         found = {(getattr(shot, one), getattr(shot, other)) for shot in COMPARED if shot.scene == state}
         assert found == set(product(choices[one], choices[other])), (state, one, other)
     assert {(shot.size, shot.theme, shot.scale, shot.language) for shot in COMPARED} == set(product(*choices.values()))
+    assert {shot.theme for shot in COMPARED if shot.scene == FEW} == {*THEMES}
     assert {path.stem for path in FOLDER.glob("*.png")} == {shot.name for shot in COMPARED}
     assert {path.stem for path in DOCUMENTED.glob("*.png")} == set(IN_DOCUMENTATION)
-    assert {shot.scene for shot in IN_DOCUMENTATION.values()} <= set(STATES)
+    assert {shot.scene for shot in IN_DOCUMENTATION.values()} <= {*STATES, FEW}
 
 
 def test_pictures_are_small() -> None:

@@ -109,7 +109,7 @@ class RunController(QObject):
 
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
-        present, spec = self._monitor.survey.devices, self._session.spec
+        present, spec = self._monitor.all_machines.devices, self._session.spec
         colours = device_colours(present, spec.devices if spec else (), self._panels.theme)
         labels = device_labels(present, self._session.facts)
         self._panels.plots.show_series(
@@ -137,7 +137,7 @@ class RunController(QObject):
         panels.run_message.show_message(
             message.text, message.tone, details=message.details, details_text=tr("What to do")
         )
-        labels = device_labels(self._monitor.survey.devices, facts)
+        labels = device_labels(self._monitor.all_machines.devices, facts)
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
@@ -191,7 +191,7 @@ class RunController(QObject):
             return
         from gui.viewmodels.run.settings_rows import run_settings  # imported here, since few look at it
 
-        labels = device_labels(self._monitor.survey.devices, session.facts)
+        labels = device_labels(self._monitor.all_machines.devices, session.facts)
         view.show_settings(run_settings(session.spec, session.facts, labels, str(session.run.dir)), "")
 
     def show_head(self) -> None:
