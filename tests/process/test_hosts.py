@@ -176,7 +176,7 @@ def test_training_on_another_machine_is_refused_in_one_sentence(capsys, runs_roo
 
 def test_documented_commands_work(server, capsys):
     """The page's address and path are those of its reader; all else is as it stands there."""
-    (block,) = re.findall(r"^```\n(trainyard hosts add .*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(r"^```\n(trainyard hosts add anna.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     lines = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
     assert len(lines) > 3
     for words in lines:

@@ -1,7 +1,8 @@
 """A real Ray cluster on this machine, with two nodes. It is a process of its own, so that tests do not load Ray.
 
-As a program it has the cluster: `python -m tests.support.ray_cluster FOLDER`. It prints the address, then answers each
-line of its input with one of JSON: `add` or `add NAME` adds a node, the end of the input ends the cluster.
+As a program it has the cluster: `python -m tests.support.ray_cluster NAME...`. It prints the address, then answers each
+line of its input with one of JSON: `add` or `add NAME` adds a node, `kill PID` kills its raylet; the end of the input
+ends the cluster.
 """
 
 from __future__ import annotations
@@ -42,13 +43,20 @@ class RayCluster:
     address: str
     process: subprocess.Popen[str]
 
-    def add(self, name: str = "") -> psutil.Process:
-        """Add a node, and return its raylet: the process without which it is no node any more."""
+    def add(self, name: str = "") -> int:
+        """Add a node, and return the process id of its raylet, without which it is no node any more."""
+        return self._do(f"add {name}")
+
+    def kill(self, raylet: int) -> None:
+        """Kill a raylet. Its workers live on until they notice that it is gone."""
+        self._do(f"kill {raylet}")
+
+    def _do(self, line: str) -> int:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"add {name}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
-        return psutil.Process(json.loads(self.process.stdout.readline())["raylet"])
+        return int(json.loads(self.process.stdout.readline())["raylet"])
 
     def processes(self, *words: str) -> list[psutil.Process]:
         """Return the processes with all these words in their command lines, of the cluster and what it has started."""
@@ -123,10 +131,19 @@ def main(names: list[str]) -> None:
     for name in others:
         cluster.add_node(**SMALL, node_name=name)
     print(cluster.address, flush=True)
+    raylets = {}
     for line in sys.stdin:
-        name = line.split()[1:]
-        node = cluster.add_node(**SMALL, **({"node_name": name[0]} if name else {}))
-        print(json.dumps({"raylet": node.all_processes["raylet"][0].process.pid}), flush=True)
+        what, *given = line.split()
+        if what == "kill":
+            pid = int(given[0])
+            raylets[pid].kill()
+            raylets[pid].wait()  # a zombie would pass for a raylet that lives
+        else:
+            node = cluster.add_node(**SMALL, **({"node_name": given[0]} if given else {}))
+            raylet = node.all_processes["raylet"][0].process
+            pid = raylet.pid
+            raylets[pid] = raylet
+        print(json.dumps({"raylet": pid}), flush=True)
     cluster.shutdown()
 
 

@@ -4,5 +4,5 @@
 - `registry`: all abilities
 - `request`: one request of a connection
 - `clock`: the time there
-- `devices`: the devices there, their readings, and what uses them
+- `devices`, `uses`: the devices there and their readings; what uses them
 """

@@ -31,6 +31,8 @@ class Carrier:
     """The option of `hosts add` that names the `command` of a host."""
     start_with: Callable[[str | None], str]
     """Returns the `command` of a host from what the user has given for it. Raises `ValueError` with a sentence."""
+    default_name: Callable[[str], str]
+    """Returns the name of a host that is given none, from its address, which is not that of a cluster."""
     find: Callable[[str, str], dict[str, str]]
     """Returns by name the addresses of the hosts behind an address, with a command. Raises `HostError`."""
     command: Callable[[Host, Sequence[Device]], list[str]]
@@ -50,13 +52,15 @@ class Carrier:
 CARRIERS = (
     Carrier(
         name=carrier.NAME, has=addresses.is_address, address_problem=addresses.problem,
-        is_cluster=addresses.is_cluster, option="--python", start_with=carrier.start_with, find=cluster.find,
+        is_cluster=addresses.is_cluster, option="--python", start_with=carrier.start_with,
+        default_name=addresses.name_of_node, find=cluster.find,
         command=carrier.command, not_started=carrier.not_started, explain_start=carrier.explain_start,
         explain_cut=carrier.explain_cut, explain_silence=carrier.explain_silence,
     ),
     Carrier(
         name=ssh.PROGRAM, has=lambda _: True, address_problem=ssh.address_problem,
         is_cluster=lambda _: False, option="--command", start_with=ssh.start_with,
+        default_name=ssh.default_name,
         find=lambda address, _: {ssh.default_name(address): address},
         command=ssh.command, not_started=ssh.not_started,
         explain_start=ssh.explain_start, explain_cut=ssh.explain_cut, explain_silence=ssh.explain_silence,

@@ -64,12 +64,12 @@ def hosts(options: Namespace) -> int:
         else:
             warn(tr("No host has been added. Add one: trainyard hosts add USER@HOST"))
         return 0
-    from core.hosts.inquiry import ask, report_document  # only where there are hosts
+    from core.hosts.inquiry import ask, report_document, state_words  # only where there are hosts
 
     reports = ask(listed.hosts, devices=False)
     if options.json:
         return say_rows(options, [report_document(each) for each in reports], ())
-    rows = [{"name": each.host.name, "address": each.host.address, "state": _state(each)} for each in reports]
+    rows = [{"name": each.host.name, "address": each.host.address, "state": state_words(each)} for each in reports]
     return say_rows(options, rows, ("name", "address", "state"))
 
 
@@ -145,11 +145,13 @@ def _say_added(report: HostReport) -> None:
     if report.error is not None:
         warn(join_sentences([str(report.error), tr("The host was not added.")]))
         return
+    from core.hosts.inquiry import state_words
+
     if report.clock_problem:
         warn(report.clock_problem)
     found = report.devices.devices if report.devices else ()
     names = first_names([full_name(report.host.name, device.short_name) for device in found])
-    say(tr("{name} has been added: {state}. Its devices: {devices}", name=report.host.name, state=_state(report),
+    say(tr("{name} has been added: {state}. Its devices: {devices}", name=report.host.name, state=state_words(report),
            devices=join_names(names) or tr("none")))  # fmt: skip
 
 
@@ -161,16 +163,3 @@ def _remove(options: Namespace) -> int:
         say(tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
                address=host.address))  # fmt: skip
     return 0
-
-
-def _state(report: HostReport) -> str:
-    """Return whether a host answers, in words: version and clock, or why it does not."""
-    if report.error is not None or report.hello is None or report.clock is None:
-        return str(report.error)
-    state = tr(
-        "reachable, Trainyard {version}, Python {python}, clock {offset:+.1f} s",
-        version=report.hello.version,
-        python=report.hello.python,
-        offset=report.clock.offset_s,
-    )
-    return join_sentences([f"{state}.", report.clock_problem]) if report.clock_problem else state

@@ -48,6 +48,11 @@ def of_node(cluster: str, node: str) -> str:
     return f"{PREFIX}{cluster}{SEPARATOR}{node}"
 
 
+def name_of_node(address: str) -> str:
+    """Return the name of a host that is given none, from the address of a node."""
+    return default_name(split(address)[1])
+
+
 def default_name(node: str) -> str:
     """Return the name of a host from that of its node: the first part of a name, or a whole number."""
     if re.fullmatch(r"[\d.]+", node):

@@ -102,7 +102,8 @@ ROWS = {
         Failure.NO_ANSWER,
         tr_noop(
             "What listens at {cluster} has not answered as a Ray cluster. Check the port that ray start has printed on "
-            "the head; that of its dashboard and of Ray Client are others."
+            "the head; that of its dashboard and of Ray Client are others. If the cluster asks for a token, set "
+            "RAY_AUTH_MODE=token, and its token in RAY_AUTH_TOKEN or in ~/.ray/auth_token."
         ),
     ),
     "token": _Row(

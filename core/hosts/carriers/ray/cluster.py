@@ -25,7 +25,7 @@ def find(address: str, python: str) -> dict[str, str]:
     """
     cluster, node = addresses.split(address)
     if node:
-        return {addresses.default_name(node): address}
+        return {addresses.name_of_node(address): address}
     return hosts_of(cluster, _nodes(address, python))
 
 
