@@ -215,6 +215,8 @@ def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
 
     add("-o nonsense")
     assert "is no address of a machine" in result.text()
+    add("ray:auto")
+    assert "Add them by the command: trainyard hosts add ray:auto." in result.text()
     add("closed")
     shown.panel.until(lambda: "accepts no connections by ssh" in result.text(), "the failure")
     assert result.text().endswith("The host was not added.")
