@@ -64,7 +64,7 @@ def write_long_run(root: Path, number: int) -> Path:
     chance, steps = np.random.default_rng(number), np.arange(1, STEPS + 1)
     losses = np.round(2 * np.exp(-steps / 2e5) + 0.0005 * chance.standard_normal(STEPS) + last_loss(number), 6)
     losses[-1] = last_loss(number)
-    run_dir = write_run(root, f"run-{number:02}")
+    run_dir = write_run(root, f"run-{number:02}", spec=make_spec("digits_mlp", learning_rate=0.01 * (number + 1)))
     with (run_dir / "events" / "worker-0.jsonl").open("w") as file:
         for first in range(0, STEPS, BATCH):
             batch = losses[first : first + BATCH].tolist()
