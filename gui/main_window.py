@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEd
 
 from core import arrays
 from core.language import join_sentences, tr
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 from core.system.logout import logout_warning
 from gui.controllers.comparison.comparison_controller import ComparisonController
 from gui.controllers.comparison.scaling_controller import ScalingController
@@ -25,6 +25,7 @@ from gui.controllers.runs.queue_controller import QueueController
 from gui.controllers.runs.removal_controller import RemovalController
 from gui.controllers.setup.device_controller import DeviceController
 from gui.controllers.setup.first_steps_controller import FirstStepsController
+from gui.controllers.setup.host_list_controller import HostListController
 from gui.controllers.setup.recipe_copy_controller import RecipeCopyController
 from gui.controllers.setup.reuse_controller import ReuseController
 from gui.controllers.setup.start_controller import StartController
@@ -80,6 +81,7 @@ class Controllers:
         self.teach = TeachController(panels, services)
         self.memory = MemoryController(panels, services)
         self.devices = DeviceController(panels, services, self.memory)
+        self.host_list = HostListController(panels, services)
         self.menu = MenuController(window, panels, services, self.layout)
         self.recipe_copy = RecipeCopyController(panels, self.help)
         self.preferences = PreferencesController(panels, self.devices, preferences)
@@ -89,7 +91,7 @@ class Controllers:
         self.objects = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue, self.missed,
+            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue, self.missed, self.host_list,
         )  # fmt: skip
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
@@ -131,6 +133,7 @@ class MainWindow(QMainWindow):
         self._make_parts(DeviceMonitor(), is_new=True)
         self.setFocus()  # on the window itself, so that no widget looks selected
         self._app.fontChanged.connect(self._follow_font)
+        self._app.screenRemoved.connect(lambda _: QTimer.singleShot(0, self, self.controllers.state.bring_back))
         follow_desktop(self._app, lambda: self.set_theme(self._theme))
         self.controllers.run.show_run()
         self.services.device_monitor.look()
@@ -160,6 +163,7 @@ class MainWindow(QMainWindow):
         panels.header.run_ended.connect(lambda: self._app.alert(self))  # without effect on the window in use
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
+        panels.devices.host_made.connect(lambda _: QTimer.singleShot(0, self, controllers.navigation.order_tabs))
         controllers.start.started.connect(controllers.state.save)
         controllers.start.began.connect(self._warn_of_logout)
         panels.menu.action("addToQueue").triggered.connect(lambda _: controllers.start.add_to_queue())
@@ -181,6 +185,7 @@ class MainWindow(QMainWindow):
         if fresh:
             controllers.devices.show()
             controllers.start.take_readings()
+            controllers.host_list.poll()
         services.session.poll()
         services.run_list.poll()
         controllers.memory.poll(fresh=fresh)
@@ -247,6 +252,7 @@ class MainWindow(QMainWindow):
         del each, old, dock
         collect_all()  # PySide would take what comes to the addresses of deleted objects for them
         self._show_again(place)
+        self.services.device_monitor.hosts.retry()  # for reasons in the new language
         if had_dialog:
             self.controllers.preferences.show_dialog()
 
@@ -368,6 +374,7 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
         """Close at once. Runs continue; the first time, say so."""
+        self.services.device_monitor.hosts.ask(asking=False)  # waited for below
         self.controllers.start.close()
         self.controllers.comparison.close()
         self.services.close()

@@ -3,11 +3,11 @@
 - `host_list`: the hosts that the user has added, and their file
 - `names`: names of hosts, and of devices on them (`HOST/cpu:0`)
 - `inquiry`: ask several hosts at once, each with a time limit
+- `watch`: follow one host on a thread of its own, for a window
 - `connection`: talk to the agent of one host
-- `ssh`: the carrier: how an agent is started through ssh, and what its errors mean
+- `carriers`: how an agent is started on a host, and what the errors of that mean
+- `agent`: the process on the other machine
 - `failures`: what can go wrong with a host
 - `protocol`: what travels between a connection and an agent
 - `exchange`: devices, readings and what uses them, as they travel
-- `agent`: the process on the other machine
-- `abilities`: what an agent can be asked for
 """

@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -17,24 +16,17 @@ from core.errors import RunError
 from core.hosts.names import name_problem
 from core.language import join_sentences, tr
 from core.schema.files import open_folder, parse_json, read_whole
-from core.system.folders import config_folder, make_config_folder, save_in_config_folder
+from core.system.folders import HOSTS_FILE, config_folder, make_config_folder, save_in_config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FILE = "hosts.json"
 VERSION = 1
 MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 1024
 """Longest command."""
 COMMAND = "trainyard"
-ADDRESS = re.compile(
-    r"(?:ssh://)?(?:[\w.+][\w.+@-]*@)?(?:[\w.][\w.-]*|[0-9A-Fa-f:]+(?:%\w+)?|\[[0-9A-Fa-f:]+(?:%\w+)?\])(?::\d{1,5})?/?"
-)
-"""A destination of ssh. No part begins with `-`, which would be an option, or has a character of the shell: with some
-versions of ssh, a ProxyCommand passes it on to one."""
-MAX_ADDRESS = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +35,7 @@ class Host:
 
     name: str
     address: str
-    """A destination of ssh: `user@host`, `ssh://user@host:port`, or a name of the user's ssh configuration."""
+    """Where it is, in the words of its carrier, such as `user@host`."""
     command: str = COMMAND
     """What starts Trainyard there, as the shell there reads it: `~/trainyard/.venv/bin/trainyard`."""
 
@@ -51,6 +43,9 @@ class Host:
         texts = (self.name, self.address, self.command)
         if not all(isinstance(each, str) for each in texts):
             raise ValueError(tr("Name, address and command of a host must be texts."))
+        from core.hosts.carriers.registry import carrier_of  # only where there are hosts
+
+        address_problem = carrier_of(self.address).address_problem
         if problem := name_problem(self.name) or address_problem(self.address) or _command_problem(self.command):
             raise ValueError(problem)
 
@@ -68,33 +63,9 @@ class HostList:
         return next((each for each in self.hosts if each.name.lower() == name.lower()), None)
 
 
-def address_problem(address: str) -> str:
-    """Return why this cannot be the address of a host; the empty string if it can."""
-    if address.startswith("ray:"):
-        return tr("{address} is a Ray cluster, and this version does not support Ray clusters yet.", address=address)
-    if re.fullmatch(r"(?:[^:/@]+@)?[^:/@]+:\d+", address):
-        uri = f"ssh://{address}"
-        return tr("{address} has a port. Write it as {uri}, or name the port in ~/.ssh/config.",
-                  address=address, uri=uri)  # fmt: skip
-    if len(address) <= MAX_ADDRESS and ADDRESS.fullmatch(address):
-        return ""
-    return tr(
-        "{address!r} is no address of a machine. Give USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config.",
-        address=address,
-    )
-
-
-def default_name(address: str) -> str:
-    """Return the name of a host that is given none: the first part of its host name, or its whole number."""
-    host = address.removeprefix("ssh://").rpartition("@")[2].rstrip("/")
-    host = re.sub(r"(?<=\])?:\d+$", "", host) if address.startswith("ssh://") else host
-    is_number = re.fullmatch(r"[\d.]+", host) is not None or ":" in host
-    return re.sub(r"\W+", "-", host).strip("-_") if ":" in host else host if is_number else host.partition(".")[0]
-
-
 def hosts_file() -> Path:
     """Return the path of the file, whether it exists or not."""
-    return config_folder() / FILE
+    return config_folder() / HOSTS_FILE
 
 
 def load() -> HostList:
@@ -190,7 +161,7 @@ def _command_problem(command: str) -> str:
 
 def _save(hosts: tuple[Host, ...]) -> None:
     document = {"version": VERSION, "hosts": [asdict(each) for each in hosts]}
-    save_in_config_folder(FILE, json.dumps(document, indent=1) + "\n")
+    save_in_config_folder(HOSTS_FILE, json.dumps(document, indent=1) + "\n")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from core.units import duration
 
 if TYPE_CHECKING:
@@ -43,16 +43,20 @@ class HostReport:
 
     @property
     def clock_problem(self) -> str:
-        """A sentence if the host's clock differs by more than can be the measurement's error; else the empty string."""
-        if self.clock is None or abs(self.clock.offset_s) - self.clock.round_trip_s / 2 <= CLOCK_TOLERANCE_S:
-            return ""
-        sentence = (
-            tr_noop("The clock of {name} is {offset} ahead of the one here. Have the network set both: {command}")
-            if self.clock.offset_s > 0
-            else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
-        )
-        offset = duration(abs(self.clock.offset_s))
-        return tr(sentence, name=self.host.name, offset=offset, command=SET_CLOCK)
+        """As the function of this name."""
+        return clock_problem(self.host.name, self.clock)
+
+
+def clock_problem(name: str, clock: Clock | None) -> str:
+    """Return a sentence if a host's clock differs by more than the measurement's error; else the empty string."""
+    if clock is None or abs(clock.offset_s) - clock.round_trip_s / 2 <= CLOCK_TOLERANCE_S:
+        return ""
+    sentence = (
+        tr_noop("The clock of {name} is {offset} ahead of the one here. Have the network set both: {command}")
+        if clock.offset_s > 0
+        else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
+    )
+    return tr(sentence, name=name, offset=duration(abs(clock.offset_s)), command=SET_CLOCK)
 
 
 @dataclass(slots=True)
@@ -79,6 +83,15 @@ class Inquiry:
         for thread in self._threads:
             thread.join()
         return self._reports
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `reports` returns at once."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def give_up(self) -> None:
+        """Let `reports` return soon."""
+        self._unwanted.set()
 
     def __enter__(self) -> Self:
         return self
@@ -113,6 +126,19 @@ def ask(hosts: Sequence[Host], *, devices: bool) -> list[HostReport]:
     """Ask hosts at once, and return what is known of each. Takes as long as the slowest, and ends within a limit."""
     with Inquiry(hosts, devices) as inquiry:
         return inquiry.reports()
+
+
+def state_words(report: HostReport) -> str:
+    """Return whether a host answers, in words: version and clock, or why it does not."""
+    if report.error is not None or report.hello is None or report.clock is None:
+        return str(report.error)
+    state = tr(
+        "reachable, Trainyard {version}, Python {python}, clock {offset:+.1f} s",
+        version=report.hello.version,
+        python=report.hello.python,
+        offset=report.clock.offset_s,
+    )
+    return join_sentences([f"{state}.", report.clock_problem]) if report.clock_problem else state
 
 
 def report_document(report: HostReport) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The scaling table of the command itself: `trainyard scale` with a compute-bound model on two pinned cores.
 
-    python -m tests.benchmarks.bench_scaling_table [--repeats N] [--epochs N] [--batch-size N]
+    python -m tests.benchmarks.bench_scaling_table [--repeats N] [--epochs N] [--rounds N]
 
 It fails unless two cores are 1.9 times as fast as one and both walked the same curve. Beside it stands the ceiling of
 this machine: what two cores gain on trainings that exchange nothing (`ceiling.py`). `bench_scaling.py` measures the
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from core.devices.cpu import cpu_devices
-from tests.benchmarks.ceiling import Ceiling, Workload, measure_ceiling
+from tests.benchmarks.ceiling import ROUNDS, Ceiling, Workload, measure_ceiling
 from tests.benchmarks.report import Stolen, table, write_json
 
 REPEATS = 3
@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each of the two measurements of the ceiling")
     chosen = parser.parse_args()
     if len(cpu_devices()) < 2:
         print("Scaling needs two cores; there is one.")
@@ -50,9 +51,9 @@ def main() -> int:
     if load > CALM:
         print(f"The load is {load:.1f}: other programs use the cores, and the result says little.", file=sys.stderr)
     workload = Workload(WIDTH, LAYERS, SIZE, chosen.batch_size)
-    before = measure_ceiling(workload)
+    before = measure_ceiling(workload, chosen.rounds)
     document = measure(chosen)
-    after = measure_ceiling(workload)
+    after = measure_ceiling(workload, chosen.rounds)
     ceiling = Ceiling(before.alone_per_s, before.ratios + after.ratios)
     _tell(document, ceiling)
     about = {"stolen": stolen.share(), "load": load, "ceilings": ceiling.ratios, "ceiling": ceiling.ratio}

@@ -15,7 +15,7 @@ from core.cli.parser import command_parser
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.support.running import train, write_recipe
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
@@ -32,6 +32,8 @@ def named(source: str) -> str:
 
 @pytest.mark.parametrize("source", [pytest.param(source, id=named(source)) for source in SOURCES])
 def test_documented_recipe_trains(source: str, runs_root: Path, tmp_path: Path) -> None:
+    if "transformers" in source:
+        pytest.importorskip("transformers")
     path = write_recipe(tmp_path, source, "mine")
     assert recipes.read(Path(path)).unknown_functions == ()
     shown = COMMAND.match(source)

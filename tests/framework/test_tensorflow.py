@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from core.runs.model_parts import part_sentences
-from core.runs.states import RunState
+from core.runs.facts.model_parts import part_sentences
+from core.runs.facts.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec
@@ -356,7 +356,7 @@ def test_model_that_cannot_be_placed_fails_with_the_reason(runs_root: Path, tmp_
 RETURNED = """
     import json
     import numpy as np, tensorflow as tf
-    from core.worker.tensorflow._data import Batches
+    from core.worker.tensorflow.task.data import Batches
     numbers = tf.data.Dataset.range(8)
     pairs = tf.data.Dataset.zip((numbers, numbers))
     sentences = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, train_both, write_recipe
 
@@ -286,7 +286,7 @@ import json, random
 import core.worker.tensorflow
 import numpy as np, tensorflow as tf
 from core.schema.settings import Training
-from core.worker.tensorflow._stream import batches_of
+from core.worker.tensorflow.task.stream import batches_of
 
 ITEMS = 1003
 

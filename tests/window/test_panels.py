@@ -9,9 +9,9 @@ import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.history.summary import RunSummary
-from core.runs.facts import EscalationStep, Plan, RunFacts
-from core.runs.fold import fold
-from core.runs.states import RunState
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import EscalationStep, Plan, RunFacts
+from core.runs.facts.states import RunState
 from core.series.run_series import RunSeries
 from core.system.processes import ProcessId
 from core.text import join_names
@@ -143,7 +143,9 @@ def test_run_row_outcome_texts(tmp_path):
         "running · epoch 4 of 10", "finished · loss 0.214", "stopped · epoch 4 of 10",
         "failed · ValueError: no such file", "created",
     ]  # fmt: skip
-    assert rows[0].title == f"{time.strftime('%H:%M')} mnist"
+    started = time.localtime(runs[0].started)
+    assert rows[0].title == time.strftime("%H:%M:%S mnist", started), "several have one name and one minute"
+    assert run_rows(runs[:1], time.time())[0].title == time.strftime("%H:%M mnist", started)
     assert run_rows(runs[:1], time.time() + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
 
 

@@ -16,8 +16,8 @@ from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import DeviceUsers
 from core.history.summary import RunSummary
-from core.runs.facts import RunFacts
-from core.runs.states import RunState
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from core.schema.spec import write_spec
 from gui.controllers.setup import start_controller
 from gui.controllers.setup.start_controller import StartController
@@ -70,7 +70,7 @@ PORTS_CHECK = """
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
-from core.runs.facts import RunFacts
+from core.runs.facts.run_facts import RunFacts
 from gui.viewmodels.setup.start_check import StartConditions, check_start, resume_problems
 
 now = StartConditions(survey=Survey(devices=tuple(cpu_devices()), samples=()))
@@ -280,7 +280,8 @@ def controller(qtbot, tmp_path):
     qtbot.addWidget(panels)
 
     def make(run_list, session=None) -> StartController:
-        monitor = SimpleNamespace(survey=Survey(devices=(CPU,)), stale_age_s={})
+        here = Survey(devices=(CPU,))
+        monitor = SimpleNamespace(survey=here, all_machines=here, stale_age_s={}, hosts=SimpleNamespace(held_by=dict))
         session = session or SimpleNamespace(attach=lambda run: None)
         services = SimpleNamespace(
             device_monitor=monitor, process_scanner=Scanner(), run_list=run_list, session=session

@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from ...language import tr
-from ..tensorflow._loop import of_replicas
-from ..tensorflow._step import MeasuredPasses, Passed, Passes, StepPasses, Update, add_gradients
+from ..tensorflow.loop.common import of_replicas
+from ..tensorflow.loop.step import MeasuredPasses, Passed, Passes, StepPasses, Update, add_gradients
 from ._data import part
 
 if TYPE_CHECKING:
@@ -18,23 +18,25 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..context import Context
-    from ..tensorflow._build import Task
-    from ..tensorflow._data import Feed
-    from ..tensorflow._step import Gradient
+    from ..tensorflow.loop.step import Gradient
+    from ..tensorflow.task.build import Task
+    from ..tensorflow.task.data import Feed
     from ._data import Cut
 
     Logs = dict[str, tf.Tensor]
     Gradients = list[tf.Tensor | None]
 
 
-def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None = None) -> Callable[[Any], Any]:
+def train_step(
+    task: Task, context: Context, cut: Cut, gradient: Gradient | None = None, *, by_fit: bool
+) -> Callable[[Any], Any]:
     """Return the function that `fit` calls for each batch. Its logs are those of the batch, unlike Keras' own.
 
     Keras' step is kept where it suffices. It clips each replica's gradient separately, and weights all parts of a
     batch equally, whatever their size. Where metrics are measured, the function returns (logs, part): see
-    `measured_function`.
+    `measured_function`. `by_fit`: whether Keras' step can compute the recipe's loss.
     """
-    if task.training_step is not None or cut.needed or gradient or context.training.gradient_clip:
+    if not by_fit or task.training_step is not None or cut.needed or gradient or context.training.gradient_clip:
         _require_keras_step(task)
         return CutStep(task, context, cut, gradient)
     if not _has_keras_step(task.model):

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from torch.nn.parallel import DistributedDataParallel
 
 from ...language import tr
-from ..controller import TrainingController
-from ._build import build
-from ._compression import compress, require_no_weight
-from ._distributed import broadcast_buffers, join, leave, merge_over_ranks, reporter
-from ._loop import Validation, backward, learning_rate, step_backward
-from ._saver import WholeSaver
-from ._update import stepper
+from ..training.controller import TrainingController
+from .loop.common import Validation, backward, learning_rate, step_backward
+from .loop.compression import compress, require_no_weight
+from .loop.distributed import broadcast_buffers, join, leave, merge_over_ranks, reporter
+from .loop.saver import WholeSaver
+from .loop.update import stepper
+from .task.build import build
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ._data import MicroBatch
-    from ._loop import Task
+    from .loop.common import Task
+    from .task.data import MicroBatch
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
@@ -48,13 +48,16 @@ def _train(task: Task, context: Context) -> None:
         find_unused_parameters=bool(task.turns),  # the pass of one optimizer need not use those of another
     )
     optimizer = task.optimizer
-    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
+    powersgd = compress(model, task, context)
+    saver = WholeSaver(task, context, beside=powersgd)
+    controller = TrainingController(context, reporter(context, task), saver, **task.size)
     step = stepper(task, context, controller, lambda part, batches: _accumulate(part, model, batches, context))
     validation = ReplicaValidation(task, context, task.module, controller)
 
     model.train()  # type: ignore[no-untyped-call]
     controller.begin(learning_rate(optimizer))
-    compress(model, context, steps=task.train.steps * context.training.epochs, done=controller.step)
+    if powersgd is not None:
+        powersgd.begin(controller.step)
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
             loss, share = step(micro_batches)

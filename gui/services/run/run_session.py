@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.language import tr, tr_noop
-from core.runs.facts import RunFacts
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.series.result import loss_of
 from core.series.run_series import RunSeries
 from core.series.sketch import events_size, present_facts, sketch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from core.diagnosis.timeline import Timeline
     from core.history.run_loss import RunLoss
-    from core.runs.facts import Checkpoint
+    from core.runs.facts.run_facts import Checkpoint
     from core.schema.events import Event
     from core.schema.spec import RunSpec
     from core.series.series import Series
@@ -57,6 +57,8 @@ class RunSession(QObject):
 
     attached = Signal()
     """Another run, or none, is shown from now on."""
+    end_asked = Signal()
+    """The user of this window has asked the run to end: to stop, to pause, or at once."""
     changed = Signal()
     """There are new facts."""
     ended = Signal()
@@ -218,6 +220,7 @@ class RunSession(QObject):
     def pause(self) -> None:
         """Request that the run saves, ends and frees its devices. Raises `RunError` with a sentence."""
         self._ask("pause")
+        self.end_asked.emit()
 
     def save(self) -> None:
         """Request a checkpoint. Raises `RunError` with a sentence."""
@@ -233,12 +236,14 @@ class RunSession(QObject):
             else:
                 self.run.request("stop")
             self.stop_asked = time.monotonic()
+            self.end_asked.emit()
             self.changed.emit()
 
     def force(self) -> None:
         """Force a stop that is under way, or end the memory watch. Raises `RunError` with a sentence."""
         if self.run is not None:
             self.run.request("force")
+            self.end_asked.emit()
 
     def progress(self) -> ProgressView | None:
         """Return the progress of the run; None until its plan is known."""
