@@ -133,6 +133,7 @@ class MainWindow(QMainWindow):
         self._make_parts(DeviceMonitor(), is_new=True)
         self.setFocus()  # on the window itself, so that no widget looks selected
         self._app.fontChanged.connect(self._follow_font)
+        self._app.screenRemoved.connect(lambda _: QTimer.singleShot(0, self, self.controllers.state.bring_back))
         follow_desktop(self._app, lambda: self.set_theme(self._theme))
         self.controllers.run.show_run()
         self.services.device_monitor.look()

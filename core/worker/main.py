@@ -20,8 +20,8 @@ from .context import Context
 from .recipe import LoadedRecipe
 from .training.epoch_end import RecipeFunctionError
 
-LAST_LOSSES_S = 5.0
-"""Seconds to wait for the last losses after an error."""
+LAST_LOSSES_S = 4.0
+"""Seconds to wait for the last losses after an error or SIGINT, which SIGTERM follows after five."""
 CHILDREN_S = 0.5
 """Seconds to wait for the end of processes that load data, after an error."""
 EXIT_ERROR = 1
@@ -70,7 +70,8 @@ def _train(context: Context) -> int:
         context.located, context.computes_loss = recipe.located, recipe.computes_loss
         strategy.train(recipe, context)
         context.record_done()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # the step of a stop that follows a request, where a step or the data hang
+        record_last(context)
         return EXIT_INTERRUPTED
     except RecordError as error:
         return _record(context, error, EXIT_RECORD)
@@ -82,7 +83,7 @@ def _train(context: Context) -> int:
 
 
 def record_last(context: Context) -> None:
-    """Record the last losses before the error, where the framework can still fetch them.
+    """Record the last losses before the end, where the framework can still fetch them.
 
     After an error of a device this may raise, or never return: then the error is recorded without them.
     """

@@ -133,7 +133,7 @@ def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(s
     assert item.checkState() is Qt.CheckState.Checked
     assert "one is not reachable" in item.toolTip()
     assert again.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0"), "never a run on fewer devices"
-    assert not again.panel.start_button.isEnabled()
+    again.panel.until(lambda: not again.panel.start_button.isEnabled(), "the check of the choices")
     item.setCheckState(Qt.CheckState.Unchecked)
     assert again.window.panels.setup.choices().devices == ("cpu:0",)
 

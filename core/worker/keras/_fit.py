@@ -12,7 +12,7 @@ from ...language import tr
 from ..tensorflow.loop.common import learning_rate, one_by_one, over_replicas, traced, validate
 from ..tensorflow.loop.saver import Saver
 from ..tensorflow.loop.step import passes_of
-from ..tensorflow.task.build import call, symbolic_output
+from ..tensorflow.task.build import call
 from ..training.controller import TrainingController
 from ._callback import Callbacks, ControllerCallback, FitReporter
 from ._callbacks import read_metrics_of_batches, recipe_callbacks, restores_weights
@@ -39,8 +39,8 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     if task.training_metrics is not None:
         task.training_metrics.always = read_metrics_of_batches(own)
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
+    by_fit = _is_measured_by_fit(task)
     with strategy.scope():
-        by_fit = _is_measured_by_fit(task)
         _compile(task, context, cut, gradient, by_fit=by_fit)
     controller = TrainingController(
         context, FitReporter(context, task), Saver(task.model, [task.optimizer], context), **task.size
@@ -104,10 +104,8 @@ def _is_measured_by_fit(task: Task) -> bool:
     Of a model with several outputs it would want a loss for each. The recipe's loss is one function of all of them, so
     our own passes measure there, as in TensorFlow's own loop.
     """
-    measured = task.train if task.training_step is None else task.val
-    if measured is None or (task.training_step is not None and task.validation_step is not None):
-        return False
-    return not tf.nest.is_nested(symbolic_output(task.model, measured))
+    measures = task.training_step is None or (task.val is not None and task.validation_step is None)
+    return measures and not task.has_several_outputs
 
 
 def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None, *, by_fit: bool) -> None:

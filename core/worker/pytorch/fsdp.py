@@ -50,7 +50,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     module = step_module(recipe, raw.model)
     if deferred is None:
         if context.training.make_on_device:
-            _share_values(raw.model)
+            _share_values(raw.model.to(raw.device))  # with what the recipe has put on the CPU by name
         shard(raw.model, module, raw.device)
     else:
         shard_deferred(raw.model, module, raw.device, deferred, context.training.seed)

@@ -14,10 +14,12 @@ from gui.panels.run.reading_bar import ReadingBar
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.memory_verdicts import note
+from gui.viewmodels.run.pause_button import stop_question
 from gui.viewmodels.run.run_header import run_header
 from gui.viewmodels.run.run_messages import run_message
 from gui.viewmodels.runs.queue_rows import queued_first
 from gui.viewmodels.runs.run_rows import run_rows
+from gui.widgets.dialogs.confirm_dialog import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,7 +57,7 @@ class RunController(QObject):
         panels.run_message.details_asked.connect(panels.details.raise_memory)
         panels.failure.log_asked.connect(panels.details.raise_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
-        buttons.stop_asked.connect(lambda: self._attempt(session.stop))
+        buttons.stop_asked.connect(self._stop)
         buttons.force_asked.connect(lambda: self._attempt(session.force))
         buttons.pause_asked.connect(lambda: self._attempt(session.pause))
         buttons.save_asked.connect(lambda: self._attempt(session.save))
@@ -212,6 +214,27 @@ class RunController(QObject):
         )  # fmt: skip
         runs.show_rows(self._scaling.with_results(rows))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
+
+    def _stop(self) -> None:
+        """Stop the run; ask before, if it has trained long since it was saved."""
+        session, run, shown = self._session, self._session.run, self._session.snapshot()
+        asked = None
+        if shown is not None:
+            refusal = shown.refusal("pause") if shown.spec else shown.spec_problem or ""
+            name = shown.spec.name if shown.spec else shown.id
+            asked = stop_question(shown.facts, name, time.time(), refusal=refusal)
+        if asked is None:
+            self._attempt(session.stop)
+            return
+
+        def answer(action: Callable[[], object]) -> None:
+            if session.run is run and state_info(session.facts.state).can_stop:  # it may have ended meanwhile
+                self._attempt(action)
+
+        ask(
+            self._panels.header.window(), lambda: answer(session.stop), question=asked.question, words=asked.words,
+            yes=asked.yes, other=(tr("Save and stop"), lambda: answer(session.pause)) if asked.can_save else None,
+        )  # fmt: skip
 
     def _attempt(self, action: Callable[[], object]) -> None:
         try:

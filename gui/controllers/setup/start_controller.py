@@ -164,7 +164,7 @@ class StartController(QObject):
 
     def _show(self, check: StartCheck) -> None:
         self._panels.setup.show_check(check)
-        self._panels.header.buttons.allow_start("\n".join(check.problems))
+        self._panels.header.buttons.allow_start("\n".join(check.problems), is_proposed=not check.busy)
         if not check.pending and check.folder_problem != self._folder_problem:
             self._folder_problem = check.folder_problem
             self._message.show_message(check.folder_problem, "bad")

@@ -49,7 +49,7 @@ class MainPanels:
         self.messages = MessageStack((self.message, self.run_message, self.leftovers))
         self.devices = DevicePanel(theme)
         self.setup = SetupPanel(theme)
-        self.machine = MachineEntry()
+        self.machine = MachineEntry(theme)
         self.run_filter = RunFilter()
         self.runs_left = PlainLabel()
         self.runs_left.setObjectName("runsLeft")
@@ -85,6 +85,7 @@ class MainPanels:
         for panel in (
             self.header,
             *strips,
+            self.machine,
             self.runs,
             self.several,
             self.setup,

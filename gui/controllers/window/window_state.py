@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize
+from PySide6.QtGui import QGuiApplication
 
 from gui.services.window.settings_file import SettingsFile, folder_key
 from gui.style.text_size import set_zoom, zoom
@@ -64,6 +65,18 @@ class WindowState:
         if not self._window.isMaximized() and not self._window.isFullScreen():
             room = self._window.screen().availableSize() - FRAME
             self._window.resize(self._window.size().boundedTo(room))
+
+    def bring_back(self) -> None:
+        """Move the window onto one screen if less than half of it is on any: that on which it was has gone."""
+        window, frame = self._window, self._window.frameGeometry()
+        seen = {each: each.availableGeometry().intersected(frame) for each in QGuiApplication.screens()}
+        screen = max(seen, key=lambda each: seen[each].width() * seen[each].height(), default=None)
+        if screen is None or window.isMaximized() or window.isFullScreen():
+            return
+        if 2 * seen[screen].width() * seen[screen].height() < frame.width() * frame.height():
+            room = screen.availableGeometry()
+            window.resize(window.size().boundedTo(room.size() - FRAME))
+            window.move(room.topLeft())
 
     def restore_plots(self) -> None:
         """Restore how the plots are drawn, after they are created."""

@@ -16,15 +16,12 @@ REDUCTION_TITLES = {
 }  # fmt: skip
 COMPRESSION_TITLES = {"none": tr_noop("off"), "powersgd": "PowerSGD"}
 
-LABEL_PX = 172
-"""Width of its labels, such as "Activation checkpointing"."""
-
 
 class DistributionForm(FieldGroup):
     """How a model and its gradients are spread over devices: fields of `Training`. Hides those of other strategies."""
 
     def __init__(self) -> None:
-        super().__init__(tr("Devices and memory"), label_px=LABEL_PX)
+        super().__init__(tr("Devices and memory"))
         reduction, output, buckets, compression, meta, made, twice = (tr(row.title) for row in STRATEGY_SETTINGS)
         self._add_gradient_fields(reduction, output, buckets, compression)
         self._add_memory_fields(meta, made, twice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 SQUARE_PX, GAP_PX = 8.0, 4.0
 MIN_FONT_PX = 9
-WIDEST = "GPU 00…"
+WIDEST = "GPU 00 +9"
 """A name for which there is always room on the right."""
 MAX_NAME_PX = 120
 """Largest room for names, at a text scale of 1; in longer ones the middle is left out."""
@@ -58,7 +59,7 @@ class MarginLabels(Drawing):
         """The room that the labels on the right need."""
         metrics = QFontMetricsF(self._font())
         usual = metrics.horizontalAdvance(WIDEST)
-        needed = max((metrics.horizontalAdvance(f"{name}…") for name in self._names), default=0.0)
+        needed = max((metrics.horizontalAdvance(f"{name} +9") for name in self._names), default=0.0)
         return SQUARE_PX + 2 * GAP_PX + min(max(usual, needed), scaled(MAX_NAME_PX)) + 2
 
     def make_room(self, names: Iterable[str]) -> None:
@@ -125,7 +126,7 @@ class MarginLabels(Drawing):
             shown = moved_apart(places, area.top() - 4, area.bottom() + 4, distance)
         else:
             shown = keep_apart(places, distance)
-        crowded = stand_for_others(places, shown) if self._spread else frozenset()
+        crowded = stand_for_others(places, shown) if self._spread else {}
         for number, (label, y) in enumerate(zip(self._right, shown, strict=True)):
             if y is None:
                 continue
@@ -134,8 +135,9 @@ class MarginLabels(Drawing):
                 painter.fillRect(QRectF(left, y - SQUARE_PX / 2, SQUARE_PX, SQUARE_PX), QColor(label.colour))
                 left += SQUARE_PX + GAP_PX
             room = self.boundingRect().right() - left
-            text = f"{label.text}…" if number in crowded else label.text
-            text = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
+            others = f" +{crowded[number]}" if number in crowded else ""
+            name_px = room - metrics.horizontalAdvance(others)
+            text = f"{metrics.elidedText(label.text, Qt.TextElideMode.ElideMiddle, name_px)}{others}"
             self._draw(painter, QRectF(left, y - 20, room, 40), text, label)
 
     def _draw(self, painter: QPainter, box: QRectF, text: str, label: MarginLabel) -> None:
@@ -175,11 +177,11 @@ def moved_apart(wanted: Sequence[float], top: float, bottom: float, distance: fl
     return list(found)
 
 
-def stand_for_others(wanted: Sequence[float], shown: Sequence[float | None]) -> frozenset[int]:
-    """Return the numbers of the labels that are nearest to one that is left out."""
+def stand_for_others(wanted: Sequence[float], shown: Sequence[float | None]) -> Counter[int]:
+    """Return for how many labels that are left out each label stands, by its number: the nearest one does."""
     kept = [number for number, place in enumerate(shown) if place is not None]
     left_out = [place for place, found in zip(wanted, shown, strict=True) if found is None]
-    return frozenset(min(kept, key=lambda number: abs(wanted[number] - place)) for place in left_out)
+    return Counter(min(kept, key=lambda number: abs(wanted[number] - place)) for place in left_out)
 
 
 def keep_apart(wanted: Sequence[float], distance: float) -> list[float | None]:

@@ -58,6 +58,8 @@ class Task:
     """Measures `metrics` on the training batches, too; None where they are not measured."""
     skipped_steps: SkippedSteps | None = None
     """For float16, whose `optimizer` is a `LossScaleOptimizer`."""
+    has_several_outputs: bool = False
+    """Whether the loss is computed of several outputs of the model."""
     own_variables: list[keras.Variable] | None = None
     """What the optimizer trains, where it is one of several; None for all variables of the model."""
     of_optimizers: tuple[Task, ...] = ()
@@ -149,6 +151,7 @@ def build(
             validation_step=validation_step(recipe, model),
             training_metrics=_training_metrics(metrics, model, train, recipe, context),
             skipped_steps=SkippedSteps(name=name) if training.precision == "float16" else None,
+            has_several_outputs=len(tf.nest.flatten(output)) > 1,
             own_variables=owned.variables,
         )
         for (name, owned), step in zip(optimizers.items(), steps, strict=True)
@@ -170,16 +173,11 @@ def _model(
             try_out(recipe, model, train.packed(train.sample()))
         if measured is None or validates_itself(recipe):
             return None
-        return symbolic_output(model, measured)
+        symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
+        return call(model, symbols, training=False)
 
     model = checked_model(make_model(create_variables) if make_model else recipe.call("model"), recipe, "model")
     return model, create_variables(model)
-
-
-def symbolic_output(model: keras.Model, measured: Batches) -> Any:  # noqa: ANN401 (in whatever structure)
-    """Return the model's output on symbols of what the loss is computed on."""
-    symbols = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in measured.specs()[:-1]]
-    return call(model, symbols, training=False)
 
 
 def _training_metrics(
