@@ -7,6 +7,7 @@
 - `verdicts`: the findings of the memory watch
 - `model_parts`: which part of the model is on which device
 - `software`: the Python, the packages and the commit that a run was trained with
+- `copies`: runs of other machines, copied here, and what their machine says of them
 - `ownership`: whether a run or a preset belongs to another user
 - `requests`: the request files below `control`
 - `lock`: the lock that keeps a run from being started or resumed twice
