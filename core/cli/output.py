@@ -12,10 +12,10 @@ from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.unread_lines import last_line, unread_lines
 from core.language import join_sentences, tr, tr_stored
 from core.runs.directory import printed_logs
-from core.runs.fold import ENDED_BY
+from core.runs.facts.fold import ENDED_BY
+from core.runs.facts.states import RunState, state_info
+from core.runs.facts.verdicts import Verdict, worst
 from core.runs.run import Run
-from core.runs.states import RunState, state_info
-from core.runs.verdicts import Verdict, worst
 from core.series import report
 from core.system.process_info import shortened
 from core.text import columns, join_phrases, replace_control_characters, short
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
 
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
 
 LOG_BYTES = 64 * 1024
 """The end of a log that is searched for lines to quote."""

@@ -5,29 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.cli.commands import (
-    agent,
-    catalog,
-    compare,
-    control,
-    curves,
-    desktop,
-    devices,
-    export,
-    hosts,
-    imports,
-    notify,
-    presets,
-    pythons,
-    queue,
-    remove,
-    report,
-    runs,
-    scale,
-    start,
-    sweep,
-)
 from core.cli.commands.common import RUN
+from core.cli.commands.machine import agent, catalog, desktop, devices, hosts, notify, pythons
+from core.cli.commands.runs import compare, curves, export, imports, listing, remove, report, sweep
+from core.cli.commands.training import control, presets, queue, scale, start
 from core.cli.options import Parser, add_detach, add_open_ports, add_run_options, add_yes, common
 from core.cli.queue_options import add_queue_options
 from core.language import tr, tr_noop
@@ -61,12 +42,12 @@ COMMANDS = (
     _Row("pythons", pythons.pythons, (pythons.add_options,)),
     _Row("run", start.run, (add_run_options, add_queue_options, add_yes)),
     _Row("queue", queue.queue, (queue.add_options,)),
-    _Row("runs", runs.list_runs, (runs.add_search,)),
-    _Row("show", runs.show, (runs.add_events,), of_run=True),
+    _Row("runs", listing.list_runs, (listing.add_search,)),
+    _Row("show", listing.show, (listing.add_events,), of_run=True),
     _Row("compare", compare.compare_runs, (compare.add_options,)),
     _Row("scale", scale.scale, (scale.add_options,)),
-    _Row("rename", runs.rename_run, (runs.add_name,), of_run=True),
-    _Row("mark", runs.mark_run, (runs.add_marks,), of_run=True),
+    _Row("rename", listing.rename_run, (listing.add_name,), of_run=True),
+    _Row("mark", listing.mark_run, (listing.add_marks,), of_run=True),
     _Row("attach", start.attach, of_run=True),
     _Row("stop", control.stop, (control.add_force,), of_run=True),
     _Row("pause", control.pause, of_run=True),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from core.runs.facts import Plan, RunFacts
+    from core.runs.facts.run_facts import Plan, RunFacts
     from core.schema.events import Event
     from core.schema.spec import RunSpec
     from core.series.run_series import RunSeries

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.runs.verdicts import worst
+from core.runs.facts.verdicts import worst
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

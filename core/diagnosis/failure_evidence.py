@@ -14,7 +14,7 @@ from core.text import join_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.schema.spec import RunSpec
 
 LAST_LINES = 3

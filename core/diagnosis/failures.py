@@ -22,8 +22,8 @@ from core.diagnosis.failure_evidence import (
 )
 from core.diagnosis.tracebacks import first_sentence
 from core.language import join_sentences, tr, tr_noop, tr_stored
-from core.runs.facts import RunFacts
-from core.runs.states import RunState
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from core.units import BYTES_PER_GB
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.verdicts import Verdict
+from core.runs.facts.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from core.runs.verdicts import Release
+    from core.runs.facts.verdicts import Release
 
 MAX_PIDS = 40
 LISTED = re.compile(r" What (?:to do, mildest first|you can try, gentlest first): .*$", re.DOTALL)

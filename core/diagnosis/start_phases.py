@@ -8,12 +8,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_plural
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.text import as_sentence, join_phrases, list_labels
 from core.units import duration
 
 if TYPE_CHECKING:
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.schema.events import Event
     from core.schema.spec import RunSpec
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.history.index import all_runs
 from core.language import tr_plural
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system.process_info import glance

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.system import process_info, procfs
 from core.system.own_processes import is_main_process, supervised_runs

@@ -14,9 +14,9 @@ from core.errors import RunError
 from core.history import leftovers
 from core.language import tr, tr_plural
 from core.runs import stopped
+from core.runs.facts.states import state_info
 from core.runs.lock import held
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.schema.files import read_json
 from core.schema.paths import EVENTS, LOCK, SPEC_FILE, SUPERVISOR_EVENTS
 from core.system.folders import cache_of_run

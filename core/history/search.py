@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:

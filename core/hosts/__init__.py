@@ -4,10 +4,11 @@
 - `names`: names of hosts, and of devices on them (`HOST/cpu:0`)
 - `inquiry`: ask several hosts at once, each with a time limit
 - `connection`: talk to the agent of one host
-- `ssh`: the carrier: how an agent is started through ssh, and what its errors mean
+- `carriers`: how an agent is started on a host, and what the errors of that mean
+- `agent`: the process on the other machine
+- `mirror`: the runs of a host, copied here and kept up to date, and requests to them
+- `run_files`: which files of runs travel, and which names they may have
 - `failures`: what can go wrong with a host
 - `protocol`: what travels between a connection and an agent
 - `exchange`: devices, readings and what uses them, as they travel
-- `agent`: the process on the other machine
-- `abilities`: what an agent can be asked for
 """

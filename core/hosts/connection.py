@@ -8,8 +8,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from core.hosts import protocol, ssh
-from core.hosts.failures import Failure, HostError
+from core.hosts import protocol
+from core.hosts.carriers.registry import carrier_of
+from core.hosts.failures import Failure, HostError, last_line
 from core.language import tr, tr_stored
 from core.system.helper_process import HelperProcess
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from core.hosts.host_list import Host
 
 ERRORS_BYTES = 16 * 1024
-"""The end of what ssh and the agent write to standard error that is kept."""
+"""The end of what carrier and agent write to standard error that is kept."""
 WAIT_S = 0.1
 """Longest wait within one poll while something is awaited."""
 NAP_S = 0.01
@@ -57,7 +58,7 @@ class Connection:
     """
 
     def __init__(self, host: Host) -> None:
-        """Start ssh, without waiting for anything."""
+        """Start the carrier, without waiting for anything."""
         self.host = host
         self.hello: protocol.Hello | None = None
         """What the agent has said first; None until then."""
@@ -65,15 +66,17 @@ class Connection:
         self._answers: dict[int, Answer] = {}
         self._last = 0
         self._failure: HostError | None = None
-        self._sent_at = time.monotonic()
+        self._sent_at = self.heard_at = time.monotonic()
+        """When something was last sent, and received."""
+        self._carrier = carrier_of(host.address)
         try:
-            self._process = HelperProcess(ssh.command(host), stdin=True, stderr=subprocess.PIPE)
+            self._process = HelperProcess(self._carrier.command(host), stdin=True, stderr=subprocess.PIPE)
         except OSError as error:
-            raise ssh.not_started(error) from error
+            raise self._carrier.not_started(error) from error
 
     @property
     def pid(self) -> int:
-        """The process id of ssh."""
+        """The process id of the carrier."""
         return self._process.pid
 
     def poll(self, timeout_s: float = 0.0) -> None:
@@ -81,8 +84,11 @@ class Connection:
         if self._failure is not None:
             raise self._failure
         status = self._process.exit_code()  # before reading, so that everything it wrote is read
+        known = len(self._process.output)
         try:
             is_open = self._process.receive(timeout_s if status is None else 0.0)
+            if len(self._process.output) > known:
+                self.heard_at = time.monotonic()
             for line in self._process.read_lines():
                 self._take(line)
         except ValueError as error:
@@ -103,7 +109,7 @@ class Connection:
         while not is_done():
             left_s = deadline - time.monotonic()
             if left_s <= 0 or not is_wanted():
-                self._fail(self._silent(timeout_s))
+                self._fail(self._carrier.explain_silence(self.host, timeout_s))
             self.poll(min(WAIT_S, left_s))
 
     def request(self, ability: str, **terms: object) -> Answer:
@@ -125,7 +131,7 @@ class Connection:
             # The connection goes on: this is no failure of it.
             raise HostError(
                 Failure.REFUSED,
-                tr("{name} says: {error}", name=self.host.name, error=tr_stored(ssh.last_line(answer.error))),
+                tr("{name} says: {error}", name=self.host.name, error=tr_stored(last_line(answer.error))),
             )
         return answer.value
 
@@ -152,8 +158,12 @@ class Connection:
         """Give the connection up, since what arrived makes no sense. `why`: a sentence."""
         self._fail_at(why)
 
+    def fail_silent(self, silent_s: float) -> NoReturn:
+        """Give the connection up, since nothing has arrived for `silent_s` seconds."""
+        self._fail(self._carrier.explain_silence(self.host, silent_s))
+
     def close(self) -> None:
-        """End ssh, and with it the agent, and wait for ssh's end."""
+        """End the carrier, and with it the agent, and wait for the carrier's end."""
         self._process.close(polite=self._failure is None)
 
     def __enter__(self) -> Self:
@@ -194,25 +204,14 @@ class Connection:
     def _send(self, message: dict[str, Any]) -> None:
         self._sent_at = time.monotonic()
         if not self._process.send(protocol.encode(message)) and self._process.exit_code() is None:
-            self._fail(self._silent(protocol.ALIVE_S))  # it does not read
+            self._fail(self._carrier.explain_silence(self.host, protocol.ALIVE_S))  # it does not read
 
     def _ended(self, status: int) -> HostError:
         errors = self._process.errors.decode(errors="replace")
         if self.hello is not None:
-            return ssh.explain_cut(self.host, errors)
+            return self._carrier.explain_cut(self.host, errors)
         noise = (self._noise + self._process.output).decode(errors="replace")
-        return ssh.explain_start(self.host, status, errors, noise)
-
-    def _silent(self, timeout_s: float) -> HostError:
-        sentence = tr(
-            "{name} ({address}) has not answered within {seconds:g} s. See in a terminal what it waits for: "
-            "ssh {address} {command} devices",
-            name=self.host.name,
-            address=self.host.address,
-            command=self.host.command,
-            seconds=timeout_s,
-        )
-        return HostError(Failure.NO_ANSWER, sentence)
+        return self._carrier.explain_start(self.host, status, errors, noise)
 
     def _fail_at(self, why: str) -> NoReturn:
         failure = Failure.NO_AGENT if self.hello is None else Failure.NONSENSE
@@ -240,7 +239,7 @@ def _other_version(host: Host, hello: protocol.Hello) -> HostError:
         "with protocol {own_protocol}. Install the same version on both.",
         name=host.name,
         address=host.address,
-        version=ssh.last_line(hello.version) or "?",
+        version=last_line(hello.version) or "?",
         own=version(),
         protocol=hello.protocol,
         own_protocol=protocol.VERSION,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import Enum
 
 from core.errors import RunError
+from core.text import one_line, replace_control_characters
+
+LINE_LENGTH = 200
 
 
 class Failure(Enum):
@@ -38,3 +41,13 @@ class HostError(RunError):
     def __init__(self, failure: Failure, sentence: str) -> None:
         super().__init__(sentence)
         self.failure = failure
+
+
+def last_line(text: str) -> str:
+    """Return the last line with something in it, fit to be shown."""
+    return next((shown for line in reversed(text.splitlines()) if (shown := shown_line(line))), "")
+
+
+def shown_line(line: str) -> str:
+    """Return a line that the other side wrote, fit to be shown."""
+    return one_line(replace_control_characters(line.replace("\r", "")), LINE_LENGTH)

@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -29,12 +28,6 @@ MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 1024
 """Longest command."""
 COMMAND = "trainyard"
-ADDRESS = re.compile(
-    r"(?:ssh://)?(?:[\w.+][\w.+@-]*@)?(?:[\w.][\w.-]*|[0-9A-Fa-f:]+(?:%\w+)?|\[[0-9A-Fa-f:]+(?:%\w+)?\])(?::\d{1,5})?/?"
-)
-"""A destination of ssh. No part begins with `-`, which would be an option, or has a character of the shell: with some
-versions of ssh, a ProxyCommand passes it on to one."""
-MAX_ADDRESS = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +36,7 @@ class Host:
 
     name: str
     address: str
-    """A destination of ssh: `user@host`, `ssh://user@host:port`, or a name of the user's ssh configuration."""
+    """Where it is, in the words of its carrier, such as `user@host`."""
     command: str = COMMAND
     """What starts Trainyard there, as the shell there reads it: `~/trainyard/.venv/bin/trainyard`."""
 
@@ -51,6 +44,9 @@ class Host:
         texts = (self.name, self.address, self.command)
         if not all(isinstance(each, str) for each in texts):
             raise ValueError(tr("Name, address and command of a host must be texts."))
+        from core.hosts.carriers.registry import carrier_of  # only where there are hosts
+
+        address_problem = carrier_of(self.address).address_problem
         if problem := name_problem(self.name) or address_problem(self.address) or _command_problem(self.command):
             raise ValueError(problem)
 
@@ -66,30 +62,6 @@ class HostList:
     def find(self, name: str) -> Host | None:
         """Return the host of this name, whatever its case."""
         return next((each for each in self.hosts if each.name.lower() == name.lower()), None)
-
-
-def address_problem(address: str) -> str:
-    """Return why this cannot be the address of a host; the empty string if it can."""
-    if address.startswith("ray:"):
-        return tr("{address} is a Ray cluster, and this version does not support Ray clusters yet.", address=address)
-    if re.fullmatch(r"(?:[^:/@]+@)?[^:/@]+:\d+", address):
-        uri = f"ssh://{address}"
-        return tr("{address} has a port. Write it as {uri}, or name the port in ~/.ssh/config.",
-                  address=address, uri=uri)  # fmt: skip
-    if len(address) <= MAX_ADDRESS and ADDRESS.fullmatch(address):
-        return ""
-    return tr(
-        "{address!r} is no address of a machine. Give USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config.",
-        address=address,
-    )
-
-
-def default_name(address: str) -> str:
-    """Return the name of a host that is given none: the first part of its host name, or its whole number."""
-    host = address.removeprefix("ssh://").rpartition("@")[2].rstrip("/")
-    host = re.sub(r"(?<=\])?:\d+$", "", host) if address.startswith("ssh://") else host
-    is_number = re.fullmatch(r"[\d.]+", host) is not None or ":" in host
-    return re.sub(r"\W+", "-", host).strip("-_") if ":" in host else host if is_number else host.partition(".")[0]
 
 
 def hosts_file() -> Path:

@@ -29,7 +29,9 @@ SMALL = WHOLE | {
     MARKS_FILE, *(f"{EVENTS}/{name}" for name in (SUPERVISOR_EVENTS, GUARD_EVENTS, NOTIFICATION_EVENTS)),
 }  # fmt: skip
 """Files that a list of runs needs. Those with measurements and output are copied after them."""
-_LARGE = re.compile(rf"{EVENTS}/(?:worker-\d{{1,5}}\.jsonl|{COLLECTOR_EVENTS}|{DEVICE_EVENTS})|log(?:\.\d{{1,5}})?\.txt")
+_LARGE = re.compile(
+    rf"{EVENTS}/(?:worker-\d{{1,5}}\.jsonl|{COLLECTOR_EVENTS}|{DEVICE_EVENTS})|log(?:\.\d{{1,5}})?\.txt"
+)
 MAX_WHOLE_BYTES = 4 * 1024 * 1024
 """Largest file that is replaced as a whole: no reader takes a larger one."""
 MAX_FILES = 4096 + 64

@@ -28,8 +28,8 @@ from core.metrics.log_times import LOG_READ, LogTimes, log_notes, metric_files
 from core.metrics.rank_reader import RankReader
 from core.metrics.reread_times import Times, ValueTimes, points
 from core.runs import lock
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.schema.events import Tail
 from core.schema.files import not_written, open_to_read, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, log_of_rank, metrics_file

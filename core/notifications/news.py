@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from core.history.summary import SummaryReader
 from core.language import tr, tr_stored
 from core.notifications.settings import OCCASION_OF, STALLED
+from core.runs.facts.states import RunState, state_info
+from core.runs.facts.verdicts import HELD, Verdict, worst
 from core.runs.run import Run, folders_mark
-from core.runs.states import RunState, state_info
-from core.runs.verdicts import HELD, Verdict, worst
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import list_labels, one_line
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.history.summary import RunSummary
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
 
 OVER_WITHIN_S = 30.0
 """Seconds to wait for the end of a run: its supervisor may still be leaving."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.language import tr, tr_noop
 from core.notifications.addresses import apprise_problem, ntfy_problem, web_problem
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.files import make_private, parse_json, read_whole
 from core.system.folders import config_folder, save_in_config_folder
 

@@ -14,7 +14,7 @@ from core.language import tr, tr_plural
 from core.queue.decision import HOLDING, shown_name
 from core.queue.folder import own_line
 from core.queue.line import Line, release
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.text import join_labels, join_names
 from core.units import duration
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.queue.decision import Ticket
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.schema.spec import RunSpec
 
 TELL_S = 30.0

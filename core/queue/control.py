@@ -19,13 +19,13 @@ from core.queue.folder import own_line
 from core.queue.request import QueueRequest, change_request, read_request, write_request
 from core.runs import copies
 from core.runs.directory import cannot_write, launch
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState, state_info
 from core.runs.lock import take
 from core.runs.ownership import owner_of_run
 from core.runs.requests import Requests
 from core.runs.run import Run
-from core.runs.states import RunState, state_info
 from core.schema.events import Tail, Writer
 from core.schema.files import is_regular
 from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS

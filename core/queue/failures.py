@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.language import tr_noop
 from core.queue.line import HELD, MAX_HELD_BYTES, TICKETS, USE, decayed, read_small
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.files import write_whole
 from core.text import one_line
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from core.queue.line import Line
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
 
 IN_A_ROW = 3
 SOON_S = 60.0

@@ -17,10 +17,10 @@ from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, 
 from core.queue.folder import own_line
 from core.queue.line import last_state
 from core.queue.request import QueueRequest, read_request
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from core.runs.ownership import owner_of_run
-from core.runs.states import RunState
 from core.schema.events import Tail
 from core.schema.files import is_regular
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS

@@ -17,7 +17,7 @@ from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.reports.chart import INNER_WIDTH, Chart, Line, chart
 from core.reports.markup import Markup, element, fold, joined, table
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 from core.series.series import Axis
 from core.text import join_names, short
 from core.units import BYTES_PER_GB, duration, size

@@ -2,11 +2,7 @@
 
 - `directory`: create a run directory, start its supervisor, read its output
 - `run`: one run: start it, follow it, send it requests, resume it
-- `facts`, `fold`: what the events of a run say about it; fold events into it
-- `states`: the states of a run and their transitions
-- `verdicts`: the findings of the memory watch
-- `model_parts`: which part of the model is on which device
-- `software`: the Python, the packages and the commit that a run was trained with
+- `facts`: what the events of a run say about it
 - `copies`: runs of other machines, copied here, and what their machine says of them
 - `ownership`: whether a run or a preset belongs to another user
 - `requests`: the request files below `control`

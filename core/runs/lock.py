@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.language import tr
 from core.runs import copies
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.files import not_written, open_to_append
 from core.schema.paths import EVENTS, LOCK
 from core.system.mounts import mount_of

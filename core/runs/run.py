@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
 from core.runs import copies, directory, lock, stopped
-from core.runs.facts import RunFacts, without_present
-from core.runs.fold import fold
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts, without_present
+from core.runs.facts.states import RunState, state_info
 from core.runs.ownership import owner_of_run
 from core.runs.requests import REQUESTS
-from core.runs.states import RunState, state_info
 from core.runs.workload_text import keep_workload
 from core.schema import paths
 from core.schema.event_log import Log

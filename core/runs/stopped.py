@@ -17,7 +17,7 @@ from core.system.own_processes import supervises
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.system.processes import ProcessId
 
 CONTINUED_S = 1.0

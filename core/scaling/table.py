@@ -14,8 +14,8 @@ from core.devices.names import shown_name
 from core.errors import RunError
 from core.history.setting_values import device_text
 from core.language import tr, tr_plural, tr_stored
-from core.runs.states import RunState
-from core.runs.verdicts import Verdict, worst
+from core.runs.facts.states import RunState
+from core.runs.facts.verdicts import Verdict, worst
 from core.runs.workload_text import workload_text
 from core.scaling.plan import PER_DEVICE
 from core.scaling.same_curve import TOLERANCES, compare_curves

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 from core.scaling.table import MISSING
 from core.series.report import csv_table
 from core.text import markdown_table

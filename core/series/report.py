@@ -13,7 +13,7 @@ from core.arrays import np
 from core.history.marks import marks_fields, read_marks
 from core.runs import outputs
 from core.runs.checkpoints import listed
-from core.runs.verdicts import release_fields, worst
+from core.runs.facts.verdicts import release_fields, worst
 from core.schema.spec import read_spec
 from core.series.export_file import export_bytes, export_file
 from core.series.run_series import RunSeries
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from core.history.summary import RunSummary
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
+    from core.runs.facts.verdicts import Release
     from core.runs.run import Run
-    from core.runs.verdicts import Release
     from core.schema.events import Event
     from core.series.series import Series
 

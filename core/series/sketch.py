@@ -8,8 +8,8 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
 from core.runs.run import Run
 from core.schema.events import parse_lines
 from core.schema.files import open_to_read

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.queue.claims import Claims
-from core.runs.facts import RunFacts
-from core.runs.states import RunState
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
 from core.supervisor.claim import claim, claim_again, claim_queued, clear

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.language import tr
 from core.runs.directory import remove_sockets
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import state_info
 from core.runs.lock import Lock, already_running, cannot_resume, take
 from core.runs.requests import Requests
-from core.runs.states import state_info
 from core.schema.events import Tail, Writer, make_reserve
 from core.schema.files import not_written
 from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS

@@ -19,7 +19,7 @@ from core.launchers.script import TF_CONFIG, Launcher
 from core.metrics.process import MetricsProcess
 from core.runs.directory import last_lines
 from core.schema.paths import log_of_rank
-from core.supervisor.disk_watch import DiskWatch
+from core.supervisor.watches.disk_watch import DiskWatch
 from core.supervisor.workers import describe
 
 if TYPE_CHECKING:

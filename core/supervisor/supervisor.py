@@ -21,18 +21,18 @@ from core.errors import RunError
 from core.language import tr, tr_noop
 from core.launchers import local, ranks
 from core.runs.directory import folder_is_gone
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import TRANSITIONS, RunState, state_info
 from core.runs.requests import Requests
-from core.runs.states import TRANSITIONS, RunState, state_info
 from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
-from core.supervisor.device_log import DeviceLog
-from core.supervisor.disk_watch import DiskWatch
 from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
+from core.supervisor.watches.device_log import DeviceLog
+from core.supervisor.watches.disk_watch import DiskWatch
 from core.supervisor.workers import WorkerGroup
 from core.system import processes
 from core.system.procfs import oom_kills
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job
-    from core.supervisor.monitor import RunMonitor
+    from core.supervisor.watches.monitor import RunMonitor
     from core.supervisor.workers import Worker
 
 TICK_S = 0.25
@@ -171,7 +171,9 @@ class Supervisor:
         )  # fmt: skip
 
     def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample]) -> None:
-        from core.supervisor.monitor import RunMonitor  # imported here, so that a user's program does not wait for it
+        from core.supervisor.watches.monitor import (
+            RunMonitor,  # imported here, so that a user's program does not wait for it
+        )
 
         self._monitor = RunMonitor(
             self._processes, self._spec, devices, before, readings=self._readings, write=self._record

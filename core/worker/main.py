@@ -17,8 +17,8 @@ from ..schema.events import RecordError
 from ..schema.rank import RankAssignment
 from . import deadman, fetch
 from .context import Context
-from .epoch_end import RecipeFunctionError
 from .recipe import LoadedRecipe
+from .training.epoch_end import RecipeFunctionError
 
 LAST_LOSSES_S = 5.0
 """Seconds to wait for the last losses after an error."""

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 from gui.services.step_queue import StepQueue
 from gui.widgets.compact import compact_button
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QObject, QPoint
 
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.series.run_series import RunSeries
     from gui.style.theme import Theme
 

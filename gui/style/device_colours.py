@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from core.devices.device import Device
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
 
     from .theme import Theme
 

@@ -81,7 +81,7 @@ def sentences(text: str) -> Iterator[tuple[int, str | tuple[str, ...], list[str]
 
 
 def _commands() -> Iterator[tuple[str, int, str]]:
-    for path in [*sorted(COMMANDS.glob("*.py")), COMMANDS.parent / "__main__.py"]:
+    for path in [*sorted(COMMANDS.rglob("*.py")), COMMANDS.parent / "__main__.py"]:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and _is_command(node) and (summary := ast.get_docstring(node)):
                 yield path.relative_to(ROOT).as_posix(), node.lineno, summary.strip()

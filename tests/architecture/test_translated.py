@@ -28,9 +28,9 @@ STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
     "core/catalog/interpreters.py": {"import sys; ": PROGRAM},
     "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
-    "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
-    "core/cli/commands/devices.py": {"held by": "the heading of a column, as in `--json`"},
-    "core/worker/pytorch/_deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
+    "core/cli/commands/machine/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
+    "core/cli/commands/machine/devices.py": {"held by": "the heading of a column, as in `--json`"},
+    "core/worker/pytorch/model/deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
     "core/devices/device.py": {
         "hardware slowdown": IDENTIFIER, "too hot": IDENTIFIER, "far too hot": IDENTIFIER, "power supply": IDENTIFIER,
     },
@@ -63,7 +63,7 @@ EXEMPT = {
     "core/schema/spec.py": {"Mapping[str, ": IDENTIFIER},
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
-    "core/supervisor/slowdown.py": {"power supply": IDENTIFIER, "far too hot": IDENTIFIER, "too hot": IDENTIFIER},
+    "core/supervisor/watches/slowdown.py": dict.fromkeys(("power supply", "far too hot", "too hot"), IDENTIFIER),
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
     "core/system/installation.py": {"import sys; ": PROGRAM},
     "core/system/terminate.py": {"from multiprocessing.": PROGRAM},

@@ -25,8 +25,8 @@ from core.cli.follow import follow
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from tests.benchmarks.report import Stolen, table, write_json
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from core.cli.follow import follow
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.series.run_series import RunSeries
 
 if TYPE_CHECKING:

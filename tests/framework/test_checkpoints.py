@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from core.runs.directory import new_directory
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec, write_spec

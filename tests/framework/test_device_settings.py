@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from core.runs.states import RunState
-from core.worker.pytorch._blocks import checkpoint_blocks, compile_module
-from core.worker.pytorch._deferred import DeferredModel
+from core.runs.facts.states import RunState
+from core.worker.pytorch.model.blocks import checkpoint_blocks, compile_module
+from core.worker.pytorch.model.deferred import DeferredModel
 from tests.support.resuming import broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
 from tests.support.strategy_runs import spec_of

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.schema.paths import QUEUE_FILE
 from tests.support.queueing import stop
 from tests.support.running import Followed

@@ -15,7 +15,7 @@ from core.cli.parser import command_parser
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.support.running import train, write_recipe
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.runs.directory import new_directory
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
@@ -20,8 +20,8 @@ from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
 from core.worker.context import Context
-from core.worker.controller import TrainingController
-from core.worker.metrics_reporter import RankedMetricsReporter
+from core.worker.training.controller import TrainingController
+from core.worker.training.metrics_reporter import RankedMetricsReporter
 from tests.framework.test_checkpoints import DROPS
 from tests.framework.test_numbers import AWKWARD, assert_close
 from tests.support.resuming import resumed
@@ -192,8 +192,9 @@ def test_long_epochs_are_reported_immediately(new: Callable[..., Path]) -> None:
 def test_automatic_checkpoints_are_saved_at_epoch_ends_with_their_metric(
     new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, *, validates: bool
 ) -> None:
-    monkeypatch.setattr("core.worker.controller.CHECKPOINT_SHARE", 1e6)  # the cost of saving never counts as too high
-    monkeypatch.setattr("core.worker.controller.FIRST_GUESS_S", 0.0)
+    # The cost of saving never counts as too high.
+    monkeypatch.setattr("core.worker.training.controller.CHECKPOINT_SHARE", 1e6)
+    monkeypatch.setattr("core.worker.training.controller.FIRST_GUESS_S", 0.0)
     played = Played(new(epochs=60, unit="auto", keep=1000), per_epoch=3, reports_every=20, validates=validates)
     assert played.train()
     positions = played.checkpoints()

@@ -16,7 +16,7 @@ from core.cli import __main__
 from core.errors import RunError
 from core.launchers.export_model import export_model
 from core.runs.checkpoints import listed
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.spec import write_spec
 from core.series.report import export_csv
 from core.series.run_series import RunSeries

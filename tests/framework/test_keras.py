@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from tests.support.running import Followed, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:

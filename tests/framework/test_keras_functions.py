@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.paths import OUTPUTS
 from tests.framework.test_epoch_functions import documented
 from tests.framework.test_keras import AWKWARD

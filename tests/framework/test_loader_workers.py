@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.process.test_stubborn_workers import GONE_IN_S, SOON, WORKERS, nothing_left, sleepers
 from tests.support.running import make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until

@@ -9,7 +9,7 @@ import pytest
 
 from core.catalog import strategies
 from core.config import validation
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
 from tests.support.listening import beyond_loopback

@@ -12,7 +12,7 @@ from core.cli import __main__
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:

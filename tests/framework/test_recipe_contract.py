@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.runs.directory import new_directory
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context

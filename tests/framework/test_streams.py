@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from core.runs.states import RunState
-from core.worker.pytorch._stream import Shares, StreamBatches
+from core.runs.facts.states import RunState
+from core.worker.pytorch.task.stream import Shares, StreamBatches
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from core.runs.model_parts import part_sentences
-from core.runs.states import RunState
+from core.runs.facts.model_parts import part_sentences
+from core.runs.facts.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec

@@ -15,7 +15,7 @@ import pytest
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
 

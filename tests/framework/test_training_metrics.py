@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from core.runs.states import RunState
-from core.worker.metric_schedule import GROWTH, Cost
-from core.worker.pytorch._training_metrics import TrainingMetrics
+from core.runs.facts.states import RunState
+from core.worker.pytorch.task.training_metrics import TrainingMetrics
+from core.worker.training.metric_schedule import GROWTH, Cost
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from core.worker.pytorch._data import Batches
-from core.worker.pytorch._loop import Tally, Task, Validation
+from core.worker.pytorch.loop.common import Tally, Task, Validation
+from core.worker.pytorch.task.data import Batches
 
 CPU = torch.device("cpu")
 

@@ -23,9 +23,9 @@ import pytest
 from core.cli.commands.common import EXIT_CODES
 from core.history import leftovers
 from core.runs import stopped
+from core.runs.facts.states import RunState, state_info
 from core.runs.lock import held
 from core.runs.run import Run
-from core.runs.states import RunState, state_info
 from core.schema.settings import StopTimeouts
 from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR

@@ -18,8 +18,8 @@ import tomllib
 import trainyard
 from core.cli import __main__
 from core.runs.directory import new_directory
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.spec import write_spec
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__, output
-from core.cli.commands import control, start
-from core.cli.commands.devices import sharing_sentence
-from core.cli.commands.start import refusal
+from core.cli.commands.machine.devices import sharing_sentence
+from core.cli.commands.training import control, start
+from core.cli.commands.training.start import refusal
 from core.cli.output import outcome
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import devices_in_use
 from core.runs.directory import new_directory
-from core.runs.facts import EscalationStep, RunFacts
+from core.runs.facts.run_facts import EscalationStep, RunFacts
+from core.runs.facts.states import RunState
+from core.runs.facts.verdicts import Release, Verdict
 from core.runs.run import LAUNCH_S
-from core.runs.states import RunState
-from core.runs.verdicts import Release, Verdict
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec

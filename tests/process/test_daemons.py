@@ -11,8 +11,8 @@ import pytest
 
 from core.devices.cores import CORES_VARIABLE
 from core.history.index import directories
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.system import processes, procfs
 from tests.support.acting import kill_supervisor, played
 from tests.support.running import Followed, script_spec, start, train

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.metrics.file_owners import FileOwners
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.system.processes import TAG
 from tests.support.running import script_spec, start
 from tests.support.waiting import wait_until

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.support.running import script_spec, train
 
 if TYPE_CHECKING:

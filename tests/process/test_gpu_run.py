@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.nvml.standin import uuid
 from tests.support.running import LONG, make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until

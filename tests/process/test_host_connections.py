@@ -60,11 +60,11 @@ def test_readings_arrive_until_they_are_cancelled(server):
 def test_only_answers_are_written_to_the_output(server, script):
     """Whatever a library prints there, on either level, goes to standard error."""
     program = (
-        "import os, sys\nfrom core.hosts import abilities, agent\n"
+        "import os, sys\nfrom core.hosts.agent import registry, server\n"
         "def loud(request):\n"
         "    print('print'); os.write(1, b'write'); os.system('echo child'); return sys.stdin.read()\n"
-        "abilities.ABILITIES['loud'] = loud\n"
-        "from pathlib import Path\nagent.serve(Path('/nowhere'))"
+        "registry.ABILITIES['loud'] = loud\n"
+        "from pathlib import Path\nserver.serve(Path('/nowhere'))"
     )
     command = script(f"cd {ROOT} && exec {sys.executable} -c {shlex.quote(program)}")
     with connected(add_host(command=command)) as lab:

@@ -20,8 +20,8 @@ import pytest
 from core.errors import RunError
 from core.history import leftovers, removal
 from core.history.leftovers import OrphanedProcess, find
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.system import processes
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate

@@ -15,8 +15,8 @@ import pytest
 
 from core.errors import RunError
 from core.runs.directory import launch_supervisor
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.paths import EVENTS, RESERVE
 from core.schema.settings import StopTimeouts
 from core.system import processes

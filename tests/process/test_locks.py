@@ -16,8 +16,8 @@ import pytest
 from core.errors import RunError
 from core.history import removal
 from core.runs import lock
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.paths import EVENTS
 from core.system.mounts import mount_of
 from tests.support import without_locks

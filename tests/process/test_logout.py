@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.queue import control
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.system import logout
 from core.system.logout import LogOut, at_logout, logout_warning
 from core.system.own_processes import start_in_background

@@ -22,8 +22,8 @@ import pytest
 from core.cli.__main__ import main
 from core.launchers import loopback
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.system import processes
 from tests.support import no_namespaces
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 from core.system import processes, procfs
 from tests.support.acting import guards, played
 from tests.support.running import Followed, start

@@ -18,8 +18,8 @@ from core.notifications.news import news_of_end
 from core.notifications.settings import NotificationSettings, save, settings_file
 from core.queue import failures
 from core.queue.folder import own_line
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.system.own_processes import NOTIFIER
 from tests.support.acting import kill_supervisor, played
 from tests.support.commands import call

@@ -13,8 +13,8 @@ from core.errors import RunError
 from core.history.index import RunIndex
 from core.runs.checkpoints import listed, whole
 from core.runs.directory import launch_supervisor
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts

@@ -15,8 +15,8 @@ import pytest
 from core.queue import control
 from core.queue.folder import own_line
 from core.queue.request import change_request, read_request
+from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
-from core.runs.states import RunState, state_info
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes, procfs

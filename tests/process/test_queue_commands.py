@@ -18,7 +18,7 @@ from core.cli import queue_options
 from core.devices.device import Device
 from core.history.index import directories
 from core.queue.request import read_request
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.spec import read_spec
 from core.system.process_info import user_name
 from tests.nvml.standin import uuid

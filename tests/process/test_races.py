@@ -13,9 +13,9 @@ import pytest
 
 from core.errors import RunError
 from core.history import removal
+from core.runs.facts.states import RunState, state_info
 from core.runs.lock import held
 from core.runs.run import Run
-from core.runs.states import RunState, state_info
 from core.system import processes
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until

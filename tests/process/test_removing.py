@@ -14,8 +14,8 @@ import pytest
 
 from core.cli import __main__
 from core.history import removal
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.spec import write_spec
 from core.system import processes
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__, options, parse_choices
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
 

@@ -13,8 +13,8 @@ import pytest
 
 from core.errors import RunError
 from core.history.index import RunIndex
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.events import Tail, Writer, whole_bytes
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries

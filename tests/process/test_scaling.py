@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from core.history.index import directories
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.scaling import record
 from core.schema.spec import read_spec
 from tests.support.commands import call

@@ -13,8 +13,8 @@ import pytest
 
 from core.history.index import directories
 from core.launchers.torch_store import HOST, TorchStore
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.system import processes
 from tests.support.listening import listening, processes_of
 from tests.support.running import Followed, script_spec, start

@@ -14,8 +14,8 @@ from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
 from core.launchers.local import environment
 from core.launchers.ranks import assign_ranks
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.system import processes
 from tests.support.running import CAME_UP, FOREVER, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
-from core.runs.states import RunState
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from core.series.report import document
 from core.supervisor.software_record import source_of
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe

@@ -10,14 +10,15 @@ from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
 from core.notifications.settings import NotificationSettings, save
 from core.runs.directory import new_directory
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.spec import write_spec
-from core.supervisor import monitor, supervisor
+from core.supervisor import supervisor
 from core.supervisor.jobs import RecipeJob
-from core.supervisor.stall import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
+from core.supervisor.watches import monitor
+from core.supervisor.watches.stall import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
 from gui.viewmodels.run.run_messages import run_message
 from tests.support.running import FOREVER, Followed, make_spec, write_recipe
 from tests.support.waiting import wait_until

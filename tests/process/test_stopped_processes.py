@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from core.runs import stopped
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.settings import StopTimeouts
 from core.system import processes, procfs
 from tests.support.acting import played

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from core.runs.facts.states import RunState
+from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
-from core.runs.states import RunState
-from core.runs.verdicts import Verdict
 from core.schema.settings import StopTimeouts
 from core.series import report
 from core.system import processes

@@ -13,14 +13,14 @@ import pytest
 from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
 from core.launchers import local
+from core.runs.facts.states import RunState
+from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
-from core.runs.states import RunState
-from core.runs.verdicts import Verdict
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
-from core.supervisor import monitor
 from core.supervisor.jobs import RecipeJob
 from core.supervisor.supervisor import Supervisor
+from core.supervisor.watches import monitor
 from core.system import processes
 from core.system.processes import TAG
 from tests.support.running import make_spec

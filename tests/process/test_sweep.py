@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__
-from core.cli.commands import sweep
+from core.cli.commands.runs import sweep
 from core.system import processes
 from tests.support.acting import CHILD, ProcView, abandon, played
 from tests.support.running import start

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.metrics.reread import reread
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from tests.support.running import script_spec, train
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "tracked.py"

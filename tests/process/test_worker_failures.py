@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.system import processes
 from core.worker import main
 from tests.support.running import CAME_UP, FOREVER, LONG, make_spec, start, train, write_recipe

@@ -87,7 +87,7 @@ def train(recipe, context):
     """Train, with the signature of the strategies in `core/worker`."""
     if context.spec.strategy == "parameter_server" and context.assignment.role != "chief":
         time.sleep(3600)  # it only serves the chief
-    controller_of = importlib.import_module("_trainyard.worker.controller").TrainingController
+    controller_of = importlib.import_module("_trainyard.worker.training.controller").TrainingController
     task = Task(recipe, context)
     state = State(context, task.model)
     meter = make_meter(context)
@@ -164,7 +164,7 @@ class State:
 
 def make_meter(context):
     """Return the reporter of one process, or one that sums over all ranks."""
-    reporters = importlib.import_module("_trainyard.worker.metrics_reporter")
+    reporters = importlib.import_module("_trainyard.worker.training.metrics_reporter")
     if context.world_size == 1 or context.assignment.role == "chief":
         return reporters.MetricsReporter(context)
 

@@ -7,8 +7,8 @@ import shutil
 import signal
 from typing import TYPE_CHECKING
 
+from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
-from core.runs.states import RunState, state_info
 from core.schema import checkpoint
 from core.schema.paths import EVENTS
 from core.system import processes

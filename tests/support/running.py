@@ -13,8 +13,8 @@ from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.history.index import directories
+from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
-from core.runs.states import RunState, state_info
 from core.series.run_series import RunSeries
 from tests.support.waiting import wait_until
 

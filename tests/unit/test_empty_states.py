@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
-from core.runs.states import RunState
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from gui.viewmodels.run.empty_states import Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.run_messages import past_tense, run_message
 

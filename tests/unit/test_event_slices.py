@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema import event_log
 from core.schema.events import metrics_line, parse, parse_lines
 from core.schema.paths import EVENTS

@@ -15,14 +15,14 @@ from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
 from core.errors import RunError
 from core.launchers.ranks import assign_ranks
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.event_log import Log
 from core.schema.events import RESERVE_BYTES, RecordError, Tail, Writer, last_step, make_reserve, metrics_line
 from core.schema.paths import EVENTS, RESERVE
 from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.metrics_reporter import NotFiniteError
+from core.worker.training.metrics_reporter import NotFiniteError
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 
 from core.cli import follow as following
 from core.cli.follow import LINE_EVERY_S, follow
-from core.runs.facts import RunFacts, RunProgress, UntickedDeviceUse
-from core.runs.fold import fold
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts, RunProgress, UntickedDeviceUse
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from tests.support.running import make_spec
 from tests.support.written_runs import values, write_run
 

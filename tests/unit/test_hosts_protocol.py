@@ -19,7 +19,7 @@ from core.devices.device import Device, Process, Sample
 from core.devices.helper import HelperAnswer
 from core.errors import RunError
 from core.hosts import protocol
-from core.hosts.agent import Agent
+from core.hosts.agent.server import Agent
 from core.hosts.exchange import pack_readings as pack
 from core.hosts.exchange import unpack_devices, unpack_readings
 from core.system.processes import here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.hosts import ssh
+from core.hosts.carriers import ssh
 from core.hosts.failures import Failure
 from core.hosts.host_list import Host
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import os
 import zlib
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +15,6 @@ from core.hosts.mirror.link import MAX_PART_BYTES, unpacked
 from core.hosts.mirror.plan import Plan
 from core.hosts.run_files import is_run_name, travels
 from core.runs.copies import There, copies_folder, is_copy, read_there, write_there
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOOD = {"runs": {"a": {"id": "1-2", "live": True, "files": {"spec.json": [3, 4]}}}, "gone": [], "complete": True}
 BAD_NAMES = (
@@ -125,7 +120,7 @@ def test_copies_of_a_host_are_below_one_private_folder(tmp_path):
     assert copies.keep()
     assert not other.keep()
     assert copies_folder().parent == tmp_path / "cache"
-    assert os.stat(root).st_mode & 0o077 == 0
+    assert root.stat().st_mode & 0o077 == 0
     copies.replace("a", "spec.json", b"{}")
     copies.append("a", "events/supervisor.jsonl", 0, b"one\n")
     with pytest.raises(OSError, match="another size"):
@@ -148,7 +143,9 @@ def test_what_lists_need_is_copied_first_and_measurements_up_to_a_limit(tmp_path
     plan = Plan(copies, max_bytes=10)
     files = {"spec.json": [3, 1], "events/supervisor.jsonl": [3, 1], "events/worker-0.jsonl": [30, 1]}
     entry = {"files": files, "id": "x"}
-    for name, run in unpack_listing({"runs": {"1": entry, "2": entry, "3": {**entry, "live": True}}, "gone": []}).runs.items():
+    for name, run in unpack_listing(
+        {"runs": {"1": entry, "2": entry, "3": {**entry, "live": True}}, "gone": []}
+    ).runs.items():
         plan.put(name, run)
     small = ["events/supervisor.jsonl", "spec.json"]
     assert plan.next(100) == [(name, file) for name in ("3", "2", "1") for file in small]

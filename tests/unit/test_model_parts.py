@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from core.runs.facts import RunFacts
-from core.runs.fold import fold
-from core.runs.model_parts import part_sentences
+from core.runs.facts.fold import fold
+from core.runs.facts.model_parts import part_sentences
+from core.runs.facts.run_facts import RunFacts
 
 LABELS = {"cpu:0": "CPU 0", "cpu:1": "CPU 1"}
 

@@ -11,8 +11,8 @@ from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.devices.device import Sample, Survey
-from core.runs.facts import Checkpoint, Plan, RunFacts
-from core.runs.states import RunState, state_info
+from core.runs.facts.run_facts import Checkpoint, Plan, RunFacts
+from core.runs.facts.states import RunState, state_info
 from core.series.run_series import RunSeries
 from gui.viewmodels.run.pause_button import pause_button_state, saved_words
 from gui.viewmodels.run.progress import progress_view, took_s

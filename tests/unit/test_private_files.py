@@ -120,7 +120,7 @@ def test_keep_asks_before_it_stores_a_secret(
     secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch, answer: str, stored: bool
 ) -> None:
     run_dir = saved_run(runs_root, secret)
-    monkeypatch.setattr("core.cli.commands.presets.is_interactive", lambda: True)
+    monkeypatch.setattr("core.cli.commands.training.presets.is_interactive", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: answer)
     assert output.confirm("x") is stored
     assert __main__.main(["keep", run_dir.name, "nightly", "--runs", str(runs_root)]) == 0

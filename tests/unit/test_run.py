@@ -11,8 +11,8 @@ import pytest
 
 from core.errors import RunError
 from core.runs.directory import new_directory
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.schema.spec import write_spec
 from core.system import processes
 from core.system.processes import ProcessId

@@ -11,9 +11,9 @@ import pytest
 
 from core.diagnosis.timeline import Timeline
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts import Checkpoint, RunFacts
-from core.runs.fold import fold
-from core.runs.states import RunState
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import Checkpoint, RunFacts
+from core.runs.facts.states import RunState
 from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries

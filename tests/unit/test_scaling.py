@@ -14,7 +14,7 @@ from core.catalog.strategies import strategies_of
 from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.history.index import RunIndex
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.scaling import measuring
 from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
 from core.scaling.record import free_name, names, read_record

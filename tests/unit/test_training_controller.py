@@ -14,8 +14,8 @@ from core.schema.paths import EVENTS
 from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.controller import TrainingController
-from core.worker.metrics_reporter import MetricsReporter, RankedMetricsReporter
+from core.worker.training.controller import TrainingController
+from core.worker.training.metrics_reporter import MetricsReporter, RankedMetricsReporter
 from tests.support.running import make_spec
 from tests.support.waiting import wait_until
 
@@ -126,7 +126,9 @@ def test_report_interval_adapts_to_the_duration_of_a_report(
             reported.append(self.steps)
             return super()._reduce(losses, shares, numbers)
 
-    monkeypatch.setattr("core.worker.metrics_reporter.time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+    monkeypatch.setattr(
+        "core.worker.training.metrics_reporter.time", SimpleNamespace(monotonic=lambda: now, time=lambda: now)
+    )
     _, reporter, _ = controller_of(runs_root, Slow)
     for _ in range(60_000):
         now += 0.001

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
-from core.supervisor import unticked_devices
+from core.supervisor.watches import unticked_devices
 from tests.nvml.standin import mig_uuid, uuid
 from tests.support.waiting import wait_until
 

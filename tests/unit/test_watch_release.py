@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.memory_watch.watch import MemoryWatch
 from core.schema.settings import ReleaseWatch
-from core.supervisor.monitor import watch_release
+from core.supervisor.watches.monitor import watch_release
 from tests.support.fake_machine import CPU, RUN, WORKER, FakeMachine
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 
 from core.history.index import directories
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
 from gui.services.window.garbage_collector import collect_due

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from core.config import validation
 from core.devices.device import Device, Sample, Survey
 from core.history.index import directories
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from gui.panels.devices.device_delegate import ROW, DeviceDelegate, without_label
 from gui.panels.devices.device_table import DeviceTable
 from gui.services.devices.device_monitor import DeviceMonitor

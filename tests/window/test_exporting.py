@@ -17,8 +17,8 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
 from core.cli import __main__
 from core.history.index import RunIndex
 from core.launchers import export_model
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.series import report
 from gui.viewmodels.runs.run_actions import obstacles
 from gui.widgets.dialogs.name_dialog import NameDialog

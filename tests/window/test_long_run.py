@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtWidgets import QProgressBar
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.spec import write_spec
 from core.series import run_cache
 from gui.services.run import run_memory, run_session

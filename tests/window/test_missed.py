@@ -15,7 +15,7 @@ from PySide6.QtGui import QAccessible, QAction
 from PySide6.QtWidgets import QComboBox, QListWidget, QPushButton, QToolButton, QWidget
 
 from core import language
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
 from gui.panels.run.header import HeaderPanel

@@ -7,9 +7,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 
 from core.config import presets
+from core.runs.facts.states import RunState
 from core.runs.ownership import MAX_CHARACTERS
 from core.runs.run import Run
-from core.runs.states import RunState
 from gui.viewmodels.runs.owner_question import owner_question
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec, train

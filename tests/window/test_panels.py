@@ -9,9 +9,9 @@ import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.history.summary import RunSummary
-from core.runs.facts import EscalationStep, Plan, RunFacts
-from core.runs.fold import fold
-from core.runs.states import RunState
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import EscalationStep, Plan, RunFacts
+from core.runs.facts.states import RunState
 from core.series.run_series import RunSeries
 from core.system.processes import ProcessId
 from core.text import join_names

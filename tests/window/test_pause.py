@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.errors import RunError
 from core.history.index import directories
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, start, write_recipe
 

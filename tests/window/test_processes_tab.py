@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QTableWidget
 
 from core.history import leftovers
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from core.system import process_info, processes
 from core.system.process_info import ProcessInfo
 from gui.panels.memory.leftovers_strip import LeftoversStrip

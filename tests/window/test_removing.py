@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from core.history import removal
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from gui.controllers.runs import removal_controller
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.support.waiting import wait_until

@@ -9,9 +9,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core.runs.facts import RunFacts
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from gui.panels.run.header import HeaderPanel
 from gui.panels.run.run_buttons import RunButtons
 from gui.services.run.run_session import RunSession

@@ -10,8 +10,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog, QPushButton
 
+from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.scaling.record import read_record
 from gui.panels.comparison.scaling_dialog import ScalingDialog
 from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from gui.widgets.dialogs.name_dialog import NameDialog
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.window.driving import menu_action

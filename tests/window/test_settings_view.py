@@ -9,8 +9,8 @@ from itertools import pairwise
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QScrollArea, QToolButton
 
-from core.runs.facts import RunFacts
-from core.runs.software import Software, Source
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.software import Software, Source
 from gui.panels.run.settings_view import SettingsView
 from gui.viewmodels.run.settings_rows import run_settings
 from tests.support.recorded import recorded

@@ -16,8 +16,8 @@ from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import DeviceUsers
 from core.history.summary import RunSummary
-from core.runs.facts import RunFacts
-from core.runs.states import RunState
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState
 from core.schema.spec import write_spec
 from gui.controllers.setup import start_controller
 from gui.controllers.setup.start_controller import StartController

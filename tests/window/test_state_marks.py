@@ -7,7 +7,7 @@ from itertools import combinations
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
 
-from core.runs.states import STATES, RunState
+from core.runs.facts.states import STATES, RunState
 from gui.panels.run.header import HeaderPanel
 from gui.panels.runs.run_list import RunList
 from gui.style.icons import paint_mark

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from gui.app import create_window
 from gui.main_window import MainWindow
 from tests.support.acting import played

@@ -10,9 +10,9 @@ from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.history import index
 from core.language import tr, tr_noop
+from core.runs.facts.states import RunState
 from core.runs.ownership import execution_warning
 from core.runs.run import Run
-from core.runs.states import RunState
 from core.text import replace_control_characters
 
 if TYPE_CHECKING:

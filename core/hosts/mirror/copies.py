@@ -37,7 +37,7 @@ def folder_of(host: Host) -> Path:
 
 
 class Copies:
-    """The copies of one host. Names are checked here, whoever gives them. Methods raise `OSError` unless they say so."""
+    """The copies of one host. Names are checked here, whoever gives them. Methods raise `OSError`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -104,9 +104,7 @@ class Link:
         assert self.connection.hello is not None
         self._runs = self.connection.request("runs", period_s=PERIOD_S)
         known = read_there(self._copies.root)
-        self._there = replace(
-            known, host=self.connection.host.name, folder=self.connection.hello.runs, cut_since=None
-        )
+        self._there = replace(known, host=self.connection.host.name, folder=self.connection.hello.runs, cut_since=None)
 
     def _check_silence(self) -> None:
         silent_s = time.monotonic() - self.connection.heard_at
@@ -152,9 +150,9 @@ class Link:
                 self._forget(name)
 
     def _take_entry(self, name: str, entry: RunEntry) -> None:
-        if self.plan.put(name, entry) and not self.plan.is_settled(name):
-            self._part_seen.add(name)
-        elif not self.plan.is_whole(name) and not entry.live:
+        if not self.plan.put(name, entry):
+            return
+        if not self.plan.is_settled(name) or not (entry.live or self.plan.is_whole(name)):
             self._part_seen.add(name)
 
     def _forget(self, name: str) -> None:
@@ -286,4 +284,3 @@ def unpacked(packed: object) -> bytes:
     if unpacker.unconsumed_tail or not unpacker.eof:
         raise ValueError
     return data
-

@@ -18,7 +18,7 @@ from core.runs.copies import read_there, write_there
 from core.schema.files import not_written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from core.devices.helper import HelperAnswer
     from core.hosts.host_list import Host
@@ -203,8 +203,10 @@ class Mirror:
         if now < self._write_at:
             return self.state.problem
         if link.plan.is_full():
-            return tr("The copies of {host} have all the space that they may take. Measurements of older runs stay there.",
-                      host=self.host.name)  # fmt: skip
+            return tr(
+                "The copies of {host} have all the space that they may take. Measurements of older runs stay there.",
+                host=self.host.name,
+            )
         return ""
 
     def _note_cut(self, error: HostError) -> None:
@@ -228,8 +230,8 @@ class Mirror:
 
     def _maybe_done(self) -> str:
         return tr(
-            "The connection to {host} was cut before it answered. Whether it was done is seen when there is a connection "
-            "again.",
+            "The connection to {host} was cut before it answered. Whether it was done is seen when the connection is "
+            "back.",
             host=self.host.name,
         )
 

@@ -11,8 +11,8 @@ from core.metrics.rules import rule_file, teaching
 from core.metrics.rules.rule import METRIC, NO_METRIC
 from core.metrics.rules.rule_set import usable_rules
 from core.runs import copies
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.schema.paths import log_of_rank
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from keras.callbacks import Callback
 from ...language import tr
 from ..context import REPORT_EVERY_S
 from ..steps import RATE, VALIDATION_PREFIX
-from ..tensorflow._loop import Reporter, fetch, learning_rate, rate_setter
+from ..tensorflow.loop.common import Reporter, fetch, learning_rate, rate_setter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ..context import Context
-    from ..controller import TrainingController
-    from ..epoch_results import Values
-    from ..tensorflow._build import Task
+    from ..tensorflow.task.build import Task
+    from ..training.controller import TrainingController
+    from ..training.epoch_results import Values
 
 
 class FitReporter(Reporter):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from keras import callbacks as of_keras
 
 from ...language import tr
-from ..epoch_end import outputs_folder
 from ..recipe import CALLBACKS, wrong_return
+from ..training.epoch_end import outputs_folder
 
 if TYPE_CHECKING:
     import keras

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
-from ..tensorflow._data import read_ahead, whole_batches
+from ..tensorflow.task.data import read_ahead, whole_batches
 
 if TYPE_CHECKING:
-    from ..tensorflow._data import Batches, Feed
+    from ..tensorflow.task.data import Batches, Feed
 
 
 class Cut(NamedTuple):

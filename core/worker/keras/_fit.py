@@ -9,11 +9,11 @@ import keras
 import tensorflow as tf
 
 from ...language import tr
-from ..controller import TrainingController
-from ..tensorflow._build import call
-from ..tensorflow._loop import learning_rate, one_by_one, over_replicas, traced, validate
-from ..tensorflow._saver import Saver
-from ..tensorflow._step import passes_of
+from ..tensorflow.loop.common import learning_rate, one_by_one, over_replicas, traced, validate
+from ..tensorflow.loop.saver import Saver
+from ..tensorflow.loop.step import passes_of
+from ..tensorflow.task.build import call
+from ..training.controller import TrainingController
 from ._callback import Callbacks, ControllerCallback, FitReporter
 from ._callbacks import recipe_callbacks, restores_weights
 from ._data import Cut, training, validation
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..context import Context
-    from ..epoch_results import Values
     from ..recipe import LoadedRecipe
-    from ..tensorflow._build import Measure, Task
-    from ..tensorflow._data import Feed
-    from ..tensorflow._step import Gradient
+    from ..tensorflow.loop.step import Gradient
+    from ..tensorflow.task.build import Measure, Task
+    from ..tensorflow.task.data import Feed
+    from ..training.epoch_results import Values
 
 
 def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient | None = None) -> None:

@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from ...language import tr
-from ..tensorflow._loop import of_replicas
-from ..tensorflow._step import MeasuredPasses, Passed, Passes, StepPasses, Update, add_gradients
+from ..tensorflow.loop.common import of_replicas
+from ..tensorflow.loop.step import MeasuredPasses, Passed, Passes, StepPasses, Update, add_gradients
 from ._data import part
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..context import Context
-    from ..tensorflow._build import Task
-    from ..tensorflow._data import Feed
-    from ..tensorflow._step import Gradient
+    from ..tensorflow.loop.step import Gradient
+    from ..tensorflow.task.build import Task
+    from ..tensorflow.task.data import Feed
     from ._data import Cut
 
     Logs = dict[str, tf.Tensor]

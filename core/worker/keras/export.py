@@ -11,8 +11,8 @@ from ...language import tr
 from ...schema.settings import Training
 from ..recipe import wrong_return
 from ..steps import has_steps
-from ..tensorflow._steps import try_out
-from ..tensorflow._stream import batches_of
+from ..tensorflow.task.steps import try_out
+from ..tensorflow.task.stream import batches_of
 
 if TYPE_CHECKING:
     from pathlib import Path

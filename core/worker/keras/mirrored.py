@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..tensorflow._build import build
-from ..tensorflow._devices import mirrored_strategy
+from ..tensorflow.loop.devices import mirrored_strategy
+from ..tensorflow.task.build import build
 from ._fit import fit
 
 if TYPE_CHECKING:

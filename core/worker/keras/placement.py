@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ...language import tr
-from ..tensorflow._build import build
-from ..tensorflow._devices import claim
-from ..tensorflow._placing import placed_model, record_parts
+from ..tensorflow.loop.devices import claim
+from ..tensorflow.loop.placing import placed_model, record_parts
 from ..tensorflow.placement import where_it_was_computed
+from ..tensorflow.task.build import build
 from ._fit import fit
 
 if TYPE_CHECKING:

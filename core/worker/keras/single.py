@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..tensorflow._build import build
-from ..tensorflow._devices import claim
+from ..tensorflow.loop.devices import claim
+from ..tensorflow.task.build import build
 from ._fit import fit
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from ...language import tr
-from ..controller import TrainingController
-from ._build import build
-from ._loop import Validation, learning_rate, passes, reporter
-from ._placing import across
-from ._saver import WholeSaver
-from ._update import stepper
+from ..training.controller import TrainingController
+from .loop.common import Validation, learning_rate, passes, reporter
+from .loop.saver import WholeSaver
+from .loop.update import stepper
+from .model.placing import across
+from .task.build import build
 
 if TYPE_CHECKING:
     from ..context import Context

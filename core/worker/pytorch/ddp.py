@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from torch.nn.parallel import DistributedDataParallel
 
 from ...language import tr
-from ..controller import TrainingController
-from ._build import build
-from ._compression import compress, require_no_weight
-from ._distributed import broadcast_buffers, join, leave, merge_over_ranks, reporter
-from ._loop import Validation, backward, learning_rate, step_backward
-from ._saver import WholeSaver
-from ._update import stepper
+from ..training.controller import TrainingController
+from .loop.common import Validation, backward, learning_rate, step_backward
+from .loop.compression import compress, require_no_weight
+from .loop.distributed import broadcast_buffers, join, leave, merge_over_ranks, reporter
+from .loop.saver import WholeSaver
+from .loop.update import stepper
+from .task.build import build
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ._data import MicroBatch
-    from ._loop import Task
+    from .loop.common import Task
+    from .task.data import MicroBatch
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:

@@ -18,15 +18,15 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, debug
 
 from ...language import tr
-from ..controller import TrainingController
-from ._blocks import compile_each, items
-from ._build import complete, prepare
-from ._deferred import DeferredModel
-from ._distributed import ShardedValidation, agree, clip_over_ranks, join, leave, merge_over_ranks, reporter
-from ._fsdp_saver import ShardedSaver
-from ._loop import backward, learning_rate, own_part, step_backward
-from ._steps import step_module
-from ._update import stepper
+from ..training.controller import TrainingController
+from .loop.common import backward, learning_rate, own_part, step_backward
+from .loop.distributed import ShardedValidation, agree, clip_over_ranks, join, leave, merge_over_ranks, reporter
+from .loop.fsdp_saver import ShardedSaver
+from .loop.update import stepper
+from .model.blocks import compile_each, items
+from .model.deferred import DeferredModel
+from .task.build import complete, prepare
+from .task.steps import step_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ._data import MicroBatch
-    from ._loop import Task
+    from .loop.common import Task
+    from .task.data import MicroBatch
 
 MIN_PARAMETERS = 1_000_000
 """Smallest block that gets a collective of its own. Smaller ones travel with the rest of the model."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...language import tr
-from ..controller import TrainingController
-from ._build import complete, prepare
-from ._distributed import agree, clip_over_ranks, join, leave, reporter
-from ._loop import learning_rate
-from ._update import stepper
+from ..training.controller import TrainingController
+from .loop.common import learning_rate
+from .loop.distributed import agree, clip_over_ranks, join, leave, reporter
+from .loop.update import stepper
 from .stages.flow import StageRunner, StageValidation, batch_shape, steps
 from .stages.stage import StageSaver, build_stage
+from .task.build import complete, prepare
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ._loop import Task
+    from .loop.common import Task
     from .stages.stage import Stage
 
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..controller import TrainingController
-from ..epoch_end import set_epoch_end
-from ._blocks import compile_each, items
-from ._build import build_model, complete, prepare
-from ._loop import Validation, learning_rate, passes, reporter
-from ._placing import DeviceRecorder, across, place_in_order, record_parts
-from ._saver import WholeSaver, undisturbed
-from ._update import stepper
+from ..training.controller import TrainingController
+from ..training.epoch_end import set_epoch_end
+from .loop.common import Validation, learning_rate, passes, reporter
+from .loop.saver import WholeSaver, undisturbed
+from .loop.update import stepper
+from .model.blocks import compile_each, items
+from .model.placing import DeviceRecorder, across, place_in_order, record_parts
+from .task.build import build_model, complete, prepare
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ._loop import Task
+    from .loop.common import Task
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:

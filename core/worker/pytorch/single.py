@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..controller import TrainingController
-from ._build import build
-from ._loop import Validation, learning_rate, passes, reporter
-from ._saver import WholeSaver
-from ._update import stepper
+from ..training.controller import TrainingController
+from .loop.common import Validation, learning_rate, passes, reporter
+from .loop.saver import WholeSaver
+from .loop.update import stepper
+from .task.build import build
 
 if TYPE_CHECKING:
     from ..context import Context

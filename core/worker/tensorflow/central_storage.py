@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from ._devices import HOST, claim
-from ._loop import Reporter, train_replicas
+from .loop.common import Reporter, train_replicas
+from .loop.devices import HOST, claim
 
 if TYPE_CHECKING:
     from ..context import Context

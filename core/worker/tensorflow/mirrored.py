@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._devices import mirrored_strategy
-from ._loop import Reporter, train_replicas
+from .loop.common import Reporter, train_replicas
+from .loop.devices import mirrored_strategy
 
 if TYPE_CHECKING:
     from ..context import Context

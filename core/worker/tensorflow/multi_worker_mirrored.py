@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from ._devices import claim
-from ._loop import RankedReporter, train_replicas
+from .loop.common import RankedReporter, train_replicas
+from .loop.devices import claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable

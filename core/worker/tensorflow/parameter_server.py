@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ...language import tr
-from ._build import build
-from ._coordinator import CoordinatedSaver, Workers, cluster_of, serve
-from ._devices import claim
-from ._loop import Reporter, loop
-from ._step import WholeStep
+from .loop.common import Reporter, loop
+from .loop.coordinator import CoordinatedSaver, Workers, cluster_of, serve
+from .loop.devices import claim
+from .loop.step import WholeStep
+from .task.build import build
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ._data import Feed
+    from .task.data import Feed
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from ...language import tr
-from ._build import build
-from ._devices import claim
-from ._loop import Reporter, loop, traced, train_step
-from ._placing import placed_model, record_parts
-from ._step import WholeStep
+from .loop.common import Reporter, loop, traced, train_step
+from .loop.devices import claim
+from .loop.placing import placed_model, record_parts
+from .loop.step import WholeStep
+from .task.build import build
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ._step import Forward
+    from .loop.step import Forward
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from ._build import build
-from ._devices import claim
-from ._loop import Reporter, loop, traced, train_step
-from ._step import WholeStep
+from .loop.common import Reporter, loop, traced, train_step
+from .loop.devices import claim
+from .loop.step import WholeStep
+from .task.build import build
 
 if TYPE_CHECKING:
     from ..context import Context

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from ._build import build
-from ._data import slice_of
-from ._devices import claim
-from ._loop import Reporter, loop, traced, train_step
-from ._placing import record_shared
-from ._step import Passed, WholeStep, add_gradients
+from .loop.common import Reporter, loop, traced, train_step
+from .loop.devices import claim
+from .loop.placing import record_shared
+from .loop.step import Passed, WholeStep, add_gradients
+from .task.build import build
+from .task.data import slice_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ._data import Feed
+    from .task.data import Feed
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:

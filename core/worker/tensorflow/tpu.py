@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ...language import tr
-from ._loop import Reporter, train_replicas
+from .loop.common import Reporter, train_replicas
 
 if TYPE_CHECKING:
     from ..context import Context

@@ -11,7 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from core.diagnosis.remedies import remedies
 from core.history.device_use import largest_others
 from core.language import tr, tr_noop
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 from core.system.procfs import available_bytes
 from core.text import join_names
 from gui.style.device_colours import device_colours, device_labels

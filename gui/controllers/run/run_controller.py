@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from core.errors import RunError
 from core.language import tr, tr_stored
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 from gui.panels.run.reading_bar import ReadingBar
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of

@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject
 from core.history import removal
 from core.history.removal import Removed
 from core.language import join_sentences, tr, tr_plural
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 from core.schema.paths import SCALING_SUFFIX
 from core.units import disk
 from gui.services.background_task import BackgroundTask, reason

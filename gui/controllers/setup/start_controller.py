@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.schema.spec import RunSpec
     from gui.controllers.window.dock_layout import MainPanels
     from gui.services.services import Services

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 from core.system import process_info, processes, procfs
 from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Process
     from core.history.leftovers import OrphanedProcess
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.system.process_info import ProcessInfo
     from gui.services.run.run_session import RunSession
     from gui.services.runs.run_list import RunListService

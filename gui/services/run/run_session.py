@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.language import tr, tr_noop
-from core.runs.facts import RunFacts
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.series.result import loss_of
 from core.series.run_series import RunSeries
 from core.series.sketch import events_size, present_facts, sketch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from core.diagnosis.timeline import Timeline
     from core.history.run_loss import RunLoss
-    from core.runs.facts import Checkpoint
+    from core.runs.facts.run_facts import Checkpoint
     from core.schema.events import Event
     from core.schema.spec import RunSpec
     from core.series.series import Series

@@ -16,8 +16,8 @@ from core.comparison.measured_run import removed_sentence, unless_removed
 from core.errors import RunError
 from core.history.index import is_run
 from core.language import tr
+from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.runs.states import state_info
 from core.series import run_cache
 from core.series.run_series import RunSeries
 from core.series.sketch import events_size

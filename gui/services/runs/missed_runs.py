@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
-from core.runs.states import RunState, state_info
-from core.runs.verdicts import HELD
+from core.runs.facts.states import RunState, state_info
+from core.runs.facts.verdicts import HELD
 from gui.services.window.settings_file import SettingsFile, folder_key
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 from gui.services.background_task import BackgroundTask, reason
 
 if TYPE_CHECKING:

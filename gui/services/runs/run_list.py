@@ -13,7 +13,7 @@ from core.history.device_use import DeviceUsers
 from core.history.index import RunIndex
 from core.history.search import Search
 from core.history.summary_cache import SummaryCache
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 from gui.services.background_task import BackgroundTask
 from gui.viewmodels.runs.run_rows import run_title
 

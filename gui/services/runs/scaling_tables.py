@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.runs.states import RunState
+from core.runs.facts.states import RunState
 from gui.services.background_task import BackgroundTask
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 from gui.viewmodels.runs.run_rows import MEMBER
 
 if TYPE_CHECKING:

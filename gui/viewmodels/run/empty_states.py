@@ -7,10 +7,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 
 if TYPE_CHECKING:
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
 
 
 class Situation(Enum):

@@ -11,7 +11,7 @@ from core.diagnosis.failures import Cause, failure_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.schema.spec import RunSpec
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 from gui.style.formatting import moment
 
 if TYPE_CHECKING:
-    from core.runs.facts import Checkpoint, RunFacts
+    from core.runs.facts.run_facts import Checkpoint, RunFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

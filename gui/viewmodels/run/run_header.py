@@ -11,8 +11,8 @@ from core.catalog import frameworks, strategies
 from core.diagnosis.start_phases import start_words
 from core.language import tr, tr_noop, tr_plural
 from core.metrics.common.reading import IN_EPOCH
+from core.runs.facts.states import RunState, state_info
 from core.runs.requests import unanswered
-from core.runs.states import RunState, state_info
 from core.schema.settings import StopTimeouts, escalation_steps
 from gui.style.formatting import DASH, duration, number, rate, step_rate
 
@@ -23,7 +23,7 @@ from .state_words import STATE_MARKS, loss_words, state_sentence
 
 if TYPE_CHECKING:
     from core.history.run_loss import RunLoss
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.schema.spec import RunSpec
 
     from .progress import ProgressView

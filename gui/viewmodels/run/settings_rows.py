@@ -15,7 +15,7 @@ from core.config.presets import secret_names
 from core.config.shell_command import repeat_line
 from core.config.strategy_settings import STRATEGY_SETTINGS, rate_arithmetic, without_meaning
 from core.language import tr, tr_noop, tr_plural
-from core.runs.model_parts import part_sentences
+from core.runs.facts.model_parts import part_sentences
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.text import join_names
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from core.catalog.recipes import RecipeFile
-    from core.runs.facts import RunFacts
-    from core.runs.software import Source
+    from core.runs.facts.run_facts import RunFacts
+    from core.runs.facts.software import Source
     from core.schema.spec import RunSpec
 
 HIDDEN = tr_noop("hidden")

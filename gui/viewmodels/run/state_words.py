@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 
 if TYPE_CHECKING:
     from core.history.run_loss import RunLoss

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

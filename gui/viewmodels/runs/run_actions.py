@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_plural
-from core.runs.states import state_info
+from core.runs.facts.states import state_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_stored
-from core.runs.states import RunState, state_info
+from core.runs.facts.states import RunState, state_info
 from core.schema.paths import SCALING_SUFFIX
 from gui.style.formatting import DAY_S, day, moment
 from gui.viewmodels.run.progress import epoch_of

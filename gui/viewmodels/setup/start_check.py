@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from core.config.script_check import ScriptCheckResult
     from core.config.validation import Problem
     from core.devices.device import Device, Survey
-    from core.runs.facts import RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.schema.spec import RunSpec
 
     from .reading_check import HeldBy

@@ -13,7 +13,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_map, tree_map_only
 
-from .._distributed import LockstepValidation
+from ..loop.distributed import LockstepValidation
 from .cost import tensors
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ...context import Context
-    from ...controller import TrainingController
-    from ...metrics_reporter import MetricsReporter
-    from .._data import Batches, MicroBatch
-    from .._loop import Task
-    from .._stream import StreamBatches
+    from ...training.controller import TrainingController
+    from ...training.metrics_reporter import MetricsReporter
+    from ..loop.common import Task
+    from ..task.data import Batches, MicroBatch
+    from ..task.stream import StreamBatches
     from .stage import Stage, StageTensors
 
 # Older versions of torch always keep the outputs of all micro-batches.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ....language import tr
-from .._build import seed_everything
+from ..task.build import seed_everything
 from .cost import draws, tensors
 from .cut import is_sequential, layers_of, split_points, with_layers_before
 from .trace import inner_layers, traced_stage

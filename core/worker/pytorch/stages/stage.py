@@ -14,9 +14,8 @@ from torch.utils._pytree import tree_map_only
 
 from ....language import tr
 from ....schema import checkpoint
-from .._build import autocast_of, build_loss
-from .._distributed import broadcast_object
-from .._saver import (
+from ..loop.distributed import broadcast_object
+from ..loop.saver import (
     does_not_fit,
     load_scale,
     random_file,
@@ -26,6 +25,7 @@ from .._saver import (
     set_random_states,
     write,
 )
+from ..task.build import autocast_of, build_loss
 from .cost import NOTHING, Call, calls, seconds, unchanged
 from .cut import CannotSplitError, split_evenly, too_few_parts
 from .sources import Source, source
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from .._build import Unplaced
-    from .._loop import Task
+    from ..loop.common import Task
+    from ..task.build import Unplaced
     from .cost import Autocast
 
 CUT = "cut.json"

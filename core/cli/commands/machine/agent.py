@@ -1,0 +1,29 @@
+"""The command `agent`: answer the Trainyard of another machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.language import tr
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of `agent`."""
+    parser.add_argument(
+        "--stdio", action="store_true", help=tr("talk over standard input and output; there is no other way yet")
+    )
+
+
+def agent(options: Namespace) -> int:
+    """Answer the Trainyard of another machine, which starts this through ssh; see `hosts`."""
+    if not options.stdio:
+        raise ValueError(
+            tr("The agent is started by the Trainyard of another machine (trainyard hosts add), as: agent --stdio")
+        )
+    from core.hosts.agent.server import serve  # the other commands do without it
+
+    serve(options.runs)
+    return 0

@@ -1,0 +1,250 @@
+"""The commands `run`, `again`, `resume` and `attach`: start or resume a run, and follow it to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.catalog import recipe_use, recipes
+from core.catalog.strategies import strategy_of
+from core.cli import parse_choices
+from core.cli.commands.common import EXIT_CODES, check_owner, find, survey
+from core.cli.commands.machine.devices import sharing_sentence
+from core.cli.follow import follow
+from core.cli.output import failure_words, log_of, lost_remedy, no_measurement, outcome, say_run, warn
+from core.cli.queue_options import check_queue_options, choose_any, queue_request, time_limit_s
+from core.config import presets, validation
+from core.config.build_spec import compose, compose_preset
+from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
+from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
+from core.config.validation import ProblemKind
+from core.history import index
+from core.history.device_use import devices_in_use
+from core.hosts.names import split_name
+from core.language import join_sentences, tr, tr_stored
+from core.metrics.rules.rule_file import beside
+from core.queue import control
+from core.queue.listing import claim_sentences, queue_view
+from core.runs.facts.states import RunState
+from core.runs.ownership import owner_of_file
+from core.runs.run import Run
+from core.series import report
+from core.system.logout import logout_warning
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Sequence
+
+    from core.config.script_check import ScriptCheckResult
+    from core.devices.device import Device, Survey
+    from core.schema.spec import RunSpec
+
+GPU_MESSAGE = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
+"""Where the message about one GPU begins in a driver's message."""
+MISSING = {ProblemKind.NO_DEVICE, ProblemKind.UNKNOWN_DEVICE}
+GPU_NUMBER = re.compile(r"GPU (\d+) cannot")
+
+
+def run(options: Namespace) -> int:
+    """Train a recipe or a script on the chosen devices, and wait for the end unless --detach is given."""
+    check_queue_options(options)
+    found = survey()
+    among = choose_any(options, found.devices)
+    match choices := parse_choices.choices(options):
+        case RecipeChoices():
+            return _begin(options, compose(choices, found.devices), found, among)
+        case PresetChoice():
+            spec = compose_preset(choices, found.devices)
+            path = presets.path_of(choices.preset, presets.default_root())
+            check_owner(options, tr("The preset {path}", path=path), owner_of_file(path), spec)
+            return _begin(options, spec, found, among)
+        case ScriptChoices():
+            check = check_script(ScriptCheckRequest.of(choices))
+            spec = fill_in(check, choices, found.devices)
+            if spec.script is not None and spec.script.rules and not choices.rules:
+                path = beside(spec.script, spec.working_dir)
+                warn(tr("The log is read with the rules in {path}. --rules none leaves them out.", path=path))
+            if choices.launch is None and len(spec.devices) > 1:
+                warn(
+                    tr(
+                        "{title}, chosen from the source. {why} --launch chooses another.",
+                        title=tr(strategy_of(spec).title),
+                        why=check.why,
+                    )
+                )
+            for sentence in cautions_of(check, spec):
+                warn(sentence)
+            return _begin(options, spec, found, among, check)
+
+
+def _begin(
+    options: Namespace, spec: RunSpec, found: Survey, among: Sequence[Device], check: ScriptCheckResult | None = None
+) -> int:
+    """Start a run, or put it into the queue. `among`: see `choose_any`."""
+    spec = replace(spec, time_limit_s=time_limit_s(options))
+    if not options.queue:
+        return _start(options, spec, found, check)
+    _check_start(spec, found, check)
+    wanted = {*spec.devices, *(each.id for each in among)}
+    request = queue_request(options, among, [each for each in found.devices if each.id in wanted], options.runs)
+    warn_of_doubt(spec)
+    with interrupts_blocked():
+        queued = control.enqueue(spec, options.runs, request)
+        if not control.until_waiting(queued):
+            warn(tr("Run {id} does not wait for its devices yet: {why}", id=queued.id,
+                    why=tr_stored(queued.log_end().strip())))  # fmt: skip
+    if options.detach and not options.json:
+        _say_place(options, queued)
+    return _follow_unless_detached(options, queued)
+
+
+def _say_place(options: Namespace, queued: Run) -> None:
+    """Print the place of a queued run and why it waits, unless it has started."""
+    for each in queue_view(options.runs).runs:
+        if each.run_dir == queued.dir:
+            warn(tr("Place {place} in your queue. {reason}", place=each.place, reason=each.reason))
+
+
+def again(options: Namespace) -> int:
+    """Start a new run with the settings of another, and wait for the end unless --detach is given."""
+    earlier = Run.attach(index.find(options.runs, options.run))
+    spec = replace(earlier.spec(), recorded=False)
+    check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, spec)
+    return _start(options, _with_ports(options, spec), survey())
+
+
+def resume(options: Namespace) -> int:
+    """Resume a run that was paused, stopped, failed or lost, and wait for the end unless --detach is given."""
+    run_dir = index.find(options.runs, options.run)
+    earlier = Run.attach(run_dir)
+    if earlier.owner is not None:
+        check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, earlier.spec())
+    if problems := validation.port_problems(_with_ports(options, earlier.spec())):
+        raise ValueError(join_sentences(map(str, problems)))
+    with interrupts_blocked():
+        resumed = Run.resume(run_dir, allow_open_ports=options.allow_open_ports is True)
+    return _follow_unless_detached(options, resumed)
+
+
+def attach(options: Namespace) -> int:
+    """Follow a run to its end. Ctrl-C ends the following, not the run."""
+    return _follow(options, find(options), stops=False)
+
+
+def _with_ports(options: Namespace, spec: RunSpec) -> RunSpec:
+    return replace(spec, allow_open_ports=True) if options.allow_open_ports else spec
+
+
+def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> int:
+    _check_start(spec, found, check)
+    warn_of_sharing(options, spec, found)
+    warn_of_doubt(spec)
+    with interrupts_blocked():  # Ctrl-C must not hide a run that was started
+        started = Run.start(spec, options.runs)
+    return _follow_unless_detached(options, started)
+
+
+def _check_start(spec: RunSpec, found: Survey, check: ScriptCheckResult | None) -> None:
+    spec.check_startable()
+    if problem := refusal(spec, found, check):
+        raise ValueError(problem)
+
+
+def _follow_unless_detached(options: Namespace, started: Run) -> int:
+    if options.detach:
+        if sentence := logout_warning():
+            warn(sentence)
+        say_run(options, started, started.id)
+        return 0
+    return _follow(options, started)
+
+
+def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
+    loss = follow(followed, None if options.json else sys.stderr, stops=stops)
+    if not options.json:
+        warn_of_failure(followed)
+    missing = no_measurement(followed) if loss is None and not options.json else None
+    if missing and not report.read_series(Run.attach(followed.dir)).metrics:
+        warn(missing)
+    say_run(options, followed, outcome(followed, loss))
+    return EXIT_CODES[followed.facts.state]
+
+
+def warn_of_sharing(options: Namespace, spec: RunSpec, found: Survey) -> None:
+    """Print what else uses the devices of a run that is about to start."""
+    chosen = [device for device in found.devices if device.id in spec.devices]
+    if sentence := sharing_sentence(chosen, devices_in_use(found, options.runs)):
+        warn(sentence)
+    for sentence in claim_sentences(chosen, options.runs):
+        warn(sentence)
+
+
+def warn_of_doubt(spec: RunSpec) -> None:
+    """Print what may be wrong with a recipe that can be started."""
+    if spec.recipe is not None and (doubt := recipe_use.doubt(recipes.read(Path(spec.recipe.path)), spec.framework)):
+        warn(tr("Please note that {doubt}.", doubt=doubt))
+
+
+def warn_of_failure(followed: Run) -> None:
+    """Print why a run has failed or was lost, and what helps; nothing for any other."""
+    if not followed.facts.error:
+        return
+    # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
+    error = tr_stored(followed.facts.error).replace("\n", "\n    ")
+    sentences = (error, failure_words(followed), log_of(followed), lost_remedy(followed))
+    if followed.facts.state is RunState.LOST:
+        warn("\n".join(sentence for sentence in sentences if sentence))
+    else:
+        warn(join_sentences(sentences))
+
+
+@contextlib.contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Delay Ctrl-C to the end of the block."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+# -- why a spec cannot start ---------------------------------------------------------------------
+
+
+def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> str | None:
+    """Return sentences on what keeps a spec from starting; None if it can start.
+
+    `check`: of a script that was checked already. A missing device is reported alone, with the driver's message on it.
+    """
+    problems = validation.problems(spec, found.devices)
+    if missing := [each.sentence for each in problems if each.kind in MISSING]:
+        return join_sentences(dict.fromkeys([*missing, *_driver_messages(spec, found)]))
+    sentences = [*validation.recipe_problems(spec), *map(str, problems)]
+    if spec.script is not None:
+        sentences += (check or check_script(ScriptCheckRequest.of_spec(spec))).problems
+    return join_sentences(dict.fromkeys(sentences)) or None
+
+
+def _driver_messages(spec: RunSpec, found: Survey) -> list[str]:
+    """Return what the drivers report that may explain why devices of the spec, or all devices, are not listed."""
+    if not spec.devices:
+        return [tr_stored(found.banner)] if found.banner and not found.devices else []
+    present = {device.id for device in found.devices}
+    unknown = [name for name in spec.devices if name not in present]
+    return [tr_stored(message) for name in unknown for message in _messages_about(name, found)]
+
+
+def _messages_about(name: str, found: Survey) -> list[str]:
+    if split_name(name) or (name.startswith("cpu:") and any(device.kind == "cpu" for device in found.devices)):
+        return []
+    general, *about_gpus = (part.strip() for part in GPU_MESSAGE.split(found.banner or ""))
+    numbered = re.fullmatch(r"gpu:(\d+)", name.lower())
+    if numbered is None:  # such as a UUID, which may belong to any GPU that cannot be listed
+        return [sentence for sentence in (general, *about_gpus) if sentence]
+    own = [each for each in about_gpus if (match := GPU_NUMBER.match(each)) and match[1] == numbered[1]]
+    return own or ([general] if general else [])

@@ -1,0 +1,186 @@
+"""The facts of a run: what its events say about it, measurements excepted. `core.runs.facts.fold` makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from core.runs.facts.states import RunState, state_info
+
+if TYPE_CHECKING:
+    from core.runs.facts.model_parts import ModelPart
+    from core.runs.facts.software import Software, Source
+    from core.runs.facts.verdicts import Release
+    from core.system.process_info import TerminatedProcess
+    from core.system.processes import HostId, ProcessId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRecord:
+    """One training process of a run."""
+
+    rank: int
+    process: ProcessId
+    devices: tuple[str, ...]
+    """The ids of its devices; none for a worker that only coordinates."""
+    role: str = "worker"
+    """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` for one that fetches data before them."""
+    exit_code: int | None = None
+    """None while it runs; the negative number of the signal that ended it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationStep:
+    """A step of a stop that was taken."""
+
+    time: float
+    name: str
+    """`asked`, `SIGINT`, `SIGTERM` or `SIGKILL`."""
+    grace_s: float | None
+    """Seconds until the next step follows; None for the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The amount of training, as rank 0 announced it."""
+
+    epochs: int
+    steps_per_epoch: int
+    samples_per_epoch: int
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps in the whole run."""
+        return self.epochs * self.steps_per_epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """The progress that a script reports."""
+
+    done: float
+    total: float
+    unit: str
+    """`steps`, `epochs`, or the empty string if the script does not name the unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPhase:
+    """What rank 0 does before its first step."""
+
+    name: str
+    """As in `core.worker.context.Context.enter_phase`."""
+    since: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint that a worker has written; it may have been pruned since."""
+
+    step: int
+    name: str
+    """The name of its folder below `checkpoints`."""
+    time: float
+    reason: str
+    """`asked`, `pause`, `epoch`, `end`, ..."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntickedDeviceUse:
+    """Processes of a run on one device that was not ticked."""
+
+    device_id: str
+    pids: tuple[int, ...]
+    sentence: str
+
+    def to_event(self) -> dict[str, object]:
+        """Return the fields of an event of the kind `stray`."""
+        return {"device": self.device_id, "pids": list(self.pids), "text": self.sentence}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What the events of a run say about it, measurements excepted."""
+
+    state: RunState = RunState.CREATED
+    history: tuple[tuple[float, RunState], ...] = ()
+    stopped_by_signal: bool = False
+    """Whether it was stopped by a signal to its supervisor, as at a log-out or a shutdown, and not by a user."""
+    software: Software | None = None
+    """None also for runs of earlier versions."""
+    source: Source | None = None
+    """None if the workload is in no repository, too."""
+    supervisor: ProcessId | None = None
+    guard: ProcessId | None = None
+    """None also for runs of earlier versions."""
+    waiter: ProcessId | None = None
+    """The process that waits, or waited, in the queue."""
+    host: HostId | None = None
+    """The machine and the pid namespace of the run's processes."""
+    workers: dict[int, WorkerRecord] = field(default_factory=dict)
+    devices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    parts: dict[str, ModelPart] = field(default_factory=dict)
+    """By device id, what it holds of the model; empty for strategies that keep the whole model on each device."""
+    plan: Plan | None = None
+    earlier_plan: Plan | None = None
+    """The plan from before the run was resumed, until there is a new one."""
+    phase: StartPhase | None = None
+    """What the run does before its first step; None before any report of its workers and from the first step on."""
+    progress: RunProgress | None = None
+    """The progress of a script, which has no plan; None until it reports any."""
+    step: int = 0
+    """Optimizer steps reported so far."""
+    checkpoint: Checkpoint | None = None
+    """The last checkpoint that was written."""
+    asked: str = ""
+    """`pause` or `save` until the workers have answered that request; else the empty string."""
+    starts: int = 0
+    """How often the run was started: 1, plus 1 for each time it was resumed."""
+    collected: int = 0
+    """Number of events so far of the kinds of which every one is kept."""
+    latest: float = 0.0
+    """Unix seconds of the latest event so far."""
+    stop_steps: tuple[EscalationStep, ...] = ()
+    """The steps of the stop since the last start."""
+    error: str | None = None
+    """A sentence if the run failed or was lost."""
+    traceback: str | None = None
+    notices: tuple[str, ...] = ()
+    """Sentences that a user should see although the run goes on."""
+    unticked_device_uses: tuple[UntickedDeviceUse, ...] = ()
+    """Uses of devices that were not ticked, since the run was last started; each sentence once."""
+    waiting: str | None = None
+    """A sentence on what the memory watch waits for; None unless it waits."""
+    stalled: str | None = None
+    """A sentence while the run is training but reports no step."""
+    slowed: dict[str, str] = field(default_factory=dict)
+    """By device id, a sentence while heat or a weak power supply slows the device down."""
+    stopped_processes: str | None = None
+    """Sentences while processes of the run are stopped (state T). No event has them: `Run.poll` looks for them."""
+    releases: dict[str, Release] = field(default_factory=dict)
+    """By device id, what became of its memory after the end."""
+    ended_processes: tuple[TerminatedProcess, ...] = ()
+    """Processes that outlived their worker or their supervisor, and were terminated."""
+    ended_before_resume: tuple[TerminatedProcess, ...] = ()
+    """Processes terminated while resuming; shown with the resumed part of the run."""
+
+    @property
+    def started(self) -> float | None:
+        """Unix seconds at which the run was started first; None before that. Waiting in the queue does not count."""
+        return next((time for time, state in self.history if state is not RunState.QUEUED), None)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences that a user should see although the run goes on: uses of unticked devices, then notices."""
+        return (*(use.sentence for use in self.unticked_device_uses), *self.notices)
+
+    @property
+    def ended(self) -> float | None:
+        """Unix seconds at which the run was over; None before that."""
+        return self.history[-1][0] if self.history and state_info(self.state).over else None
+
+
+def without_present(facts: RunFacts) -> RunFacts:
+    """Return the facts of a run that is over without those that hold only while it is supervised."""
+    return replace(facts, phase=None, asked="", waiting=None, stalled=None, slowed={}, stopped_processes=None)

@@ -1,0 +1,149 @@
+"""What a supervisor watches besides its workers: memory and heat of devices, use of unticked ones, and missing steps.
+
+Loaded after the processes of the run have been started, so that a user's program does not wait for this import.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from core.catalog.strategies import strategy_of
+from core.language import tr, tr_plural
+from core.memory_watch.watch import HostProcesses, MemoryWatch
+from core.runs.facts.fold import ALL_ENDED
+from core.runs.facts.verdicts import release_fields
+from core.supervisor.watches.idle_devices import IdleDeviceWatch
+from core.supervisor.watches.slowdown import SlowdownWatch
+from core.supervisor.watches.stall import StallWatch
+from core.supervisor.watches.unticked_devices import UntickedDeviceWatch
+from core.system.process_info import ended_fields
+from core.text import MAX_NAMES, enumerated
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Iterable, Sequence
+
+    from core.devices.device import Device, Sample
+    from core.schema.spec import RunSpec
+    from core.supervisor.watches.device_log import DeviceLog
+    from core.system.process_info import ProcessInfo
+    from core.system.processes import ProcessId
+    from core.system.run_processes import RunProcesses
+
+ABORTED_WAIT_S = 10.0
+"""Maximum seconds to wait for device memory after a run that cannot go on."""
+TICK_S = 0.1
+TERMINATING_TICK_S = 0.02
+"""Seconds between two looks while processes are being terminated: mostly it takes them milliseconds."""
+
+
+class RunMonitor:
+    """The watches over one start of a run, from its first process to the release of its devices."""
+
+    def __init__(
+        self, own: RunProcesses, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *,
+        readings: DeviceLog, write: Callable[..., None],
+    ) -> None:  # fmt: skip
+        """`own`: the processes of the run. `before`: readings from before the first process.
+
+        `write`: writes an event of a kind, with its fields.
+        """
+        self._readings, self._write = readings, write
+        self._watch = MemoryWatch(own.run_id, devices, spec.release, HostProcesses(own))
+        self._watch.begin(before)
+        self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in own.find()])
+        self._stall = StallWatch(spec.devices)
+        self._slowdown = SlowdownWatch(spec.devices, waits=_ranks_wait(spec))
+        self._idle = IdleDeviceWatch(devices if spec.script is not None else (), before)
+
+    def poll(self, step: int | None, *, trains: bool) -> None:
+        """Take new readings and record what they show. `step`: see `StallWatch.poll`. Raises `RecordError`."""
+        samples = self._readings.poll()
+        self._watch.take(samples)
+        self._idle.take(samples)
+        now, survey = time.monotonic(), self._readings.survey
+        for use in self._unticked.poll(survey, now):
+            self._write("stray", **use.to_event())
+        for slowdown in self._slowdown.poll(survey, now) if trains else ():
+            self._write("slowed", **slowdown.to_event())
+        # A stall is only reported: a validation or a download may take as long.
+        if trains and (text := self._stall.poll(step, survey, now)) is not None:
+            self._write("stall", text=text)
+
+    def idle_devices(self) -> str | None:
+        """See `IdleDeviceWatch.sentence`."""
+        return self._idle.sentence()
+
+    def track_killed(self, killed: Iterable[ProcessId]) -> None:
+        """See `MemoryWatch.track_killed`."""
+        self._watch.track_killed(killed)
+
+    def abort(self) -> None:
+        """Wait less, and record no readings: the run cannot go on, and the disk may be full."""
+        self._watch.hurry(ABORTED_WAIT_S)
+        self._readings.stop_recording()
+
+    def release(
+        self, workers: Iterable[ProcessId], *, is_hurried: Callable[[], bool], meanwhile: Callable[[], Any]
+    ) -> None:
+        """Terminate what is left of the run, and watch its devices; see `watch_release`."""
+        watch_release(
+            self._watch, self._readings, self._write, workers, is_hurried=is_hurried, meanwhile=meanwhile
+        )  # fmt: skip
+
+    @property
+    def leaves_processes(self) -> bool:
+        """Whether processes of the run are left that a signal may still end."""
+        return any(not each.stuck for each in self._watch.survivors)
+
+
+def _ranks_wait(spec: RunSpec) -> bool:
+    """Return whether the devices of the run wait for each other in every step, as far as that is known."""
+    return spec.script is None and not strategy_of(spec).is_asynchronous
+
+
+def watch_release(
+    watch: MemoryWatch, readings: DeviceLog, write: Callable[..., None], workers: Iterable[ProcessId], *,
+    is_hurried: Callable[[], bool], meanwhile: Callable[[], Any],
+) -> None:  # fmt: skip
+    """Step a watch until it is done, and record what it finds.
+
+    Returns at once if no process of the run is left and no device needs a reading. `write`: writes an event of a kind,
+    with its fields. `is_hurried`: whether to cut the waiting short. `meanwhile` is called between two steps. Raises
+    `RecordError`.
+    """
+    watch.take(readings.poll())  # readings that were made before the end
+    watch.end(workers)
+    _step(watch, write, is_hurried)
+    while not watch.done:
+        readings.hasten()
+        time.sleep(TERMINATING_TICK_S if watch.survivors else TICK_S)
+        meanwhile()
+        watch.take(readings.poll())
+        _step(watch, write, is_hurried)
+    if ended := watch.ended():
+        write("ended", **ended_fields("supervisor", ended))
+
+
+def _step(watch: MemoryWatch, write: Callable[..., None], is_hurried: Callable[[], bool]) -> None:
+    if is_hurried():
+        watch.hurry()
+    found = watch.step()
+    for number, signalled in watch.signalled:
+        write("notice", text=_signalled(number, signalled))
+    for release in found:
+        write("release", **release_fields(release))
+    if (text := watch.waiting()) is not None:
+        write("waiting", text=text)
+
+
+def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
+    text = tr_plural(
+        "A process outlived its worker and was sent {signal}: {processes}.",
+        "Processes outlived their worker and were sent {signal}: {processes}.",
+        len(signalled),
+        signal=number.name,
+        processes=enumerated(each.words for each in signalled),
+    )
+    return f"{text} {tr(ALL_ENDED)}" if len(signalled) > MAX_NAMES else text

@@ -1,0 +1,268 @@
+"""What training loops of several ranks share: join and leave, broadcast, clipping, loss reports, validation."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn.functional  # before `join`, see `leave`
+from torch.distributed import FileStore  # type: ignore[attr-defined]  # documented, but not declared as exported
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from ....schema.paths import RENDEZVOUS
+from ...steps import other_names
+from ...training.metric_schedule import Cost
+from ...training.metrics_reporter import RankedMetricsReporter
+from ..task.training_metrics import MeasuringReporter
+from .common import Tally, Validation, merge, own_part, scale_gradients
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torch import Tensor, nn
+
+    from ...context import Context
+    from ...training.controller import TrainingController
+    from ...training.metrics_reporter import MetricsReporter
+    from ..task.data import MicroBatch
+    from ..task.steps import Measured, StepReader
+    from .common import Task
+
+
+POLL_EVERY_S = 1.0
+"""Seconds between two polls for a request during a validation: each poll makes all ranks wait for the slowest."""
+
+
+def join(context: Context) -> None:
+    """Meet the other ranks through a file of the run: no port that could be taken.
+
+    The launcher has named the loopback interface: all ranks are on this machine, whose name need not resolve.
+    """
+    context.enter_phase("join")
+    dist.init_process_group(
+        "gloo" if context.assignment.kind == "cpu" else "nccl",
+        store=FileStore(str(context.run_dir / RENDEZVOUS), context.world_size),
+        rank=context.rank,
+        world_size=context.world_size,
+    )
+
+
+def leave() -> None:
+    """Destroy the process group and end its threads. Call it after success only: it may wait for an open collective.
+
+    The group's threads need Python's lock to release a tensor. One that waits for the lock when the interpreter exits
+    aborts the process (exit code -6). The threads end with the last reference to the group, and the functions of
+    `torch.distributed.nn.functional` have the group that exists at their import as a default argument: that module
+    is therefore imported above, before there is a group.
+    """
+    dist.destroy_process_group()
+
+
+def broadcast_object(rank: int, thing: Any, device: torch.device) -> Any:  # noqa: ANN401 (whatever that rank gives)
+    """Return the `thing` of this rank; those of others are ignored. Every rank must call this."""
+    things = [thing if dist.get_rank() == rank else None]
+    dist.broadcast_object_list(things, src=rank, device=device)
+    return things[0]
+
+
+def broadcast_buffers(model: nn.Module) -> None:
+    """Give all ranks rank 0's running statistics (batch normalisation) before a validation."""
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
+
+
+@torch.no_grad()
+def clip_over_ranks(parameters: Iterable[nn.Parameter], max_norm: float) -> None:
+    """Scale gradients, of which each rank has a part, to a largest norm over all ranks. Takes one reduction."""
+    parameters = list(parameters)
+    gradients = [own_part(each.grad) for each in parameters if each.grad is not None]
+    square = get_total_norm(gradients).square().to(_reducing_device())
+    dist.all_reduce(square)
+    clip_grads_with_norm_(parameters, max_norm, square.sqrt())
+
+
+def agree(number: Tensor) -> None:
+    """Set a number to the largest of all ranks."""
+    largest = number.to(_reducing_device(), copy=True)
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    number.copy_(largest)
+
+
+def _weigh_over_ranks(task: Task, weight: Tensor) -> Tensor:
+    """Divide gradients, averaged over ranks from losses times their weights, by the mean weight of a rank.
+
+    They are then those of the weighted mean loss of the global batch. `weight`: this rank's. Return its share.
+    """
+    total = weight.to(_reducing_device(), copy=True)
+    dist.all_reduce(total)
+    total = total.to(weight.device)
+    scale_gradients(task.optimizer, dist.get_world_size() / total)
+    return weight / total
+
+
+def merge_over_ranks(
+    task: Task, results: Sequence[Measured], micro_batches: Sequence[MicroBatch]
+) -> tuple[Tensor, float | Tensor]:
+    """Return this rank's mean values over its passes of a recipe's own step, and their share of the global batch.
+
+    Gradients of weighted losses are divided by the global batch's weight. Raises `ValueError` on all ranks if the step
+    returned different names on them.
+    """
+    assert task.training_step is not None
+    if not task.training_step.agreed:
+        _agree_on_names(task.training_step)
+    values, weight = merge(results, micro_batches)
+    if not isinstance(weight, torch.Tensor):
+        return values, weight
+    return values, _weigh_over_ranks(task, weight)
+
+
+def _agree_on_names(step: StepReader) -> None:
+    names: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(names, step.signature)
+    step.agreed = True
+    if len(set(names)) > 1:
+        rank = next(rank for rank, each in enumerate(names) if each != names[0])
+        raise other_names(rank, names[rank], names[0])
+
+
+def _reducing_device() -> str:
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"
+
+
+class RankedReporter(RankedMetricsReporter):
+    """Reports the losses of all ranks, added up with an all-reduce."""
+
+    def __init__(self, context: Context, task: Task) -> None:
+        super().__init__(context)
+        self._task = task
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What each step is reported with."""
+        return self._task.value_names
+
+    def _wait_for(self, losses: list[Tensor]) -> None:
+        if losses and losses[-1].is_cuda:
+            torch.cuda.current_stream(losses[-1].device).synchronize()  # as fetching them would do
+
+    def _reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
+        # Losses are float32; a number may be a count that float32 would round.
+        shared = torch.tensor(numbers, dtype=torch.float64, device=_reducing_device())
+        if losses:
+            stacked = torch.stack(losses).double()
+            if isinstance(shares[0], torch.Tensor):
+                weights = torch.stack([torch.as_tensor(each) for each in shares])
+            else:
+                weights = torch.tensor(shares, dtype=torch.float64, device=stacked.device)
+            if stacked.ndim > 1:
+                weights = weights[:, None]  # for the loss and the metrics of a step
+            # A rank without an item in a batch has share 0; its loss of one idle item must not count, even if NaN.
+            shared = torch.cat([torch.where(weights > 0, stacked * weights, 0.0).flatten(), shared])
+        dist.all_reduce(shared)
+        values: list[float] = shared.tolist()
+        return values
+
+
+class _MeasuringRankedReporter(MeasuringReporter, RankedReporter):
+    """The measured metrics, and what they cost, travel in the reduction of the losses."""
+
+    def _reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
+        if not losses:
+            return super()._reduce(losses, shares, numbers)
+        rows, cost = self._take()
+        if self._context.rank:
+            cost = cost._replace(elapsed_us=0.0)
+        sums = super()._reduce(losses, shares, [*numbers, *rows.values, *cost])
+        at = len(sums) - len(rows.values) - len(cost)
+        self._plan(Cost(*sums[-len(cost) :]))
+        self._record_metrics(rows._replace(values=sums[at : at + len(rows.values)]))
+        return sums[:at]
+
+
+def reporter(context: Context, task: Task) -> RankedReporter:
+    """Return the reporter of one of several ranks."""
+    return RankedReporter(context, task) if task.training_metrics is None else _MeasuringRankedReporter(context, task)
+
+
+class EndRequestPoll:
+    """Polls for a request to end while ranks compute together: all ranks poll after the same batch.
+
+    Rank 0 reads the requests about once a second, and decides after how many batches to poll again.
+    """
+
+    def __init__(self, context: Context, reporter: MetricsReporter) -> None:
+        self._context, self._reporter = context, reporter
+        self._interval = self._left = 1
+        self._polled = time.monotonic()
+
+    def begin(self) -> None:
+        """Start a new series of batches. The interval is kept, so a series shorter than it costs no poll at all."""
+        self._left = self._interval
+        self._polled = time.monotonic()
+
+    def ends(self) -> bool:
+        """Return whether to end here. Every rank must call this after each batch."""
+        self._left -= 1
+        if self._left:
+            return False
+        decision = self._reporter.broadcast(self._decide() if self._context.rank == 0 else 0)
+        self._interval = self._left = max(1, round(decision))
+        self._polled = time.monotonic()
+        return decision == 0
+
+    def _decide(self) -> float:
+        """Return the batches until the next poll, at most twice as many as before; 0 to end."""
+        if self._context.end_requested():
+            return 0
+        elapsed = max(time.monotonic() - self._polled, 1e-6)
+        return max(1, min(int(self._interval / elapsed * POLL_EVERY_S), 2 * self._interval))
+
+
+class LockstepValidation(Validation):
+    """Validation where a forward pass takes all ranks: each takes part in every batch, all end after the same one."""
+
+    def __init__(
+        self, task: Task, context: Context, model: nn.Module, controller: TrainingController, reporter: MetricsReporter
+    ) -> None:
+        super().__init__(task, context, model, controller)
+        self._poll = EndRequestPoll(context, reporter)
+
+    @torch.no_grad()
+    def sums(self) -> Tensor:
+        """Return this rank's sums, see `Validation.sums`."""
+        tally, cut = Tally(), False
+        self._poll.begin()
+        self._model.eval()
+        for own in self._batches():
+            if own is not None:
+                tally.add(*own)
+            if self._poll.ends():
+                cut = True
+                self._controller.synchronises = True  # all ranks end here
+                break
+        self._model.train()
+        return self._total(tally, cut=cut)
+
+    def _batches(self) -> Iterator[tuple[float | Tensor, Sequence[Tensor]] | None]:
+        """Yield for each batch the items that this rank has measured and their means; None if it measured none."""
+        raise NotImplementedError
+
+
+class ShardedValidation(LockstepValidation):
+    """Each rank validates its slice of every batch; a forward pass gathers the shards of all ranks."""
+
+    def sums(self) -> Tensor:
+        """Return this rank's sums, see `Validation.sums`."""
+        broadcast_buffers(self._model)
+        return super().sums()
+
+    def _batches(self) -> Iterator[tuple[float | Tensor, Sequence[Tensor]] | None]:
+        batches = self._task.val
+        assert batches is not None
+        for step, (batch,) in enumerate(batches.in_order()):
+            # Even without an item: the other ranks wait for this one.
+            weight, means = self._weigh(batch, batch.share * batches.size(step))
+            yield (weight, means) if batch.share else None

@@ -1,0 +1,137 @@
+"""One optimizer step: learning rate, gradient clipping, weight decay, float16, and several optimizers in turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from ..task.optimizers import check_used, merge_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from torch import Tensor, nn
+
+    from ...context import Context
+    from ...training.controller import TrainingController
+    from .common import Task
+
+    Clip = Callable[[Iterable[nn.Parameter], float], object]
+    Agree = Callable[[Tensor], object]
+    Accumulate = Callable[[Task, Any], Any]
+    """Makes the passes of a step on a batch: returns the mean loss, or this rank's and its share."""
+
+
+def stepper(
+    task: Task,
+    context: Context,
+    controller: TrainingController,
+    accumulate: Accumulate,
+    *,
+    clip: Clip = clip_grad_norm_,
+    agree: Agree | None = None,
+) -> Callable[[Any], Any]:
+    """Return the function that makes one whole step on a batch, and returns what `accumulate` does.
+
+    `clip` scales the gradients of a whole model in place to a largest norm. `agree` sets a number to the largest of all
+    ranks; for strategies whose ranks have parts of the gradients.
+    """
+    if task.turns:
+        return _Turns([(each, _updater(each, context, controller, clip, agree)) for each in task.turns], accumulate)
+    zero_grad, update = task.optimizer.zero_grad, _updater(task, context, controller, clip, agree)
+
+    def step(batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
+        zero_grad()
+        found = accumulate(task, batch)
+        update()
+        return found
+
+    return step
+
+
+def _updater(
+    task: Task, context: Context, controller: TrainingController, clip: Clip, agree: Agree | None
+) -> Callable[[], object]:
+    """Return the function that makes an optimizer step with the run's schedule, weight decay and gradient clipping.
+
+    It is plain `optimizer.step` where the settings add nothing.
+    """
+    training = context.training
+    is_plain = training.weight_decay is None and training.gradient_clip is None and task.schedule is None
+    if is_plain and task.scaler is None and not controller.rate_varies:
+        return task.optimizer.step
+    return _Update(task, context, controller, clip, agree)
+
+
+class _Update:
+    def __init__(
+        self, task: Task, context: Context, controller: TrainingController, clip: Clip, agree: Agree | None
+    ) -> None:
+        optimizer = task.optimizer
+        self._optimizer, self._context, self._controller = optimizer, context, controller
+        self._clip, self._agree = clip, agree
+        self._schedule, self._scaler = task.schedule, task.scaler
+        self._decay, self._max_norm = context.training.weight_decay, context.training.gradient_clip
+        self._rates = [float(group["lr"]) for group in optimizer.param_groups]
+        if self._decay is not None:
+            for group in optimizer.param_groups:
+                group["weight_decay"] = 0.0  # `_shrink` replaces it
+
+    def __call__(self) -> None:
+        groups = self._optimizer.param_groups  # read each time: loading a checkpoint replaces them
+        if self._controller.rate_varies:
+            factor = self._controller.rate_factor()
+            for group, rate in zip(groups, self._rates, strict=True):
+                group["lr"] = rate * factor
+        if self._scaler is None:
+            self._prepare()
+            self._optimizer.step()
+        else:
+            finite = self._scaler.unscale(self._optimizer, self._agree)
+            if finite:
+                self._prepare()
+            self._scaler.finish(self._optimizer, finite=finite)
+            if not finite:
+                self._scaler.report(self._context, self._controller.step + 1)
+        if self._schedule is not None:
+            self._schedule.follow(self._controller.step + 1 - (self._scaler.skipped if self._scaler else 0))
+
+    def _prepare(self) -> None:
+        """Clip the gradients, and let the weights decay."""
+        if self._max_norm is not None:
+            groups = self._optimizer.param_groups
+            self._clip([parameter for group in groups for parameter in group["params"]], self._max_norm)
+        if self._decay:
+            self._shrink(self._decay)
+
+    @torch.no_grad()
+    def _shrink(self, decay: float) -> None:
+        """Apply decoupled weight decay as AdamW does, with any optimizer (Loshchilov and Hutter 2019)."""
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.mul_(1 - group["lr"] * decay)
+
+
+class _Turns:
+    """One step of several optimizers: each in turn gets the gradients of its own pass, and moves its parameters."""
+
+    def __init__(self, turns: list[tuple[Task, Callable[[], object]]], accumulate: Accumulate) -> None:
+        self._turns, self._accumulate = turns, accumulate
+        self._checked = False
+
+    def __call__(self, batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
+        found = []
+        for turn, update in self._turns:
+            # Another optimizer's pass has left gradients here. Not `model.zero_grad`: after a validation, the model of
+            # FSDP has its gathered parameters in the place of the shards.
+            for other, _ in self._turns:
+                other.optimizer.zero_grad()
+            found.append(self._accumulate(turn, batch))
+            if not self._checked:
+                check_used(turn)
+            update()
+        self._checked = True
+        return merge_turns(found)

@@ -1,0 +1,281 @@
+"""Build a task from a recipe in two steps, `prepare` and `complete`: between them a strategy may shard the model."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import random
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ....language import tr, tr_plural
+from ...recipe import wrong_return
+from ...steps import check_names, has_steps, validates_itself
+from ...streams import stream_steps
+from ...training.epoch_end import set_epoch_end
+from ..loop.common import Task
+from ..loop.saver import undisturbed
+from ..loop.scaling import LossScaler
+from ..model.blocks import checkpoint_blocks, compile_module
+from .data import Batches, as_dataset, is_stream, share_socket_folder
+from .optimizers import build_optimizers, turns_of
+from .schedule import recipe_schedule
+from .steps import readers, step_module
+from .stream import Shares, StreamBatches
+from .training_metrics import TrainingMetrics
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ...context import Context
+    from ...recipe import LoadedRecipe
+    from ..loop.common import Loss
+    from .stream import Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unplaced:
+    """A recipe's model, still on the CPU, and its data."""
+
+    model: nn.Module
+    train: Batches | StreamBatches
+    val: Batches | StreamBatches | None
+    device: torch.device
+
+
+def build(recipe: LoadedRecipe, context: Context) -> Task:
+    """Build the recipe's parts on this worker's device, for strategies that keep the whole model on each device.
+
+    The seed is set before each part, so that no part depends on random numbers of another. The model comes last: its
+    weights and dropout are those of a hand-written loop that calls `torch.manual_seed(seed)`, then `model()`, then
+    trains. Ranks above 0 continue with another seed: else all would drop the same units.
+    """
+    raw = prepare(recipe, context)
+    task = complete(recipe, context, raw, raw.model.to(raw.device))
+    set_epoch_end(recipe, context, task.model, partial(undisturbed, task.model))
+    return task
+
+
+def prepare(
+    recipe: LoadedRecipe,
+    context: Context,
+    *,
+    whole_batches: bool = False,
+    making: AbstractContextManager[Any] | None = None,
+) -> Unplaced:
+    """Build data and model, the model still on the CPU.
+
+    `whole_batches`: each rank gets whole global batches instead of slices. `making`: entered while the model is made.
+    """
+    seed = context.training.seed
+    if context.training.loader_workers:
+        share_socket_folder(context.run_dir)
+    device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
+    data = {name: _data(recipe, name, seed) for name in ("train_data", "val_data")}
+    with making or contextlib.nullcontext():
+        model = build_model(recipe, "model", seed)
+    make = partial(_batches, recipe, context, device, whole=whole_batches)
+    train = make("train_data", data["train_data"])
+    val = None if data["val_data"] is None else make("val_data", data["val_data"])
+    context.notice_large_batch(train.items)
+    return Unplaced(model=model, train=train, val=val, device=device)
+
+
+def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: object) -> nn.Module:
+    """Call a function of the recipe that returns a model; the seed fixes its weights. Raises `TypeError`."""
+    seed_everything(seed)
+    model = recipe.call(function, *arguments)
+    if not isinstance(model, nn.Module):
+        raise wrong_return(function, recipe, model, tr("Return a torch.nn.Module."))
+    return model
+
+
+def complete(
+    recipe: LoadedRecipe,
+    context: Context,
+    raw: Unplaced,
+    model: nn.Module,
+    module: nn.Module | None = None,
+    *,
+    is_compiled: bool = False,
+) -> Task:
+    """Build the task for the model as the strategy has prepared it: the optimizer gets its parameters.
+
+    `module`: what the strategy has wrapped already; see `step_module`. `is_compiled`: its blocks are compiled already.
+    """
+    training_step, validation_step = readers(recipe)
+    _wrap_blocks(context, model, is_compiled=is_compiled)
+    _seed_apart(context, raw.device)
+    optimizers = build_optimizers(recipe, context, model)
+    first = next(iter(optimizers.values()))
+    loss = build_loss(recipe, raw.device)
+    metrics = {name: _on(raw.device, each) for name, each in recipe.metrics().items()}
+    task = Task(
+        model=model,
+        module=module or step_module(recipe, model),
+        loss=loss,
+        optimizer=first,
+        train=raw.train,
+        val=raw.val,
+        metrics=metrics,
+        autocast=autocast_of(context, raw.device),
+        training_step=training_step,
+        validation_step=validation_step,
+        training_metrics=_training_metrics(recipe, context, list(metrics), raw.device),
+        scaler=LossScaler(raw.device) if context.training.precision == "float16" else None,
+    )
+    if recipe.has("optimizers"):
+        task.turns = turns_of(task, recipe, context, optimizers)
+    else:
+        task.schedule = recipe_schedule(recipe, first, raw.train.steps * context.training.epochs)
+    return task
+
+
+def _wrap_blocks(context: Context, model: nn.Module, *, is_compiled: bool) -> None:
+    """Compile the model, or let its blocks be computed again in the backward pass, as the settings say."""
+    if context.training.activation_checkpointing:
+        checkpoint_blocks(model, compiled=context.training.compile)
+    elif context.training.compile and not is_compiled:
+        compile_module(model)
+
+
+def _seed_apart(context: Context, device: torch.device) -> None:
+    """Seed each rank, or each of several GPUs of one process, by itself: else all would drop the same units."""
+    if context.rank:
+        seed_everything(context.training.seed + context.rank)
+    if device.type == "cuda" and context.world_size == 1:
+        for number, generator in enumerate(torch.cuda.default_generators):
+            generator.manual_seed(context.training.seed + number)
+
+
+def _training_metrics(
+    recipe: LoadedRecipe, context: Context, names: list[str], device: torch.device
+) -> TrainingMetrics | None:
+    """Return what measures the recipe's metrics on training batches; None if nothing does.
+
+    A step of the recipe's own reports its metrics itself.
+    """
+    if not names or not context.training.training_metrics or has_steps(recipe):
+        return None
+    check_names("metrics", recipe.name, names)
+    return TrainingMetrics(names, device)
+
+
+def build_loss(recipe: LoadedRecipe, device: torch.device) -> Loss:
+    """Return the recipe's loss, or cross entropy on logits."""
+    loss: Loss = _on(device, recipe.call("loss") if recipe.has("loss") else nn.CrossEntropyLoss())
+    return loss
+
+
+def autocast_of(context: Context, device: torch.device) -> AbstractContextManager[Any] | None:
+    """Return a reusable context for bfloat16 or float16, or None for float32."""
+    precision = context.training.precision
+    return None if precision == "float32" else torch.autocast(device.type, getattr(torch, precision))
+
+
+def _on(device: torch.device, measure: Any) -> Any:  # noqa: ANN401 (a function, or a module with tensors: class weights)
+    return measure.to(device) if isinstance(measure, nn.Module) else measure
+
+
+def _batches(
+    recipe: LoadedRecipe, context: Context, device: torch.device, function: str, data: object, *, whole: bool
+) -> Batches | StreamBatches:
+    """Return what this function of the recipe returned in global batches. `whole`: each rank gets all of each."""
+    training, trains = context.training, function == "train_data"
+    any_shape = has_steps(recipe) if trains else validates_itself(recipe)
+    collate = recipe.bound("collate", 1) if recipe.has("collate") else None
+    rank, world_size = (0, 1) if whole else (context.rank, context.world_size)
+    accumulation = training.accumulation if trains and not whole else 1
+    if not is_stream(data):
+        return Batches(
+            as_dataset(data, function, any_shape=any_shape),
+            batch_size=training.batch_size, device=device, rank=rank, world_size=world_size, accumulation=accumulation,
+            loader_workers=training.loader_workers, seed=training.seed, any_shape=any_shape, collate=collate,
+            steps=training.steps_per_epoch if trains else None,
+        )  # fmt: skip
+    if whole:
+        raise ValueError(
+            tr(
+                "{function}() returned a stream, which a pipeline cannot read: each stage needs to know its end. "
+                "Choose strategy ddp or fsdp.",
+                function=function,
+            )
+        )
+    return StreamBatches(
+        _source(recipe, function, data, training.loader_workers), function,
+        shares=Shares(training.batch_size, rank, world_size, accumulation), device=device,
+        steps=stream_steps(data, training) if trains else None,
+        loader_workers=training.loader_workers, seed=training.seed, any_shape=any_shape, collate=collate,
+    )  # fmt: skip
+
+
+def _source(recipe: LoadedRecipe, function: str, stream: Any, workers: int) -> Source:  # noqa: ANN401 (whatever iterates)
+    """Return a function that returns the stream from its beginning. A generator is made again for each epoch."""
+    if not inspect.isgenerator(stream):
+        return lambda: stream
+    if workers:
+        raise ValueError(
+            tr(
+                "{function}() returned a generator, which no other process can read. Set the data-loader workers to 0, "
+                "or return an IterableDataset.",
+                function=function,
+            )
+        )
+    return lambda: recipe.call(function)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python, numpy (if it is loaded) and torch on all devices."""
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def claim_device(context: Context) -> torch.device:
+    """Return this rank's device. Raises `RuntimeError` unless the process sees exactly the ticked devices."""
+    assignment = context.assignment
+    ticked = len(assignment.devices)
+    gpus = torch.cuda.device_count()
+    context.record_seen(gpus=gpus, threads=torch.get_num_threads())
+    if assignment.kind == "cpu":
+        if gpus:
+            raise RuntimeError(
+                tr("This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this.", gpus=gpus)
+            )
+        return torch.device("cpu")
+    if gpus != ticked:
+        raise RuntimeError(
+            tr(
+                "This worker sees {seen}, but {chosen} ({devices}). {advice}",
+                seen=tr_plural("{count} CUDA device", "{count} CUDA devices", gpus),
+                chosen=tr_plural("{count} was chosen", "{count} were chosen", ticked),
+                devices=", ".join(assignment.devices),
+                advice=_cuda_advice(),
+            )
+        )
+    device = torch.device("cuda", assignment.rank)
+    torch.cuda.set_device(device)
+    return device
+
+
+def _cuda_advice() -> str:
+    if torch.version.cuda is None and torch.version.hip is None:
+        return tr("PyTorch {version} is built without CUDA: install a build that has it.", version=torch.__version__)
+    return tr("Check that the driver fits this PyTorch: python -c 'import torch; torch.cuda.init()' says why.")
+
+
+def _data(recipe: LoadedRecipe, function: str, seed: int) -> Any:  # noqa: ANN401 (whatever the recipe returns)
+    """Return the data of the recipe; None for a validation that it lacks."""
+    if function != "train_data" and not recipe.has(function):
+        return None
+    seed_everything(seed)
+    data = recipe.call(function)
+    if data is None:
+        as_dataset(data, function)  # raises the error with the remedy
+    return data

@@ -1,0 +1,141 @@
+"""The recipe's optimizer, or several by name: `optimizers(model)`, which take turns in each step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ....language import tr
+from ....schema.settings import DEFAULT_LEARNING_RATE
+from ...recipe import wrong_return
+from ...steps import OPTIMIZERS, TRAINING_STEP, foreign_parameter, shared_parameter, unused_optimizer, wrong_optimizers
+from ..loop.scaling import LossScaler
+from .schedule import recipe_schedule
+from .steps import StepReader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor, nn
+
+    from ...context import Context
+    from ...recipe import LoadedRecipe
+    from ..loop.common import Task
+
+
+def build_optimizers(recipe: LoadedRecipe, context: Context, model: nn.Module) -> dict[str, torch.optim.Optimizer]:
+    """Return the recipe's optimizers by name at the run's learning rate; the only one has an empty name.
+
+    A recipe without one gets Adam. Raises `TypeError` or `ValueError`.
+    """
+    rate = context.training.learning_rate
+    if recipe.has(OPTIMIZERS):
+        several = _several(recipe, model)
+        if rate is not None and not recipe.takes(OPTIMIZERS, "learning_rate"):
+            _set_rate(several, rate)
+        return several
+    if not recipe.has("optimizer"):
+        return {"": torch.optim.Adam(model.parameters(), lr=rate or DEFAULT_LEARNING_RATE)}
+    wants_model = recipe.first_parameter("optimizer") == "model"
+    optimizer = recipe.call("optimizer", model if wants_model else model.parameters())
+    if not _is_optimizer(optimizer):
+        raise wrong_return(
+            "optimizer",
+            recipe,
+            optimizer,
+            tr("Return a torch.optim.Optimizer; several of them are returned by optimizers(model)."),
+        )
+    if rate is not None and not recipe.takes("optimizer", "learning_rate"):
+        _set_rate({"": optimizer}, rate)
+    return {"": optimizer}
+
+
+def _is_optimizer(value: object) -> bool:
+    """Return whether a value can be used as an optimizer. It need not be a subclass of torch's."""
+    needed = ("param_groups", "step", "zero_grad", "state_dict", "load_state_dict")
+    return not isinstance(value, type) and all(hasattr(value, name) for name in needed)
+
+
+def _several(recipe: LoadedRecipe, model: nn.Module) -> dict[str, torch.optim.Optimizer]:
+    found = recipe.call(OPTIMIZERS, model)
+    remedy = tr("Return a dict of names and torch.optim.Optimizer, such as {example}.", example="{'generator': Adam()}")
+    if not isinstance(found, dict):
+        raise wrong_return(OPTIMIZERS, recipe, found, remedy)
+    wrong = [(name, each) for name, each in found.items() if not _is_optimizer(each)]
+    if wrong or not found or not all(isinstance(name, str) and name for name in found):
+        raise wrong_optimizers(recipe, found, remedy)
+    _check_parameters(recipe, model, found)
+    return found
+
+
+def _check_parameters(recipe: LoadedRecipe, model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer]) -> None:
+    """Raise `ValueError` if two optimizers have one parameter, or if one is not of the model."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    owners: dict[int, str] = {}
+    for owner, optimizer in optimizers.items():
+        for parameter in _parameters(optimizer):
+            if id(parameter) not in names:
+                raise foreign_parameter(recipe, owner)
+            if id(parameter) in owners:
+                raise shared_parameter(recipe, owners[id(parameter)], owner, names[id(parameter)])
+            owners[id(parameter)] = owner
+
+
+def _set_rate(optimizers: Mapping[str, torch.optim.Optimizer], rate: float) -> None:
+    """Set the rate of the first optimizer. The rates of groups and other optimizers keep the recipe's proportions."""
+    base = float(next(iter(optimizers.values())).defaults.get("lr") or 0)
+    for optimizer in optimizers.values():
+        for group in optimizer.param_groups:
+            group["lr"] = rate * float(group["lr"]) / base if base else rate
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def turns_of(
+    task: Task, recipe: LoadedRecipe, context: Context, optimizers: Mapping[str, torch.optim.Optimizer]
+) -> tuple[Task, ...]:
+    """Return a task for each of several optimizers: with its schedule, its loss scale, and its part of the step."""
+    total = task.train.steps * context.training.epochs
+    return tuple(
+        replace(
+            task,
+            optimizer=optimizer,
+            schedule=recipe_schedule(recipe, optimizer, total, name),
+            training_step=StepReader(TRAINING_STEP, recipe.name_and_line(TRAINING_STEP)),
+            turn=(name,),
+            scaler=None if task.scaler is None else LossScaler(task.train.device, name=name),
+        )
+        for name, optimizer in optimizers.items()
+    )
+
+
+def check_used(turn: Task) -> None:
+    """Raise `ValueError` if the pass of an optimizer has given none of its parameters a gradient."""
+    if all(parameter.grad is None for parameter in _parameters(turn.optimizer)):
+        (name,) = turn.turn
+        raise unused_optimizer(name)
+
+
+def merge_turns(found: Sequence[Any]) -> Any:  # noqa: ANN401 (as the passes return it)
+    """Return the values of a step from those of its turns, in the order of `turn_names`: the sum of the losses first.
+
+    Where ranks have shares, the values are multiplied by them, and their share is 1: each turn may have its own.
+    """
+    if not isinstance(found[0], tuple):
+        return _row(found)
+    parts = []
+    for values, share in found:
+        weight = torch.as_tensor(share, device=values.device)
+        # A rank without an item has share 0. Its values do not count, even if they are NaN.
+        parts.append(torch.where(weight > 0, values * weight, 0.0).float())
+    return _row(parts), 1.0
+
+
+def _row(parts: Sequence[Tensor]) -> Tensor:
+    rows = [each.reshape(-1).to(parts[0].device) for each in parts]
+    losses = torch.stack([each[0] for each in rows])
+    return torch.cat([losses.sum(0, keepdim=True), losses, *(each[1:] for each in rows)])

@@ -1,0 +1,117 @@
+"""A recipe's own `training_step(model, batch)` and `validation_step(model, batch)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ....language import tr_noop
+from ... import steps
+from ...steps import LOSS, TRAINING_STEP, VALIDATION_STEP, WEIGHT, has_steps, validates_itself, validating_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...recipe import LoadedRecipe
+
+    Step = Callable[..., Any]
+
+
+_ONLY_LOSS = (LOSS,)
+
+
+class StepModule(nn.Module):
+    """The model with the recipe's steps as its forward pass.
+
+    DDP and FSDP prepare their work in the forward pass of the module they wrap. With the whole step in it, a step may
+    use any method of the model.
+    """
+
+    def __init__(self, model: nn.Module, training_step: Step, validation_step: Step | None) -> None:
+        """`validation_step`: None to validate with the recipe's loss and metrics."""
+        super().__init__()
+        self.model = model
+        self._training_step, self._validation_step = training_step, validation_step
+
+    def forward(self, *arguments: Any) -> Any:  # noqa: ANN401 (a batch, or the model's arguments)
+        """Return what the step of the mode returns, or the model's output."""
+        model: Any = self._modules["model"]  # as `self.model`, which looks in several dicts, in each step
+        if self.training:
+            return self._training_step(model, *arguments)
+        if self._validation_step is not None:
+            return self._validation_step(model, *arguments)
+        return model(*arguments)
+
+
+class Measured(NamedTuple):
+    """What a step returned."""
+
+    loss: Tensor
+    """A scalar with its graph."""
+    values: Tensor
+    """The loss and the other metrics, detached: shape () or (1 + metrics)."""
+    weight: Tensor | None
+    """What the loss counts among the batches of a step, such as its number of tokens: float64, shape (). None: the
+    number of its items."""
+
+
+class StepReader(steps.StepReader):
+    """Reads what a step returns as tensors."""
+
+    keeps_graph = tr_noop("Compute it from the model's output without detach(), item() or no_grad().")
+
+    def is_loss(self, value: object) -> bool:
+        """Return whether this is a tensor of one floating-point number."""
+        return isinstance(value, Tensor) and not value.ndim and value.is_floating_point()
+
+    def is_number(self, value: object) -> bool:
+        """Return whether this is a number, or a tensor of one element."""
+        return isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
+
+    def kind(self, value: object) -> str:
+        """Return what a value is, for messages."""
+        if isinstance(value, Tensor):
+            return steps.tensor_kind(tuple(value.shape), value.dtype)
+        return super().kind(value)
+
+    def read(self, returned: Any) -> Measured:  # noqa: ANN401 (whatever the recipe returns)
+        """Return loss, metrics and weight. Raises `TypeError` or `ValueError` with a sentence."""
+        if self.names == _ONLY_LOSS and not self.weighs and self.is_loss(returned):
+            return Measured(returned, returned.detach().float(), None)  # of most steps, without the dict: microseconds
+        values = self.checked(returned)
+        assert self.names is not None, "`checked` has set them"
+        loss: Tensor = values[LOSS]
+        detached = loss.detach().float()
+        if len(self.names) > 1:
+            detached = torch.stack([detached, *(_scalar(values[name], loss) for name in self.names[1:])])
+        weight = _scalar(values[WEIGHT], loss).double() if self.weighs else None
+        return Measured(loss, detached, weight)
+
+
+def _scalar(value: Any, like: Tensor) -> Tensor:  # noqa: ANN401 (a number, or a tensor of one element)
+    """Return a metric or the weight as a scalar on the loss's device."""
+    return torch.as_tensor(value, dtype=torch.float32, device=like.device).detach().reshape(())
+
+
+def step_module(recipe: LoadedRecipe, model: nn.Module) -> nn.Module:
+    """Return the module that strategies wrap: the model itself, or the model with the recipe's steps around it."""
+    if not has_steps(recipe):
+        return model
+    training = recipe.bound(TRAINING_STEP, 3 if recipe.has("optimizers") else 2)
+    validation = None
+    if validates_itself(recipe):
+        validation = recipe.bound(VALIDATION_STEP, 2) if recipe.has(VALIDATION_STEP) else training
+    return StepModule(model, training, validation)
+
+
+def readers(recipe: LoadedRecipe) -> tuple[StepReader | None, StepReader | None]:
+    """Return what checks the results of training and validation; None for those made of the recipe's loss."""
+    if not has_steps(recipe):
+        return None, None
+
+    def reader(function: str) -> StepReader:
+        return StepReader(function, recipe.name_and_line(function))
+
+    return reader(TRAINING_STEP), reader(validating_function(recipe)) if validates_itself(recipe) else None

@@ -1,0 +1,156 @@
+"""Write and read checkpoints of a Keras model: weights, the optimizer's state, random states."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from keras.src.backend.common import global_state  # Keras has no public name for its shared generator
+
+from ....language import tr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import keras
+
+    from ...context import Context
+
+MODEL, OPTIMIZER = "model.npz", "optimizer.npz"
+
+
+class Saver:
+    """Writes and reads a checkpoint's files.
+
+    Weights are stored by position and path (`3:sequential/dense/bias`). Any numpy reads them, and an error can name
+    the weight that does not fit. The files contain no code (`allow_pickle=False`).
+    """
+
+    def __init__(self, model: keras.Model, optimizers: Sequence[keras.optimizers.Optimizer], context: Context) -> None:
+        self._model, self._optimizers, self._rank = model, optimizers, context.rank
+
+    def save(self, folder: Path) -> None:
+        """Write model and optimizer on rank 0, and each rank's random states."""
+        if self._rank == 0:
+            _write(folder / MODEL, self._model.weights)
+            _write(folder / OPTIMIZER, self._state)
+        (folder / self._random_name).write_text(json.dumps(random_states(self._model)), encoding="utf-8")
+
+    def load(self, folder: Path) -> None:
+        """Load what `save` wrote. Raises `ValueError` if it is of another model."""
+        weights = _read(folder / MODEL, self._model.weights)
+        state = _read(folder / OPTIMIZER, self._state)
+        _assign(self._model.weights, weights)
+        _assign(self._state, state)
+        path = folder / self._random_name
+        if path.exists():  # a run of fewer workers has none for this rank
+            set_random_states(self._model, json.loads(path.read_text(encoding="utf-8")))
+
+    @property
+    def _state(self) -> list[keras.Variable]:
+        """The variables of all optimizers."""
+        return [variable for optimizer in self._optimizers for variable in optimizer.variables]
+
+    @property
+    def _random_name(self) -> str:
+        return f"random-{self._rank}.json"
+
+
+def random_states(model: keras.Model) -> dict[str, Any]:
+    """Return the random states of Python, numpy and the model's layers, as plain values."""
+    name, keys, *rest = np.random.get_state(legacy=True)  # the global state, which recipes draw from
+    return {
+        "python": random.getstate(),
+        "numpy": [name, np.asarray(keys).tolist(), *rest],
+        "keras": [variable.numpy().tolist() for variable in _seed_states(model)],
+    }
+
+
+def set_random_states(model: keras.Model, states: dict[str, Any]) -> None:
+    """Restore the random states that `random_states` returned."""
+    version, internal, gauss = states["python"]
+    random.setstate((version, tuple(internal), gauss))
+    np.random.set_state(tuple(states["numpy"]))
+    for variable, value in zip(_seed_states(model), states["keras"], strict=False):
+        variable.assign(np.asarray(value, dtype=variable.dtype))
+
+
+def _seed_states(model: keras.Model) -> list[keras.Variable]:
+    """Return the states of the model's seed generators (dropout): variables that are not weights."""
+    weights = {id(variable) for variable in model.weights}
+    return [each for each in model.non_trainable_variables if id(each) not in weights]
+
+
+@contextlib.contextmanager
+def undisturbed(model: keras.Model) -> Iterator[None]:
+    """Let a function of the recipe use the model, and then restore the random states."""
+    states, shared = random_states(model), _shared_generator()
+    before = shared.numpy() if shared is not None else None
+    try:
+        yield
+    finally:
+        set_random_states(model, states)
+        if shared is not None:
+            shared.assign(before)
+
+
+def _shared_generator() -> keras.Variable | None:
+    """Return the state of the generator that Keras' random functions share; None if nothing has drawn from it."""
+    generator = global_state.get_global_attribute("global_seed_generator")
+    return None if generator is None else generator.state
+
+
+def _keys(variables: Sequence[keras.Variable]) -> list[str]:
+    return [f"{position}:{variable.path}" for position, variable in enumerate(variables)]
+
+
+def _write(path: Path, variables: Sequence[keras.Variable]) -> None:
+    arrays = (variable.numpy() for variable in variables)
+    # numpy has no bfloat16. As float32 the values lose nothing, and assigning them makes bfloat16 again.
+    plain = (array.astype(np.float32) if array.dtype.name == "bfloat16" else array for array in arrays)
+    np.savez(path, **dict(zip(_keys(variables), plain, strict=True)))
+
+
+def _read(path: Path, variables: Sequence[keras.Variable]) -> list[np.ndarray[Any, Any]]:
+    """Return the arrays by position. Raises `ValueError` unless they fit these variables."""
+    with np.load(path, allow_pickle=False) as file:
+        saved = {key: file[key] for key in file.files}
+    wanted = {key: tuple(each.shape) for key, each in zip(_keys(variables), variables, strict=True)}
+    difference = _difference({key: array.shape for key, array in saved.items()}, wanted)
+    if difference:
+        raise ValueError(
+            tr(
+                "Checkpoint {checkpoint} is of another model or optimizer: {difference}. "
+                "Undo the changes to the recipe, or start a new run.",
+                checkpoint=path.parent.name,
+                difference=difference,
+            )
+        )
+    return [saved[key] for key in wanted]
+
+
+def _difference(saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]) -> str:
+    """Describe the first array that does not fit; return the empty string if all do."""
+    for key in {**wanted, **saved}:  # in their order
+        name = key.partition(":")[2]
+        if key not in saved:
+            return tr("it has no {name}", name=name)
+        if key not in wanted:
+            return tr("it has {name}, which this model does not have", name=name)
+        if saved[key] != wanted[key]:
+            return tr(
+                "its {name} has the shape {shape}, this model's {own_shape}",
+                name=name,
+                shape=saved[key],
+                own_shape=wanted[key],
+            )
+    return ""
+
+
+def _assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray[Any, Any]]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)

@@ -1,0 +1,138 @@
+"""The recipe's optimizer with the run's settings, or several by name: `optimizers(model)`, which take turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import keras
+
+from ....language import tr
+from ....schema.settings import DEFAULT_LEARNING_RATE
+from ...recipe import wrong_return
+from ...steps import OPTIMIZERS, foreign_parameter, shared_parameter, wrong_optimizers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...context import Context
+    from ...recipe import LoadedRecipe
+
+
+class Owned(NamedTuple):
+    """An optimizer and the variables that it changes."""
+
+    optimizer: keras.optimizers.Optimizer
+    variables: list[keras.Variable] | None
+    """None: all that the model has when a step is made."""
+
+
+def build_optimizers(recipe: LoadedRecipe, context: Context, model: keras.Model) -> dict[str, Owned]:
+    """Return the recipe's optimizers by name, with the run's settings; the only one has an empty name.
+
+    A recipe without one gets Adam. Raises `TypeError` or `ValueError`.
+    """
+    function = OPTIMIZERS if recipe.has(OPTIMIZERS) else "optimizer"
+    found = _several(recipe, model) if function == OPTIMIZERS else {"": Owned(_single(recipe), None)}
+    training = context.training
+    if training.learning_rate is not None and not recipe.takes(function, "learning_rate"):
+        _set_rate(recipe, function, found, training.learning_rate)
+    if training.schedule != "constant" or training.warmup_steps or training.rate_factor != 1:
+        _need_plain_rates(recipe, function, found)
+    for name, (optimizer, variables) in found.items():
+        if training.weight_decay is not None:
+            optimizer.weight_decay = training.weight_decay  # decoupled, in all optimizers of Keras
+        if training.precision == "float16":
+            found[name] = Owned(keras.optimizers.LossScaleOptimizer(optimizer), variables)
+        found[name].optimizer.build(model.trainable_variables if variables is None else variables)
+    return found
+
+
+def _single(recipe: LoadedRecipe) -> keras.optimizers.Optimizer:
+    optimizer = recipe.call("optimizer") if recipe.has("optimizer") else keras.optimizers.Adam(DEFAULT_LEARNING_RATE)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise wrong_return("optimizer", recipe, optimizer, tr("Return a Keras optimizer."))
+    return optimizer
+
+
+def _several(recipe: LoadedRecipe, model: keras.Model) -> dict[str, Owned]:
+    found = recipe.call(OPTIMIZERS, model)
+    remedy = tr(
+        "Return a dict of names and pairs of a Keras optimizer and what it trains: a layer, a model, or a list of "
+        "variables. For example: {example}.",
+        example="{'generator': (keras.optimizers.Adam(), model.generator)}",
+    )
+    if not isinstance(found, dict):
+        raise wrong_return(OPTIMIZERS, recipe, found, remedy)
+    owned = {name: _owned(pair) for name, pair in found.items()}
+    if not owned or None in owned.values() or not all(isinstance(name, str) and name for name in owned):
+        raise wrong_optimizers(recipe, found, remedy)
+    several = {name: each for name, each in owned.items() if each is not None}
+    _check(recipe, model, several)
+    return several
+
+
+def _owned(pair: Any) -> Owned | None:  # noqa: ANN401 (whatever the recipe returned)
+    """Return an optimizer and its variables; None for anything else."""
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], keras.optimizers.Optimizer):
+        return None
+    optimizer, trained = pair
+    if isinstance(trained, keras.Layer):
+        return Owned(optimizer, list(trained.trainable_variables))
+    if isinstance(trained, (list, tuple)) and all(isinstance(each, keras.Variable) for each in trained):
+        return Owned(optimizer, list(trained))
+    return None
+
+
+def _check(recipe: LoadedRecipe, model: keras.Model, optimizers: Mapping[str, Owned]) -> None:
+    """Raise `ValueError` if two optimizers are one or share a variable, or if one has none, or one of another model."""
+    known = {id(variable) for variable in model.trainable_variables}
+    owners: dict[int, str] = {}
+    for name, (optimizer, variables) in optimizers.items():
+        assert variables is not None
+        if not variables:
+            raise ValueError(
+                tr(
+                    "Optimizer {name!r} of {recipe} has no variables that can be trained. Give it a layer or a model "
+                    "that has some.",
+                    name=name,
+                    recipe=recipe.name,
+                )
+            )
+        if id(optimizer) in owners:
+            raise ValueError(
+                tr(
+                    "The optimizers {one!r} and {other!r} of {recipe} are the same object. Make two.",
+                    one=owners[id(optimizer)],
+                    other=name,
+                    recipe=recipe.name,
+                )
+            )
+        owners[id(optimizer)] = name
+        for variable in variables:
+            if id(variable) not in known:
+                raise foreign_parameter(recipe, name)
+            if id(variable) in owners:
+                raise shared_parameter(recipe, owners[id(variable)], name, variable.path)
+            owners[id(variable)] = name
+
+
+def _set_rate(recipe: LoadedRecipe, function: str, optimizers: Mapping[str, Owned], rate: float) -> None:
+    """Set the rate of the first optimizer. The rates of the others keep the recipe's proportions."""
+    _need_plain_rates(recipe, function, optimizers)
+    base = None
+    for optimizer, _ in optimizers.values():
+        own = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+        base = own if base is None else base
+        optimizer.learning_rate = rate * own / base if base else rate
+
+
+def _need_plain_rates(recipe: LoadedRecipe, function: str, optimizers: Mapping[str, Owned]) -> None:
+    if not all(isinstance(each.optimizer.learning_rate, keras.Variable) for each in optimizers.values()):
+        raise ValueError(
+            tr(
+                "{function}() of {recipe} has a learning rate schedule of its own. Leave the run's learning rate, "
+                "its scaling, schedule and warm-up unset, or give the optimizer a number.",
+                function=function,
+                recipe=recipe.name,
+            )
+        )

@@ -1,0 +1,210 @@
+"""Write and restore the checkpoints of a run, all ranks together."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from ...language import tr
+from ...schema import checkpoint, paths
+from ...schema.checkpoint import BrokenCheckpointError, TrainingPosition
+from ...schema.files import FULL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ...schema.checkpoint import StateSaver
+    from ..context import Context
+    from .metrics_reporter import MetricsReporter
+
+
+class CheckpointStore:
+    """Write and restore checkpoints. Every rank makes the same calls in the same order."""
+
+    def __init__(self, context: Context, reporter: MetricsReporter, saver: StateSaver) -> None:
+        self._context, self._reporter, self._saver = context, reporter, saver
+        self._run_dir = context.run_dir
+        self._fault: OSError | None = None
+        """Why this rank could not write."""
+        self._failing = False
+        """Whether the last checkpoint could not be written."""
+        self.spent_s = 0.0
+        """Seconds spent on writing so far."""
+        self.last_s = 0.0
+        """Seconds spent on the last checkpoint."""
+
+    def restore(self) -> TrainingPosition | None:
+        """Restore the newest intact checkpoint and return its position. Return None if the run has no checkpoint.
+
+        Raises `ValueError` when there are checkpoints but none is intact, or when they are of another model.
+        """
+        every = checkpoint.folders(self._run_dir)
+        if not every:
+            return None
+        chosen = self._newest_intact(every) if self._context.rank == 0 else 0
+        folder = every[round(self._reporter.broadcast(chosen))]
+        if self._context.rank == 0:
+            for broken in every[:chosen]:  # else pruning would keep them as the latest, or the best
+                with contextlib.suppress(OSError):
+                    broken.rename(broken.with_name(f"broken-{broken.name}"))
+        position = checkpoint.read(folder)
+        self._saver.load(folder)
+        return position
+
+    def _newest_intact(self, every: list[Path]) -> int:
+        faults = []
+        for at, folder in enumerate(every):
+            try:
+                position = checkpoint.read(folder)
+            except BrokenCheckpointError as fault:
+                faults.append(f"{folder.name} ({fault})")
+                continue
+            if faults:
+                self._context.notice(
+                    tr(
+                        "Skipped broken checkpoints: {faults}. Training went on from step {step}.",
+                        faults=", ".join(faults),
+                        step=position.step,
+                    )
+                )
+            return at
+        raise ValueError(
+            tr(
+                "All checkpoints of this run are broken: {faults}. Restore the files in {folder}, "
+                "or remove them to train from the start.",
+                faults=", ".join(faults),
+                folder=every[0].parent,
+            )
+        )
+
+    def write(self, position: TrainingPosition, reason: str) -> bool:
+        """Write a checkpoint and return whether it is on the disk. Report a failure; training can go on."""
+        began = time.monotonic()
+        name = self._free_name(position)
+        size = self._write(name, position) if name else 0
+        if size is None and self._free_space():
+            size = self._write(name, position)
+        self._report_fault(position, requested=reason in {"asked", "pause"})
+        self.last_s = time.monotonic() - began
+        self.spent_s += self.last_s
+        if size and self._context.rank == 0:
+            self._record(name, position, reason, size)
+        return size is not None
+
+    def _free_name(self, position: TrainingPosition) -> str:
+        """Return an unused name, chosen by rank 0, or the empty string if this very checkpoint already exists."""
+        number = self._free_number(position) if self._context.rank == 0 else 0
+        number = round(self._reporter.broadcast(number))
+        return _name(position, number) if number else ""
+
+    def _free_number(self, position: TrainingPosition) -> int:
+        number, parent = 1, self._run_dir / paths.CHECKPOINTS
+        while (parent / _name(position, number) / checkpoint.MANIFEST).exists():
+            try:
+                if checkpoint.read(parent / _name(position, number)) == position:
+                    return 0
+            except BrokenCheckpointError:
+                pass  # keep it for inspection; the new checkpoint gets another name
+            number += 1
+        return number
+
+    def _write(self, name: str, position: TrainingPosition) -> int | None:
+        """Write the files of all ranks and return their size in bytes, or None if any rank failed."""
+        temporary = checkpoint.temporary_folder(self._run_dir, name)
+        first = self._context.rank == 0
+        size = 0
+
+        def finish() -> None:
+            nonlocal size
+            size = checkpoint.write(temporary, position, self._facts())
+            checkpoint.publish(temporary, name)
+            kept = self._context.spec.checkpoints
+            checkpoint.prune(self._run_dir, kept.keep, best=kept.best)
+
+        steps: tuple[Callable[[], object], ...] = (
+            lambda: checkpoint.begin(self._run_dir, name) if first else None,
+            lambda: self._saver.save(temporary),
+            lambda: finish() if first else None,
+        )
+        if all(self._on_all_ranks(step) for step in steps):
+            return size
+        # Free the space before reporting: on a full disk the notice itself would end the run.
+        if first:
+            shutil.rmtree(temporary, ignore_errors=True)
+        self._reporter.all_ok(ok=True)
+        return None
+
+    def _on_all_ranks(self, action: Callable[[], object]) -> bool:
+        """Run the action, wait for all ranks, and return whether it succeeded on every one."""
+        try:
+            action()
+        except OSError as error:
+            self._fault = error
+            return self._reporter.all_ok(ok=False)
+        return self._reporter.all_ok(ok=True)
+
+    def _free_space(self) -> bool:
+        """Remove older checkpoints if the disk is full. Return whether any was removed."""
+        full = self._fault is not None and self._fault.errno in FULL
+        if not self._reporter.sum_over_ranks([float(full)])[0]:
+            return False
+        removed = self._remove_older() if self._context.rank == 0 else 0
+        removed = round(self._reporter.broadcast(removed))
+        if removed:
+            self._fault = None
+        return removed > 0
+
+    def _remove_older(self) -> int:
+        before = len(checkpoint.folders(self._run_dir))
+        kept = self._context.spec.checkpoints
+        checkpoint.prune(self._run_dir, 1, best=kept.best)
+        removed = before - len(checkpoint.folders(self._run_dir))
+        if removed:
+            self._context.notice(
+                tr(
+                    "The disk is full: older ones of the last {count} checkpoints were removed to make room for new "
+                    "ones. Free some space, or keep fewer checkpoints.",
+                    count=kept.keep,
+                )
+            )
+        return removed
+
+    def _report_fault(self, position: TrainingPosition, *, requested: bool) -> None:
+        """Report a failure once until a checkpoint succeeds, and whenever the user has requested this checkpoint."""
+        fault, self._fault = self._fault, None
+        if fault is not None and (requested or not self._failing):
+            self._context.notice(
+                tr(
+                    "The checkpoint at step {step} could not be written to {folder}: "
+                    "{error}. The next checkpoint is tried when it is due. "
+                    "Earlier checkpoints are kept.",
+                    step=position.step,
+                    folder=self._run_dir / paths.CHECKPOINTS,
+                    error=fault.strerror or fault,
+                )
+            )
+        self._failing = fault is not None
+
+    def _facts(self) -> dict[str, object]:
+        spec = self._context.spec
+        return {
+            "framework": spec.framework,
+            "strategy": spec.strategy,
+            "world_size": self._context.world_size,
+            "recipe": spec.own_recipe.name,
+            "written": time.time(),
+        }
+
+    def _record(self, name: str, position: TrainingPosition, reason: str, size_bytes: int) -> None:
+        best = checkpoint.best_of(checkpoint.folders(self._run_dir))
+        self._context.record_checkpoint(
+            step=position.step, epoch=position.epoch, name=name, reason=reason, seconds=self.last_s, bytes=size_bytes,
+            best=best is not None and best.name == name,
+        )  # fmt: skip
+
+
+def _name(position: TrainingPosition, number: int) -> str:
+    return f"step-{position.step:08d}" + (f"-{number}" if number > 1 else "")

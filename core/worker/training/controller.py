@@ -1,0 +1,395 @@
+"""Decide what a training does next: epochs, requests, checkpoints, early stopping. Independent of the framework."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ...language import tr
+from ...schema.checkpoint import TrainingPosition
+from ..context import REPORT_EVERY_S, Request
+from .checkpoint_store import CheckpointStore
+from .epoch_end import RecipeFunctionError
+from .epoch_results import EpochResults
+from .schedule import LearningRateSchedule, suggest_warmup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ...schema.checkpoint import StateSaver
+    from ..context import Context
+    from .epoch_results import Values
+    from .metrics_reporter import MetricsReporter
+
+DUE = 8
+"""A bit beside those of `Request`: a checkpoint is due by the run's own settings."""
+SYNC = 16
+"""A bit beside those of `Request`: ranks synchronise at the end of this epoch, where rank 0 may have to decide."""
+CHECKPOINT_SHARE = 1 / 100
+"""Largest share of the training time for checkpoints, where the run leaves their frequency to us."""
+FIRST_GUESS_S = 0.05
+"""Seconds that the first checkpoint is assumed to take."""
+
+
+class TrainingSize(TypedDict):
+    """How long an epoch is."""
+
+    steps_per_epoch: int
+    samples_per_epoch: int
+    validates: bool
+    """Whether a validation follows the steps."""
+
+
+class TrainingController:
+    """Guide one training from its first step, or from a checkpoint, to its end. The loop reports each step and epoch.
+
+    Rank 0 decides. With several ranks the reporter's reduction carries its decisions, so that all ranks stop or save
+    at the same step.
+
+    Ranks synchronise at the end of an epoch only where a decision may be due. Elsewhere each rank starts the next
+    epoch at once, as a hand-written loop does, and the next report records the end of the epoch. One rank alone does
+    the same: writing a line at the end of each of many short epochs would take time, too.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        reporter: MetricsReporter,
+        saver: StateSaver,
+        *,
+        steps_per_epoch: int,
+        samples_per_epoch: int,
+        validates: bool,
+    ) -> None:
+        self._context, self._reporter = context, reporter
+        self._store = CheckpointStore(context, reporter, saver)
+        self._per_epoch, self._samples, self._validates = steps_per_epoch, samples_per_epoch, validates
+        self._schedule = LearningRateSchedule(context.training, steps_per_epoch * context.training.epochs)
+        self._when = context.spec.checkpoints
+        self.epoch = 0
+        """The current epoch, from 0."""
+        self._enough = False
+        self._results = EpochResults(reporter.means, patience=context.training.patience, validates=validates)
+        self.keeps_numbers = context.on_epoch_end is not None
+        """Whether `numbers` are kept. Equal on all ranks, and set before `begin`."""
+        self._altered = False
+        self._rate = math.nan
+        """The learning rate at the end of the last epoch."""
+        self._late = False
+        """Whether a checkpoint by steps waits for the end of its epoch, to include the validation's value."""
+        self._restored = (0, 0)
+        """Step and epoch of the checkpoint from which this training continued."""
+        self.synchronises = True
+        """Whether ranks synchronise at the end of this epoch. Equal on all ranks once the epoch's steps are done."""
+        self._sync_requested = False
+        """Whether rank 0 has requested to synchronise at the end of this epoch."""
+        self._at_epoch_end = False
+        """Whether the current report is that of an epoch's end."""
+        self._finished = False
+        """Whether `finish_validation` was called for this epoch."""
+        self._steps_ended = time.monotonic()
+        """When the last epoch's steps were done."""
+        self._validates_long = validates
+        """Whether a request must cut validations short. Assumed until one validation has been timed."""
+        self._began = self._saved = time.monotonic()
+        self._save_at = self._when.every if self._when.unit == "steps" else 0
+        reporter.read_requests = self._read_requests
+
+    # -- what a loop reads -----------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps done."""
+        return self._reporter.steps
+
+    @property
+    def done_in_epoch(self) -> int:
+        """Steps done in the current epoch. A resumed loop skips as many."""
+        return self._reporter.steps - self.epoch * self._per_epoch
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of a whole epoch."""
+        return self._per_epoch
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers of the last epoch, as `EpochResults` has them."""
+        return self._results.numbers
+
+    @property
+    def rate_varies(self) -> bool:
+        """Whether the learning rate changes from step to step."""
+        return self._schedule.varies
+
+    def rate_factor(self) -> float:
+        """Return the next step's learning rate over the base rate."""
+        return self._schedule.factor(self._reporter.steps + 1)
+
+    def begin(self, base_rate: float) -> None:
+        """Restore the newest checkpoint, if there is one, and record the plan of the training."""
+        self._reporter.first_rate = base_rate
+        self._reporter.means.keeps_all = self.keeps_numbers
+        if self._schedule.varies:
+            self._reporter.rate_of_step = lambda step: base_rate * self._schedule.factor(step)
+        if self._context.resumed:
+            self._context.enter_phase("checkpoint")
+        position = self._store.restore()
+        if position is not None:
+            self._continue_from(position)
+        if self._context.rank == 0:
+            self._record_begin(continues=position is not None)
+        # Everything loaded so far stays to the end. Frozen, it is skipped by garbage collection: a framework has
+        # hundreds of thousands of objects, and the process exits in a tenth of a second instead of one second.
+        gc.freeze()
+        self._context.record_ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
+        self._began = self._saved = time.monotonic()
+
+    def _record_begin(self, *, continues: bool) -> None:
+        """Record where the training continues, and what to know about its beginning."""
+        if continues or self._context.resumed:
+            self._context.record_rewind(self._reporter.steps)
+        if continues:
+            return
+        if self._context.resumed:
+            self._context.notice(tr("The run has no checkpoint to resume from. Training starts from the beginning."))
+        if advice := suggest_warmup(self._context.training, self._per_epoch):
+            self._context.notice(advice)
+
+    def epochs(self) -> Iterator[int]:
+        """Yield the remaining epochs, from the current one."""
+        while self.epoch < self._context.training.epochs and not self._enough:
+            yield self.epoch
+
+    # -- what a loop reports ---------------------------------------------------------------------
+
+    def after_step(self, loss: Any, share: Any = 1.0) -> bool:  # noqa: ANN401 (scalars of the framework's)
+        """Count one optimizer step with its loss, left on its device. Return True if the loop must return.
+
+        `share`: the weight of this rank's loss in the global batch's loss.
+        """
+        requests = self._reporter.step(loss, share)
+        if requests or self._reporter.steps == self._save_at:
+            return self._handle(requests)
+        return False
+
+    def after_epoch_steps(self, rate: float) -> None:
+        """Note that the steps of an epoch are done; `rate` is the learning rate."""
+        self._finished = False
+        self._rate = rate
+        self.synchronises = self._must_synchronise()
+        if self._validates:
+            self._reporter.before_validation(synchronises=self.synchronises)
+        self._reporter.record_learning_rate(rate)
+        self._steps_ended = time.monotonic()
+
+    def finish_validation(self, sums: Sequence[float], means: Callable[[Sequence[float]], Values]) -> Values | None:
+        """Add up this rank's validation sums over all ranks, and return what `means` makes of them.
+
+        Where ranks synchronise, one reduction carries everything. Where they do not, return None: the next report,
+        which is a reduction anyway, records the values.
+        """
+        self._finished = True
+        self._validates_long = self._validates and time.monotonic() - self._steps_ended >= REPORT_EVERY_S
+        if not self.synchronises:
+            self._defer_epoch_end(sums, means)
+            return None
+        earlier = self._reporter.requests & ~SYNC
+        self._at_epoch_end = True
+        values = means(self._reporter.report(sums))
+        self._at_epoch_end = False
+        self._reporter.requests |= earlier
+        return values
+
+    def after_epoch(self, values: Values | None) -> bool:
+        """Note that an epoch is done, with the means of its validation. Return True if the loop must return.
+
+        Empty `values` after a validation: a request has cut it short. None: the values are recorded later.
+        """
+        if values is not None and not self._finished:
+            known = values
+            values = self.finish_validation((), lambda _: known)
+        if values is None:
+            self.epoch += 1
+            return False
+        self._reporter.record_validation(values)
+        self._end_epoch(values)
+        requests, self._reporter.requests = self._reporter.requests, 0
+        self._sync_requested = bool(requests & SYNC)
+        if requests & Request.STOP:
+            return True
+        if requests & Request.PAUSE and not values:
+            self._results.reopen_epoch()
+            if self._pause():
+                return True  # the resumed training ends this epoch, validation included
+            self._end_epoch(values)
+        self.epoch += 1
+        return not self._call_epoch_end() or self._after_whole_epoch(values, requests)
+
+    def _after_whole_epoch(self, values: Values, requests: int) -> bool:
+        """Decide what follows an epoch. Return True if the loop must return."""
+        # A reduction of its own: what rank 0 decides from the means cannot travel with them.
+        self._enough = self._context.training.patience is not None and bool(
+            self._reporter.broadcast(self._results.has_stagnated)
+        )
+        if self._enough and self._context.rank == 0:
+            self._context.notice(self._results.early_stop(self.epoch))
+        if self.epoch == self._context.training.epochs or self._enough:
+            return False  # `finish` writes the last checkpoint
+        if requests & Request.PAUSE and values:
+            return self._pause()
+        late, self._late = self._late, False
+        if requests & (Request.SAVE | DUE) or late:
+            self._save("asked" if requests & Request.SAVE else self._reason)
+        return False
+
+    def _call_epoch_end(self) -> bool:
+        """Call the recipe's function on rank 0. If it fails, save the epoch and raise; return False on other ranks."""
+        call = self._context.on_epoch_end
+        if call is None:
+            return True
+        failure: RecipeFunctionError | None = None
+        if self._context.rank == 0:
+            try:
+                call(self.numbers)
+            except RecipeFunctionError as error:
+                failure = error
+        if self._reporter.all_ok(ok=failure is None):
+            return True
+        if self._when.unit != "never":
+            self._save("error")
+        if failure is not None:
+            raise failure
+        return False
+
+    def finish(self, *, altered: bool = False) -> None:
+        """Record the last measurements and write the last checkpoint. Not called after a stop or a pause.
+
+        `altered`: whether the weights have changed since the last step, so that an earlier checkpoint of that step will
+        not do.
+        """
+        self._altered = altered
+        self._reporter.report()
+        is_new = (self.step, self.epoch) != self._restored
+        if is_new and (self._when.unit != "never" or self._reporter.requests & Request.SAVE):
+            self._save("end")
+
+    # -- requests and checkpoints ----------------------------------------------------------------
+
+    def _must_synchronise(self) -> bool:
+        """Return whether a decision may be due at this epoch's end, or synchronising costs nothing; equal on all ranks.
+
+        An epoch may be a single step, and a second may hold thousands of them.
+        """
+        training = self._context.training
+        last = self.epoch + 1 == training.epochs
+        by_epochs = self._when.unit == "epochs" and self._is_due()
+        if last or by_epochs or self._late or training.patience is not None:
+            return True
+        if self.keeps_numbers:
+            return True
+        if self._sync_requested or self._reporter.requests:
+            return True
+        return self._validates and self._reporter.reports_often_in(self._per_epoch)
+
+    def _defer_epoch_end(self, sums: Sequence[float], means: Callable[[Sequence[float]], Values]) -> None:
+        step, ended = self._reporter.steps, time.time()
+
+        def record(added_up: Sequence[float]) -> None:
+            values = means(added_up)
+            self._reporter.record_validation(values, step=step, ended=ended)
+            self._end_epoch(values)
+
+        self._reporter.defer_epoch_end(sums, record)
+
+    def _read_requests(self) -> int:
+        """Return rank 0's decision. Called at each report and at each epoch's end where ranks synchronise."""
+        requests = int(self._context.requests())
+        if self._validates_long:
+            requests |= SYNC
+        if self._is_due():
+            requests |= DUE if self._at_epoch_end or self._may_save_between() else SYNC
+        return requests
+
+    def _may_save_between(self) -> bool:
+        """Return whether a due checkpoint need not wait for the end of its epoch, where it would include the value."""
+        return self._when.unit == "minutes" and self._reporter.reports_often_in(self._per_epoch)
+
+    def _handle(self, requests: int) -> bool:
+        """Handle requests between two steps. Return True if the loop must return."""
+        self._reporter.requests = 0
+        self._sync_requested = self._sync_requested or bool(requests & SYNC)
+        by_step = self._reporter.steps == self._save_at
+        if by_step:
+            self._save_at += self._when.every
+        if by_step and self.done_in_epoch == self._per_epoch:
+            by_step, self._late = False, True
+        if requests & Request.STOP:
+            return True
+        if requests & Request.PAUSE:
+            return self._pause()
+        if requests & Request.SAVE or requests & DUE or by_step:
+            self._save("asked" if requests & Request.SAVE else self._reason)
+        return False
+
+    def _end_epoch(self, values: Values) -> None:
+        self._results.end_epoch(values, epoch=self.epoch + 1, step=self.step, rate=self._rate)
+        if self.keeps_numbers:
+            self._reporter.begin_epoch()
+
+    def _is_due(self) -> bool:
+        """Return whether a checkpoint is due at the end of this epoch."""
+        if self._when.unit == "epochs":
+            return (self.epoch + 1) % self._when.every == 0
+        if self._when.unit == "minutes":
+            return time.monotonic() - self._saved >= 60 * self._when.every
+        affordable = (time.monotonic() - self._began) * CHECKPOINT_SHARE
+        return self._when.unit == "auto" and self._store.spent_s + (self._store.last_s or FIRST_GUESS_S) <= affordable
+
+    @property
+    def _reason(self) -> str:
+        return {"epochs": "epoch"}.get(self._when.unit, self._when.unit)
+
+    def _pause(self) -> bool:
+        """Save a checkpoint. Return whether it was written, so that training can end here and be resumed."""
+        self._context.paused = self._save("pause")
+        if not self._context.paused and self._context.rank == 0:
+            self._context.clear_request(Request.PAUSE)
+        return self._context.paused
+
+    def _save(self, reason: str) -> bool:
+        self._reporter.report()  # losses before a checkpoint must not be lost together with those after it
+        self._reporter.requests &= ~(Request.PAUSE | Request.SAVE | DUE)  # handled now
+        written = self._store.write(self._position(), reason)
+        self._saved = time.monotonic()
+        if self._context.rank == 0:
+            self._context.clear_request(Request.SAVE)
+        return written
+
+    def _position(self) -> TrainingPosition:
+        return TrainingPosition(
+            step=self._reporter.steps,
+            epoch=self.epoch,
+            steps_per_epoch=self._per_epoch,
+            value=self._results.value if self.done_in_epoch == 0 else None,
+            progress={**self._results.to_json(), **({"altered": True} if self._altered else {})},
+        )
+
+    def _continue_from(self, position: TrainingPosition) -> None:
+        if position.steps_per_epoch != self._per_epoch:
+            raise ValueError(
+                tr(
+                    "The checkpoint was written with {steps_per_epoch} steps per epoch, but now there are "
+                    "{per_epoch}: the data have changed. Restore the data, or start a new run.",
+                    steps_per_epoch=position.steps_per_epoch,
+                    per_epoch=self._per_epoch,
+                )
+            )
+        self.epoch, self._reporter.steps = position.epoch, position.step
+        self._restored = (position.step, position.epoch)
+        self._results.restore(position.progress)
+        self._enough = self._results.has_stagnated
+        if self._when.unit == "steps":
+            self._save_at = (position.step // self._when.every + 1) * self._when.every

@@ -1,0 +1,121 @@
+"""What the epochs of a training have given: the numbers of the last one, the best loss, and when to stop early."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ...language import tr, tr_plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Values = Mapping[str, Sequence[float]]
+    """The means of a validation by name, a list of one value each. Empty without one or if it was cut short."""
+
+LOSS = "loss"
+
+
+class EpochMeans:
+    """The means over the steps of the current epoch by name, as they come: of the loss, and of what else is wanted."""
+
+    def __init__(self) -> None:
+        self.keeps_all = False
+        """Whether other means than the loss's are wanted. Equal on all ranks."""
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    def add(self, name: str, values: Sequence[float]) -> None:
+        """Count more values of steps; a metric may have been measured in some steps only."""
+        if name == LOSS or self.keeps_all:
+            total, count = self._sums.get(name, (0.0, 0))
+            self._sums[name] = total + sum(values), count + len(values)
+
+    def take(self) -> dict[str, float]:
+        """Return the means so far and start new ones."""
+        sums, self._sums = self._sums, {}
+        return {name: total / count for name, (total, count) in sums.items() if count}
+
+    @property
+    def sums(self) -> Mapping[str, tuple[float, int]]:
+        """Sum and number of the values so far."""
+        return dict(self._sums)
+
+    @sums.setter
+    def sums(self, sums: Mapping[str, tuple[float, int]]) -> None:
+        self._sums = dict(sums)
+
+
+class EpochResults:
+    """Takes the results of each epoch and compares its loss with the best so far: the validation's, if there is one."""
+
+    def __init__(self, means: EpochMeans, *, patience: int | None, validates: bool) -> None:
+        """`patience`: epochs without a better loss after which training has stagnated; None for no end."""
+        self._means, self._patience, self._validates = means, patience, validates
+        self._best, self._since_best = math.inf, 0
+        self._undone = self._best, self._since_best, means.sums
+        self._value: float | None = None
+        self.numbers: dict[str, float] = {}
+        """The numbers of the last epoch: `epoch`, from 1, `step`, `learning_rate`, and means of loss and metrics."""
+
+    @property
+    def value(self) -> float | None:
+        """The loss of the last epoch; None if it is unknown or not finite."""
+        return _finite(self._value)
+
+    @property
+    def has_stagnated(self) -> bool:
+        """Whether the loss has not become better for so long that training is to end."""
+        return self._patience is not None and self._since_best >= self._patience
+
+    def end_epoch(self, values: Values, *, epoch: int, step: int, rate: float) -> None:
+        """Take the results of an epoch, counted from 1, that has ended with this step and learning rate."""
+        self._undone = self._best, self._since_best, self._means.sums
+        means = self._means.take()
+        if self._means.keeps_all:
+            validated = {name: value[0] for name, value in values.items()}
+            self.numbers = {"epoch": epoch, "step": step, "learning_rate": rate, **means, **validated}
+        self._value = values["val_loss"][0] if "val_loss" in values else means.get(LOSS)
+        if self._validates and not values:
+            self._value = None  # cut short: there is nothing to compare
+        elif self._value is not None and self._value < self._best:
+            self._best, self._since_best = self._value, 0
+        else:
+            self._since_best += 1
+
+    def reopen_epoch(self) -> None:
+        """Take the last call of `end_epoch` back: the resumed training will end the epoch again."""
+        self._best, self._since_best, self._means.sums = self._undone
+
+    def early_stop(self, epoch: int) -> str:
+        """Return the sentence that training ends early after an epoch, counted from 1."""
+        if not math.isfinite(self._best):
+            return tr("Early stopping after epoch {epoch}: no epoch so far had a finite loss.", epoch=epoch)
+        return tr_plural(
+            "Early stopping after epoch {epoch}: the loss has not been better than {best:.6g} for {count} epoch.",
+            "Early stopping after epoch {epoch}: the loss has not been better than {best:.6g} for {count} epochs.",
+            self._since_best,
+            epoch=epoch,
+            best=self._best,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        sums = {name: [_finite(total), count] for name, (total, count) in self._means.sums.items()}
+        total, count = sums.pop(LOSS, [0.0, 0])
+        return {
+            "best": _finite(self._best), "since_best": self._since_best, "loss_sum": total, "loss_count": count,
+            **({"other_means": sums} if sums else {}),
+        }  # fmt: skip
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Continue from what `to_json` returned."""
+        self._best = math.inf if kept["best"] is None else kept["best"]
+        self._since_best = kept["since_best"]
+        sums = {LOSS: (kept["loss_sum"], kept["loss_count"]), **kept.get("other_means", {})}
+        self._means.sums = {
+            name: (math.nan if total is None else total, count) for name, (total, count) in sums.items()
+        }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,331 @@
+"""Report the losses of the steps: kept on the device and fetched together, at least once a second but not per step."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...language import tr
+from ..context import REPORT_EVERY_S
+from .epoch_results import EpochMeans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..context import Context
+
+
+REPORTS_SHARE = 1 / 200
+"""Share of the time that reports of several ranks may take. Slower reports are made less often."""
+MAX_INTERVAL_S = 1.0
+"""Largest time in seconds between two reports, whatever they cost: requests are read at a report."""
+OFTEN = 8
+"""Reports per epoch from which on one more report at the epoch's end is cheap."""
+
+
+class NotFiniteError(RuntimeError):
+    """A loss is not finite, and the run's settings end the training there."""
+
+
+class EpochEnd(NamedTuple):
+    """An end of an epoch that the next report records."""
+
+    losses: int
+    """Losses gathered before it since the last report."""
+    since: float | None
+    until: float | None
+    """Unix times of the first and of the last step before it."""
+    numbers: Sequence[float]
+    """This rank's sums of the validation; empty without one."""
+    record: Callable[[Sequence[float]], None]
+    """Called with their sums over all ranks."""
+
+
+class MetricsReporter:
+    """Gather the losses of one process and report them every quarter of a second."""
+
+    fetches_alone = True
+    """Whether the losses can be fetched without other ranks."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.steps = 0
+        """Optimizer steps done."""
+        self.requests = 0
+        """The requests as of the last report: bits of `Request`. Whoever handles them sets this to 0."""
+        self.read_requests: Callable[[], int] = context.requests
+        """Returns the pending requests. Only rank 0's answer counts."""
+        self.first_rate: float | None = None
+        """The learning rate at the start of the training; None if it is unknown."""
+        self.rate_of_step: Callable[[int], float] | None = None
+        """Returns the learning rate of a step, where it varies from step to step."""
+        self.means = EpochMeans()
+        """The means of what was reported since the epoch began."""
+        self._losses: list[Any] = []
+        self._ends: list[EpochEnd] = []
+        self._since: float | None = None
+        self._until: float | None = None
+        self._learning_rate: float | None = None
+        self._reported_nan = False
+        self._interval = 1  # steps between two reports
+        self._reported = time.monotonic()
+        self._due = 0.0  # report the first step at once, so that the curve begins when training does
+        self._is_reporting = False
+        """Whether a report is under way, or was when an error ended it."""
+        if self.fetches_alone:
+            context.record_last = self.record_last
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What each step is reported with: the loss, and the metrics of a recipe's own step."""
+        return ("loss",)
+
+    def step(self, loss: Any, share: Any = 1.0) -> int:  # noqa: ANN401, ARG002 (scalars of the framework's; ranks share)
+        """Count one optimizer step with its detached loss. Return the requests as of the last report.
+
+        `share`: the weight of the loss in the global batch's loss, where ranks train parts of it.
+        """
+        self._losses.append(loss)
+        self.steps += 1
+        if self._since is None:
+            self._since = time.time()
+        if time.monotonic() >= self._due:
+            self.report()
+        return self.requests
+
+    def record_learning_rate(self, rate: float) -> None:
+        """Record the epoch's learning rate if it differs from the last one: few lines for long runs."""
+        if self.rate_of_step is None and rate != self._learning_rate and self._context.rank == 0:
+            self._learning_rate = rate
+            self._context.record_metrics(self.steps, {"learning_rate": [rate]})
+
+    def record_validation(
+        self, values: Mapping[str, Sequence[float]], *, step: int | None = None, ended: float | None = None
+    ) -> None:
+        """Record the means of a validation after `step`, which ended at the unix time `ended`; None for now."""
+        if self._context.rank == 0:
+            self._context.record_metrics(self.steps if step is None else step, values, until=ended)
+
+    def begin_epoch(self) -> None:
+        """Begin the means of an epoch whose end was reported: the next step is measured, so that each has a mean."""
+
+    def before_validation(self, *, synchronises: bool) -> None:
+        """Bring the curve up to date before a validation, which may be long.
+
+        `synchronises`: whether ranks synchronise at its end.
+        """
+        if synchronises and self._is_behind:
+            self.report()
+        self._until = time.time()  # losses reported later were measured until now
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether the curve lacks more than a moment."""
+        return True
+
+    def defer_epoch_end(self, numbers: Sequence[float], record: Callable[[Sequence[float]], None]) -> None:
+        """Let the next report record an epoch's end: it calls `record` with the sums of `numbers` over all ranks.
+
+        The order is kept: losses before the end, the end, losses after it.
+        """
+        self._ends.append(EpochEnd(len(self._losses), self._since, self._until, numbers, record))
+        self._until = None
+        if numbers:  # `record` writes between the losses, so the next losses are a batch of their own
+            self._since = None
+
+    def reports_often_in(self, steps: int) -> bool:
+        """Return whether one more report in so many steps costs almost nothing; equal on all ranks."""
+        return self._interval == 1 or steps >= OFTEN * self._interval
+
+    def report(self, numbers: Sequence[float] = ()) -> list[float]:
+        """Fetch and record the losses gathered (the only wait for the device), and read the requests.
+
+        Return the sums of `numbers` over all ranks. Every rank must give equally many.
+        """
+        self._is_reporting = True
+        self._interval = self._next_interval()
+        self._record(self._fetch(self._losses) if self._losses else [], self._deferred_numbers)
+        self._is_reporting = False
+        self.requests = self.read_requests()
+        self._reported = time.monotonic()
+        self._due = self._reported + REPORT_EVERY_S
+        return list(numbers)
+
+    def record_last(self) -> None:
+        """Record the losses gathered since the last report, when an error has ended the training.
+
+        Raises whatever the framework does if it cannot fetch them any more.
+        """
+        if self._losses and not self._is_reporting:
+            self._record(self._fetch(self._losses), self._deferred_numbers)
+
+    def broadcast(self, number: float) -> float:
+        """Return rank 0's number. Every rank must call this."""
+        return number
+
+    def all_ok(self, *, ok: bool) -> bool:
+        """Return whether all ranks give `ok`. No rank continues before all have called this."""
+        return ok
+
+    def sum_over_ranks(self, numbers: list[float]) -> list[float]:
+        """Return the sums of the numbers over all ranks. Every rank must give equally many."""
+        return numbers
+
+    def _next_interval(self) -> int:
+        """Return the steps until the next report, at most twice as many as before."""
+        elapsed = time.monotonic() - self._reported
+        if not self._losses or elapsed <= 0:
+            return self._interval
+        wanted = int(len(self._losses) / elapsed * self._every_s)
+        return max(1, min(wanted, 2 * self._interval))
+
+    @property
+    def _every_s(self) -> float:
+        """Seconds between two reports."""
+        return REPORT_EVERY_S
+
+    def _fetch(self, losses: list[Any]) -> list[float]:
+        """Return the losses as numbers, in one transfer from the device; with metrics, step by step in `names`."""
+        return [float(loss) for loss in losses]
+
+    @property
+    def _deferred_numbers(self) -> list[float]:
+        """The numbers of all deferred epoch ends."""
+        return [number for end in self._ends for number in end.numbers]
+
+    def _record(self, values: list[float], sums: Sequence[float]) -> None:
+        """Record losses and epoch ends in order. `sums`: the deferred numbers, summed over all ranks."""
+        columns = {name: values[at :: len(self.names)] for at, name in enumerate(self.names)}
+        losses = columns["loss"]
+        first = self.steps - len(losses) + 1
+        recorded = averaged = used = 0
+        for count, since, until, numbers, record in self._ends:
+            self._average(columns, averaged, count)
+            averaged = count
+            if numbers:
+                part = {name: column[recorded:count] for name, column in columns.items()}
+                self._record_losses(first + recorded, part, since, until)
+                recorded = count
+            record(sums[used : used + len(numbers)])
+            used += len(numbers)
+        self._average(columns, averaged, len(losses))
+        part = {name: column[recorded:] for name, column in columns.items()}
+        self._record_losses(first + recorded, part, self._since, self._until)
+        self._losses, self._ends, self._since, self._until = [], [], None, None
+
+    def _average(self, columns: Mapping[str, Sequence[float]], begin: int, end: int) -> None:
+        """Add values of steps of one epoch to its means."""
+        for name, column in columns.items():
+            self.means.add(name, column[begin:end])
+
+    def _record_losses(
+        self, first: int, values: dict[str, list[float]], since: float | None, until: float | None
+    ) -> None:
+        losses = values["loss"]
+        if not losses or self._context.rank:
+            return
+        if self.rate_of_step is not None:
+            values["learning_rate"] = [self.rate_of_step(step) for step in range(first, first + len(losses))]
+        self._context.record_metrics(first, values, since=since, until=until)
+        if not math.isfinite(sum(losses)):
+            self._report_nan(first, losses)
+
+    def _report_nan(self, first: int, losses: list[float]) -> None:
+        at, loss = next(((at, loss) for at, loss in enumerate(losses) if not math.isfinite(loss)), (0, 0.0))
+        if math.isfinite(loss):
+            return  # only the sum is too large for a float
+        step = first + at
+        rate = self.rate_of_step(step) if self.rate_of_step is not None else self._learning_rate or self.first_rate
+        became = "NaN" if math.isnan(loss) else "infinite"
+        what = (
+            tr("The loss became {value} at step {step} (learning rate {rate:g}).", value=became, step=step, rate=rate)
+            if rate
+            else tr("The loss became {value} at step {step}.", value=became, step=step)
+        )
+        advice = tr("Try a lower rate, warm-up or gradient clipping, and check the data for NaN.")
+        if self._context.training.stop_on_nan:
+            raise NotFiniteError(
+                tr("{what} The run ended there, as its setting “Stop on NaN” says. {advice}", what=what, advice=advice)
+            )
+        if not self._reported_nan:
+            self._reported_nan = True
+            self._context.notice(f"{what} {advice}")
+
+
+class RankedMetricsReporter(MetricsReporter):
+    """Gather the losses of all ranks. Rank 0 decides; its decisions travel in the reduction of the losses.
+
+    Ranks agree on the number of steps between two reductions. If each rank looked at a clock or a file, they would
+    enter the collective at different steps and wait for each other for ever.
+    """
+
+    fetches_alone = False  # after an error the other ranks may never give their parts of the losses
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._shares: list[Any] = []
+        self._countdown = 1
+        self._cost_s = 0.0
+        """Moving average of a report's seconds: milliseconds where ranks share a core and wait for each other."""
+
+    def step(self, loss: Any, share: Any = 1.0) -> int:  # noqa: ANN401 (scalars of the framework's, on their device)
+        """Count one step with this rank's mean loss; `share` is its weight in the global batch's loss."""
+        self._losses.append(loss)
+        self._shares.append(share)
+        self.steps += 1
+        if self._since is None:
+            self._since = time.time()
+        self._countdown -= 1
+        if self._countdown == 0:
+            self.report()
+        return self.requests
+
+    def report(self, numbers: Sequence[float] = ()) -> list[float]:
+        """Reduce the losses, rank 0's decision and next interval, deferred epoch ends and `numbers`, all at once."""
+        self._wait_for(self._losses)
+        first = self._context.rank == 0
+        decision = [float(self.read_requests()), float(self._next_interval())] if first else [0.0, 0.0]
+        deferred = self._deferred_numbers
+        at = len(self._losses) * len(self.names) + len(decision)
+        began = time.monotonic()
+        sums = self._reduce(self._losses, self._shares, [*decision, *deferred, *numbers])
+        took = min(time.monotonic() - began, MAX_INTERVAL_S * REPORTS_SHARE)  # limited: a rank may once be seconds late
+        self._cost_s += (took - self._cost_s) / OFTEN
+        losses, (requests, interval), added_up = sums[: at - 2], sums[at - 2 : at], sums[at + len(deferred) :]
+        self._record(losses, sums[at : at + len(deferred)])
+        self._shares = []
+        self.requests = round(requests)
+        self._interval = self._countdown = max(1, round(interval))
+        self._reported = time.monotonic()
+        return added_up
+
+    @property
+    def _every_s(self) -> float:
+        return min(MAX_INTERVAL_S, max(REPORT_EVERY_S, self._cost_s / REPORTS_SHARE))
+
+    @property
+    def _is_behind(self) -> bool:
+        return 2 * self._countdown <= self._interval  # fewer steps are not worth a reduction
+
+    def broadcast(self, number: float) -> float:
+        """Return rank 0's number."""
+        return self.sum_over_ranks([number if self._context.rank == 0 else 0.0])[0]
+
+    def all_ok(self, *, ok: bool) -> bool:
+        """Return whether all ranks give `ok`. No rank continues before all have called this."""
+        return self.sum_over_ranks([0.0 if ok else 1.0])[0] == 0
+
+    def sum_over_ranks(self, numbers: list[float]) -> list[float]:
+        """Return the sums of the numbers over all ranks."""
+        return self._reduce([], [], numbers)
+
+    def _wait_for(self, losses: list[Any]) -> None:
+        """Wait until the losses are computed: else the steps' own time would count as the report's."""
+
+    def _reduce(self, losses: list[Any], shares: list[Any], numbers: list[float]) -> list[float]:
+        """Return, in one reduction, the sums over all ranks of each loss times its share, and of each number.
+
+        Where steps have metrics, each loss is a row of loss and metrics.
+        """
+        raise NotImplementedError
