@@ -6,5 +6,6 @@
 - `clock`: the time there
 - `devices`: the devices there, their readings, and what uses them
 - `runs`: the runs there, and parts of their files
-- `control`: start, steer, rename, mark and remove runs there
+- `control`: steer, rename, mark and remove runs there
+- `start`: examine choices there, and start runs
 """

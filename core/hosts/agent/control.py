@@ -1,4 +1,4 @@
-"""Act on runs there as a command would: start, queue, resume, stop, pause, save, rename, mark and remove them."""
+"""Act on runs there as a command would: resume, stop, pause, save, rename, mark and remove them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from core.language import tr
 from core.runs.facts.states import state_info
 from core.runs.requests import REQUESTS
 from core.runs.run import Run
-from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 MARKS = {"star": bool, "archived": bool, "add_tags": list, "remove_tags": list, "note": str}
 """The marks that can be changed, and the types of their values."""
-QUEUE_ACTIONS = ("hold", "let_go", "start_now", "move")
 
 
 def request(request: Request) -> dict[str, Any]:
@@ -44,19 +42,6 @@ def resume(request: Request) -> dict[str, Any]:
     """Resume a run, and answer when its new supervisor has started."""
     Run.resume(_run_dir(request), allow_open_ports=request.terms.get("allow_open_ports") is True)
     return {}
-
-
-def start(request: Request) -> dict[str, Any]:
-    """Start a run, or with `queue` put it into the queue. `spec`: the content of a `spec.json`."""
-    spec = RunSpec.from_json(request.terms.get("spec"))
-    if request.terms.get("queue") is not True:
-        return {"run": Run.start(spec, request.runs_root).id}
-    from core.queue.control import enqueue
-    from core.queue.request import QueueRequest
-
-    labels = request.terms.get("labels")
-    known = {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
-    return {"run": enqueue(spec, request.runs_root, QueueRequest(labels=known)).id}
 
 
 def rename(request: Request) -> dict[str, Any]:
@@ -87,26 +72,6 @@ def remove(request: Request) -> dict[str, Any]:
         return {"why_not": why_not, "size_bytes": 0 if why_not else removal.size_bytes(run_dir)}
     removed = removal.remove(run_dir)
     return {"freed_bytes": removed.freed_bytes, "problem": removed.problem}
-
-
-def queue(request: Request) -> dict[str, Any]:
-    """Change a queued run: `what` is one of `QUEUE_ACTIONS`."""
-    from core.queue import control
-    from core.queue.listing import queue_view
-
-    run_dir, what = _run_dir(request), _text(request, "what")
-    if what not in QUEUE_ACTIONS:
-        raise ValueError(tr("The queue cannot do this: {what}.", what=what))
-    if what == "move":
-        place = request.terms.get("place")
-        if not isinstance(place, int):
-            raise ValueError(tr("There is no place {place} in your queue.", place=place))
-        control.move(run_dir, place, list(queue_view(request.runs_root).runs))
-    elif what == "let_go":
-        control.let_go(run_dir, request.terms.get("if_changed"))
-    else:
-        getattr(control, what)(run_dir)
-    return {}
 
 
 def _run_dir(request: Request) -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.hosts.agent import control, runs
+from core.hosts.agent import control, runs, start
 from core.hosts.agent.clock import clock
 from core.hosts.agent.devices import devices, readings
 
@@ -24,10 +24,12 @@ ABILITIES: dict[str, Callable[[Request], object]] = {
     "read": runs.read,
     "request": control.request,
     "resume": control.resume,
-    "start": control.start,
+    "examine": start.examine,
+    "check_spec": start.check_spec,
+    "frameworks": start.frameworks,
+    "start": start.start,
     "rename": control.rename,
     "mark": control.mark,
     "remove": control.remove,
-    "queue": control.queue,
 }
 """By the name under which a connection asks for it."""
