@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from core.devices.device import ASLEEP_PREFIX
 from core.devices.kinds import KINDS
 from core.language import tr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from core.devices.device import Device
 
 SEPARATOR = "/"
 VALID = re.compile(r"[^\W_][\w.-]{0,62}")
@@ -27,6 +34,16 @@ def name_problem(name: str) -> str:
 def full_name(host: str, device: str) -> str:
     """Return the name of a device of a host, from the device's own id or short name."""
     return f"{host}{SEPARATOR}{device}"
+
+
+def as_named_here(host: str, device: Device) -> Device:
+    """Return a device of a host with the id and the label that it has on this machine."""
+    return replace(device, id=full_name(host, device.id), label=full_name(host, device.label))
+
+
+def devices_here(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of devices that are on this machine, in their order."""
+    return tuple(name for name in names if split_name(name) is None)
 
 
 def split_name(name: str) -> tuple[str, str] | None:

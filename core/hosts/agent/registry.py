@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.hosts.agent import control, runs, start
+from core.hosts.agent import control, parts, runs, start
 from core.hosts.agent.clock import clock
 from core.hosts.agent.devices import devices, readings
 
@@ -31,5 +31,10 @@ ABILITIES: dict[str, Callable[[Request], object]] = {
     "rename": control.rename,
     "mark": control.mark,
     "remove": control.remove,
+    "equipment": parts.equipment,
+    "reach": parts.reach,
+    "part": parts.part,
+    "hold": parts.hold,
+    "part_state": parts.part_state,
 }
 """By the name under which a connection asks for it."""
