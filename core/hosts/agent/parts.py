@@ -7,15 +7,13 @@ any run (`core.hosts.agent.runs`), and requests reach it as any run (`core.hosts
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
-from importlib import metadata
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from core.catalog import recipes
 from core.catalog.frameworks import framework
-from core.catalog.interpreters import has
+from core.catalog.interpreters import has, installed_version, interpreter
 from core.config import validation
 from core.errors import RunError
 from core.hosts.agent.runs import run_folder
@@ -48,18 +46,18 @@ SSH_CONNECTION = "SSH_CONNECTION"
 def equipment(request: Request) -> dict[str, Any]:
     """Return what this machine trains with. `framework`: its name.
 
-    The answer has the Python, the version of the framework, the addresses of the network interfaces by name, and the
+    The answer has the version of the framework, the addresses of the network interfaces by name, and the
     address from which the other machine has connected; it is empty where the carrier does not tell.
     """
     row = framework(str(request.terms.get("framework")))
-    if not has(sys.executable, row.module):
-        remedy = tr("Install it there: {python} -m pip install {extra}", python=sys.executable, extra=row.extra)
+    python = interpreter(row)
+    if not has(python, row.module):
+        remedy = tr("Install it there: {python} -m pip install {extra}", python=python, extra=row.extra)
         raise ValueError(
-            tr("{title} is not installed in {python}. {remedy}", title=row.title, python=sys.executable, remedy=remedy)
+            tr("{title} is not installed in {python}. {remedy}", title=row.title, python=python, remedy=remedy)
         )
     return {
-        "python": sys.executable,
-        "version": metadata.version(row.module),
+        "version": installed_version(python, row.module),
         "interfaces": network.interfaces(),
         "peer": os.environ.get(SSH_CONNECTION, "").partition(" ")[0],
     }
@@ -89,7 +87,7 @@ def part(request: Request) -> dict[str, str]:
     files = request.terms.get("files")
     if spec.recipe is None or not isinstance(files, dict) or len(files) > MAX_FILES:
         raise ValueError(tr("This is no part of a run."))
-    spec = replace(spec, python=sys.executable)
+    spec = replace(spec, python=interpreter(framework(spec.framework)))
 
     def launch(run_dir: Path) -> ProcessId | None:
         write_spec(run_dir, _with_recipe(spec, run_dir, files))

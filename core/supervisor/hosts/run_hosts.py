@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import socket
-import subprocess
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework
+from core.catalog.interpreters import installed_version
 from core.catalog.recipes import BUILT_IN
 from core.errors import RunError
 from core.hosts import host_list
@@ -43,7 +43,6 @@ GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
 ADDRESS_VARIABLE = "TRAINYARD_DATA_ADDRESS"
 """The variable with the address of this machine at which the ranks of all machines meet."""
 LOOPBACK = "127."
-VERSION_S = 20.0
 FINISH_S = 30.0
 """Longest wait for the end of the parts, beside that for the memory of their devices."""
 POLL_S = 0.05
@@ -117,7 +116,7 @@ class RunHosts:
 
     def _check_versions(self) -> None:
         module = framework(self._spec.framework).module
-        own = _installed(self._spec.python, module)
+        own = installed_version(self._spec.python, module)
         for name, link in self._links.items():
             version = link.equipment(self._spec.framework).version
             if own and _main_part(version) != _main_part(own):
@@ -265,16 +264,6 @@ def _recipe_files(spec: RunSpec) -> Mapping[str, str]:
         raise RunError(tr("The recipe {path} and its modules are too large to be sent to other machines: more than "
                           "{limit} bytes.", path=path, limit=MAX_RECIPE_BYTES))  # fmt: skip
     return texts
-
-
-def _installed(python: str, module: str) -> str:
-    """Return the version of a package under a Python; the empty string if it cannot be found out."""
-    command = [python, "-c", f"import importlib.metadata as m; print(m.version({module!r}))"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=VERSION_S, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
 
 
 def _main_part(version: str) -> list[str]:
