@@ -51,13 +51,15 @@ def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
     loaded = loaded_by(
         "from pathlib import Path\nfrom PySide6.QtWidgets import QApplication, QTableWidget\n"
-        "from gui.main_window import MainWindow\n"
-        f"app = QApplication([]); window = MainWindow(Path({str(tmp_path)!r}) / 'runs')\n"
+        "from gui.main_window import MainWindow\nfrom gui.services.machine.machine import Machine\n"
+        f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
         "assert window.findChild(QTableWidget, 'deviceTable').rowCount() > 0\n"
         "window.grab(); window.services.device_monitor.close()"
     )
     assert "PySide6" in loaded
     assert not loaded & {"numpy", "pyqtgraph"}
+    hosts = {name for name in loaded if name.startswith("core.hosts.") or "host" in name.rpartition(".")[2]}
+    assert hosts <= {"core.hosts.names"}, "nothing of other machines is loaded for the runs of this one"
 
 
 def test_a_worker_loads_nothing_but_the_standard_library_before_its_framework() -> None:
