@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gui.services.services import Services
 
 THERE = tr_noop(
-    "Rules are kept beside the script, which is on {host}. Open the window there to teach the log of a run."
+    "Rules are kept beside the script, which is on {host}. Open the window there to teach the log."
 )
 
 
