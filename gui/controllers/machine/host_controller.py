@@ -66,7 +66,8 @@ class HostController(QObject):
         if state is before:
             return
         self._show(state)
-        if state.is_complete and not state.left:
+        if self._wants_newest and state.is_complete and not state.left:
+            self._run_list.poll(now=True)
             self._offer_newest()
             self._wants_newest = False
         if state.is_connected and (before is None or not before.is_connected):

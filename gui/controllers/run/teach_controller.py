@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from gui.controllers.window.dock_layout import MainPanels
     from gui.services.services import Services
 
-THERE = tr_noop(
-    "Rules are kept beside the script, which is on {host}. Open the window there to teach the log."
-)
+THERE = tr_noop("Rules are kept beside the script, which is on {host}. Open the window there to teach the log.")
 
 
 class TeachController(QObject):
