@@ -62,15 +62,16 @@ class Examination:
         try:
             changed = data["changed"]
             texts = {name: data[name] for name in ("doubt", "arithmetic", "proposed", "why", "usual_python")}
-            lists = {name: tuple(data[name]) for name in ("problems", "notes")}
-            if not all(isinstance(each, str) for each in (*texts.values(), *lists["problems"], *lists["notes"])):
+            problems, notes = tuple(data["problems"]), tuple(data["notes"])
+            if not all(isinstance(each, str) for each in (*texts.values(), *problems, *notes)):
                 raise ValueError
             return cls(
                 spec=None if data["spec"] is None else RunSpec.from_json(data["spec"]),
                 own=tuple(Problem(kind=ProblemKind(kind), sentence=str(text)) for kind, text in data["own"]),
                 changed=None if changed is None else (int(changed[0]), int(changed[1])),
+                problems=problems,
+                notes=notes,
                 **texts,
-                **lists,
             )
         except (LookupError, TypeError) as error:
             raise ValueError from error
@@ -144,7 +145,7 @@ def unpack_choices(data: Mapping[str, Any]) -> RecipeChoices | ScriptChoices:
     kind: type[RecipeChoices | ScriptChoices] = RecipeChoices if "recipe" in data else ScriptChoices
     known = {each.name for each in fields(kind)}
     try:
-        given = {
+        given: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
         }
         return kind(**given)

@@ -46,16 +46,20 @@ class HostReport:
 
     @property
     def clock_problem(self) -> str:
-        """A sentence if the host's clock differs by more than can be the measurement's error; else the empty string."""
-        if self.clock is None or abs(self.clock.offset_s) - self.clock.round_trip_s / 2 <= CLOCK_TOLERANCE_S:
-            return ""
-        sentence = (
-            tr_noop("The clock of {name} is {offset} ahead of the one here. Have the network set both: {command}")
-            if self.clock.offset_s > 0
-            else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
-        )
-        offset = duration(abs(self.clock.offset_s))
-        return tr(sentence, name=self.host.name, offset=offset, command=SET_CLOCK)
+        """As the function of this name."""
+        return clock_problem(self.host.name, self.clock)
+
+
+def clock_problem(name: str, clock: Clock | None) -> str:
+    """Return a sentence if a host's clock differs by more than the measurement's error; else the empty string."""
+    if clock is None or abs(clock.offset_s) - clock.round_trip_s / 2 <= CLOCK_TOLERANCE_S:
+        return ""
+    sentence = (
+        tr_noop("The clock of {name} is {offset} ahead of the one here. Have the network set both: {command}")
+        if clock.offset_s > 0
+        else tr_noop("The clock of {name} is {offset} behind the one here. Have the network set both: {command}")
+    )
+    return tr(sentence, name=name, offset=duration(abs(clock.offset_s)), command=SET_CLOCK)
 
 
 @dataclass(slots=True)

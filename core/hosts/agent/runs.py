@@ -86,7 +86,13 @@ def run_folder(root: Path, name: object) -> Path:
 def _part(root: Path, wanted: object, most: int) -> tuple[dict[str, Any], int]:
     """Return the part of a file from an offset on, of up to `most` bytes, and its size."""
     name, file, offset, tail = wanted if isinstance(wanted, list) and len(wanted) == 4 else (None,) * 4
-    if not isinstance(file, str) or not travels(file) or not isinstance(offset, int) or offset < 0:
+    if (
+        not isinstance(name, str)
+        or not isinstance(file, str)
+        or not travels(file)
+        or not isinstance(offset, int)
+        or offset < 0
+    ):
         raise ValueError(tr("These are no parts of files."))
     if not is_run_name(name):
         raise ValueError(tr("There is no run {name!r} in {root}.", name=name, root=root))

@@ -1,4 +1,4 @@
-"""Start runs there: examine choices with what that machine has, and start what is checked."""
+"""Start runs there: examine choices with the recipes, Pythons and drivers there, and start what was checked."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from core.hosts.failures import Failure, HostError
-from core.hosts.inquiry import HELLO_S
+from core.hosts.inquiry import ANSWER_S, HELLO_S
 from core.hosts.mirror.copies import Copies, folder_of
 from core.hosts.mirror.link import Link
 from core.language import tr
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from core.devices.helper import HelperAnswer
+    from core.hosts.connection import Clock
     from core.hosts.host_list import Host
     from core.hosts.protocol import Hello
 
@@ -49,11 +50,14 @@ class HostState:
     """Whether there was a connection before."""
     cut_since: float | None = None
     """Since when there is none; None while there is one, and before the first attempt has failed."""
+    failure: Failure | None = None
     why: str = ""
     """Why the last connection ended, or could not be made: a sentence."""
     next_try: float | None = None
     """When the next attempt begins; None while there is a connection, or an attempt is under way."""
     hello: Hello | None = None
+    clock: Clock | None = None
+    """The clock there, compared with the one here."""
     is_complete: bool = False
     """Whether all runs of the host are known here."""
     left: int = 0
@@ -121,11 +125,16 @@ class Mirror:
         """Return the names of runs whose copies must be read again from their beginning, each once."""
         return list(dict.fromkeys(_drain(self._reread)))
 
-    def close(self) -> None:
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is done any more."""
+        return self._closing.is_set()
+
+    def close(self, *, wait: bool = True) -> None:
         """End the connection, and wait a moment for that. Nothing happens to the runs there."""
         self._closing.set()
         self._hurry.set()
-        if self._thread.is_alive():
+        if wait and self._thread.is_alive():
             self._thread.join(CLOSE_S)
 
     # -- the thread ------------------------------------------------------------------------------
@@ -153,6 +162,8 @@ class Mirror:
             return error
         try:
             link.connection.wait(lambda: link.is_up, HELLO_S, lambda: not self._closing.is_set())
+            clock = link.connection.compare_clock(ANSWER_S, lambda: not self._closing.is_set())
+            self._set(hello=link.connection.hello, clock=clock)
             while not self._closing.is_set():
                 self._turn(link, under_way)
             return HostError(Failure.CUT, "")
@@ -181,7 +192,7 @@ class Mirror:
                 asked.done = True
         self._readings.extend(_drain(link.readings))
         self._set(
-            is_connected=True, was_connected=True, cut_since=None, why="", next_try=None, hello=link.connection.hello,
+            is_connected=True, was_connected=True, cut_since=None, failure=None, why="", next_try=None,
             is_complete=link.is_complete or not self._copies.is_kept, left=link.plan.left(), problem=problem,
         )  # fmt: skip
 
@@ -211,7 +222,14 @@ class Mirror:
 
     def _note_cut(self, error: HostError) -> None:
         since = self.state.cut_since or time.time()
-        self._set(is_connected=False, cut_since=since, why=str(error), next_try=time.time() + self._pause_s, problem="")
+        self._set(
+            is_connected=False,
+            cut_since=since,
+            failure=error.failure,
+            why=str(error),
+            next_try=time.time() + self._pause_s,
+            problem="",
+        )
         if self._copies.is_kept:
             try:
                 write_there(self.root, replace(read_there(self.root), host=self.host.name, cut_since=since))

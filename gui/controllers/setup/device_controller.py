@@ -35,7 +35,8 @@ class DeviceController(QObject):
         table = self._panel.table
         table.ticks_changed.connect(self._pass_on_ticks)
         table.processes_asked.connect(panels.details.show_processes_on)
-        table.cpu_fold.runs_root = services.run_list.root
+        self._is_here = services.machine.is_here
+        table.cpu_fold.runs_root = services.run_list.root if self._is_here else None
         self._panel.resized.connect(self.resized)
         services.process_scanner.changed.connect(self.show)
         services.run_list.changed.connect(self.show)
@@ -58,7 +59,7 @@ class DeviceController(QObject):
             rows = [row for row in rows if not row.is_cpu or row.id in ticked]
         table.show_rows(rows)
         if any(not row.is_cpu for row in rows):
-            table.cpu_fold.show_summary(cpu_summary(survey, available_bytes()))
+            table.cpu_fold.show_summary(cpu_summary(survey, available_bytes() if self._is_here else None))
         self._panel.show_banner(tr_stored(survey.banner or ""))
         if before != [row.id for row in rows]:
             self._panels.setup.show_machine(survey.devices)

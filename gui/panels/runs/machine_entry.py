@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from core.language import tr, tr_noop
+from gui.widgets.plain_text import menu_text, verbatim
 
 TITLE = tr_noop("This machine")
 TIP = tr_noop("Show the devices of this machine and what they did in the last hour, without a run (Esc)")
@@ -23,6 +24,13 @@ class MachineEntry(QPushButton):
         self.setToolTip(tr(TIP))
         self.setAccessibleDescription(tr(TIP))
         self.setAutoDefault(False)
+
+    def show_host(self, name: str) -> None:
+        """Name another machine, whose runs are listed."""
+        tip = tr("Show the devices of {host} and what they did in the last hour, without a run (Esc)", host=name)
+        self.setText(menu_text(name))
+        self.setToolTip(verbatim(tip))
+        self.setAccessibleDescription(tip)
 
     def show_chosen(self, *, chosen: bool) -> None:
         """Mark that no run is shown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from core.arrays import np
 from core.devices.device import Survey
@@ -31,11 +31,27 @@ STALE_PERIODS, MIN_STALE_S = 3, 3.0
 """Readings older than both are out of date: a number of periods, and seconds."""
 
 
+class ReadingsSource(Protocol):
+    """Where readings come from: a `Sampler`, or the connection to a host."""
+
+    def poll(self) -> Survey:
+        """Return what is known now."""
+
+    def new_samples(self) -> list[Sample]:
+        """Return the samples that arrived since the last call."""
+
+    def set_period(self, period_s: float, *, processes_s: float = PROCESSES_S) -> None:
+        """Read every `period_s` seconds from now on, and the lists of processes every `processes_s`."""
+
+    def close(self) -> None:
+        """End what reads."""
+
+
 class DeviceMonitor:
     """Live readings. `poll` never blocks; the helper processes start with the first poll."""
 
-    def __init__(self, sampler: Sampler | None = None) -> None:
-        self.sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
+    def __init__(self, sampler: ReadingsSource | None = None) -> None:
+        self.sampler: ReadingsSource = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
         self.survey = Survey()
         self.series = RunSeries()
         """The readings of the last hour or so."""
