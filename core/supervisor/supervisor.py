@@ -280,7 +280,10 @@ class Supervisor:
 
     def _record_exits(self, ended: list[Worker]) -> None:
         for worker in ended:
-            self._events.write("worker_exit", rank=worker.assignment.rank, exit_code=worker.exit_code)
+            if worker.pid is not None:  # those of another machine are recorded by its supervisor
+                self._events.write(
+                    "worker_exit", rank=worker.assignment.rank, exit_code=worker.exit_code, signalled=worker.signalled
+                )
 
     def _have_ended(self) -> bool:
         """Record new exits; return True if no worker is still running, stuck ones excepted."""

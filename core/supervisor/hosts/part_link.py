@@ -93,9 +93,9 @@ class _Following:
     ranks: tuple[int, ...]
     grace_s: float
     files: list[_File]
-    pending: dict[int, int] = field(default_factory=dict)
-    """Exit codes by rank, until the last events of the rank have been read."""
-    exits: dict[int, int] = field(default_factory=dict)
+    pending: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    """Exit codes by rank and whether the rank was signalled, until the last events of the rank have been read."""
+    exits: dict[int, tuple[int, bool]] = field(default_factory=dict)
     reading: tuple[Answer, list[_File]] | None = None
     asking: Answer | None = None
     read_at: float = float("-inf")
@@ -199,14 +199,12 @@ class PartLink:
         """Why the part failed."""
         return None if self._part is None else self._part.error
 
-    def exit_code(self, rank: int) -> int | None:
-        """Return the exit code of a rank whose events are all here; None until then."""
+    def exit_of(self, rank: int) -> tuple[int, bool] | None:
+        """Return the exit code of a rank whose events are all here, and whether it was signalled; None until then."""
         part = self._part
-        if part is None:
-            return -signal.SIGKILL
-        if rank in part.exits or not self.is_over:
+        if part is not None and (rank in part.exits or not self.is_over):
             return part.exits.get(rank)
-        return -signal.SIGKILL  # its supervisor has ended without a word on it
+        return -signal.SIGKILL, True  # the machine is lost, or its supervisor has ended without a word on the rank
 
     def has_verdict(self, device: str) -> bool:
         """Return whether the finding on a device of this machine has arrived."""
@@ -217,20 +215,24 @@ class PartLink:
         if self._part is not None and name not in self._part.requested:
             self._part.requested.append(name)
 
-    def close(self) -> str:
-        """Remove the part if it is over, and end the connection. Return why the part is still there; or nothing."""
-        why = ""
-        if self._part is not None and self._part.over and self._cut_at is None:
-            try:
-                self._connection.ask("remove", REMOVE_S, run=self._part.run)
-            except HostError as error:
-                why = str(error)
+    def remove(self) -> str:
+        """Remove the part if it is over. Return why it is still there; the empty string if it is gone."""
+        part, self._part = self._part, None
+        if part is None or not part.over or self._cut_at is not None:
+            return tr("It is not over, or cannot be reached.")
+        try:
+            self._connection.ask("remove", REMOVE_S, run=part.run)
+        except HostError as error:
+            return str(error)
+        return ""
+
+    def close(self) -> None:
+        """End the connection."""
         self._close_next()
         self._connection.close()
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()
-        return why
 
     # -- files -----------------------------------------------------------------------------------
 

@@ -24,7 +24,11 @@ class RemoteWorker(Worker):
 
     def poll_exit(self) -> int | None:
         """Return its exit code; None while it runs, or while its last events have not arrived."""
-        return self._link.exit_code(self.assignment.rank)
+        found = self._link.exit_of(self.assignment.rank)
+        if found is None:
+            return None
+        code, self.signalled = found  # whether it was signalled is what the supervisor there says
+        return code
 
     def send_signal(self, number: signal.Signals) -> None:
         """Have it stopped by its supervisor; SIGKILL forces that."""

@@ -225,13 +225,16 @@ class RunHosts:
             host = name.partition("/")[0]
             if not self._links[host].has_verdict(name) and self._assignments:
                 self._write("release", **release_fields(_not_judged(name, host)))
+        for host in self._assignments:
+            if why := self._links[host].remove():
+                text = tr("The part of this run on {host} is still there. {why}", host=host, why=why)
+                self._write("notice", text=text)
+        self._assignments.clear()
 
     def close(self) -> None:
-        """Remove the parts that are over, and end all connections."""
-        for name, link in self._links.items():
-            if why := link.close():
-                self._write("notice", text=tr("The part of this run on {host} was not removed there. {why}", host=name,
-                                              why=why))  # fmt: skip
+        """End all connections."""
+        for link in self._links.values():
+            link.close()
         self._links.clear()
 
 

@@ -66,11 +66,11 @@ def _of_kind(event: dict[str, Any], host: str) -> dict[str, Any]:
     return event
 
 
-def worker_exits(events: list[Event], ranks: Mapping[int, object]) -> dict[int, int]:
-    """Return the exit codes of these ranks, as the events of a part's supervisor have them."""
-    exits: dict[int, int] = {}
+def worker_exits(events: list[Event], ranks: Mapping[int, object]) -> dict[int, tuple[int, bool]]:
+    """Return the exit codes of these ranks and whether they were signalled, as a part's supervisor has recorded it."""
+    exits: dict[int, tuple[int, bool]] = {}
     for event in events:
         rank, code = event.get("rank"), event.get("exit_code")
         if event["kind"] == "worker_exit" and isinstance(rank, int) and rank in ranks and isinstance(code, int):
-            exits[rank] = code
+            exits[rank] = code, event.get("signalled") is True
     return exits
