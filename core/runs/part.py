@@ -104,6 +104,7 @@ class KeptWatch:
         """Whether nothing has held the part for its grace time."""
         if self._is_held():
             self._held_at = time.monotonic()
+            return False
         return time.monotonic() - self._held_at > self._grace_s
 
     def _is_held(self) -> bool:

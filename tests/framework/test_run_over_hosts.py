@@ -182,3 +182,20 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     os.kill(supervisor.pid, signal.SIGKILL)
     wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
     wait_until(lambda: not processes_there(server), what="the processes on the host to end")
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "pipeline"])
+def test_divided_model_over_machines_is_paused_and_resumed_on_the_curve_of_one_device(
+    server: SshServer, runs_root: Path, strategy: str
+) -> None:
+    """The files of the other rank reach the checkpoint here, and the checkpoint reaches the other machine."""
+    spec = make_spec("digits_mlp", epochs=100, batch_size=512, checkpoints={"unit": "never"})
+    alone = train(spec, runs_root)
+    away = replace(over_hosts(spec), strategy=strategy, training=replace(spec.training, micro_batches=2))
+    paused = start(away, runs_root).until_trained(1)
+    paused.run.request("pause")
+    paused.until(RunState.PAUSED)
+    assert parts(server) == []
+    resumed = Followed(Run.resume(paused.run.dir)).until_over()
+    assert resumed.states[-1] is RunState.FINISHED, resumed.run.facts
+    assert resumed.losses() == pytest.approx(alone.losses(), rel=1e-5, abs=1e-6)
