@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from core.units import duration
 
 if TYPE_CHECKING:
@@ -84,6 +84,15 @@ class Inquiry:
             thread.join()
         return self._reports
 
+    @property
+    def is_over(self) -> bool:
+        """Whether `reports` returns at once."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def give_up(self) -> None:
+        """Let `reports` return soon."""
+        self._unwanted.set()
+
     def __enter__(self) -> Self:
         return self
 
@@ -117,6 +126,19 @@ def ask(hosts: Sequence[Host], *, devices: bool) -> list[HostReport]:
     """Ask hosts at once, and return what is known of each. Takes as long as the slowest, and ends within a limit."""
     with Inquiry(hosts, devices) as inquiry:
         return inquiry.reports()
+
+
+def state_words(report: HostReport) -> str:
+    """Return whether a host answers, in words: version and clock, or why it does not."""
+    if report.error is not None or report.hello is None or report.clock is None:
+        return str(report.error)
+    state = tr(
+        "reachable, Trainyard {version}, Python {python}, clock {offset:+.1f} s",
+        version=report.hello.version,
+        python=report.hello.python,
+        offset=report.clock.offset_s,
+    )
+    return join_sentences([f"{state}.", report.clock_problem]) if report.clock_problem else state
 
 
 def report_document(report: HostReport) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import psutil
@@ -11,8 +10,7 @@ import pytest
 from core.devices.sampler import Sampler
 from tests.support.helper_pids import helper_pids
 from tests.support.sampling import NVIDIA, QUICK, Clock
-from tests.support.ssh_server import SshServer, run_server
-from tests.support.waiting import wait_until
+from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,20 +36,6 @@ def sampler(nvml, clock):
         yield sampler
         helpers = helper_pids()
     assert not any(psutil.pid_exists(pid) for pid in helpers)
-
-
-@pytest.fixture(scope="module")
-def ssh_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    """A real ssh server with two hosts."""
-    yield from run_server(tmp_path_factory.mktemp("ssh"))
-
-
-@pytest.fixture
-def server(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
-    """The server, with its `ssh` in front of the PATH. No session is left at the end."""
-    monkeypatch.setenv("PATH", str(ssh_server.folder / "bin"), prepend=os.pathsep)
-    yield ssh_server
-    wait_until(lambda: not ssh_server.sessions(), what="the sessions of the ssh server to end")
 
 
 @pytest.fixture

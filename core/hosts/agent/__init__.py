@@ -4,7 +4,7 @@
 - `registry`: all abilities
 - `request`: one request of a connection
 - `clock`: the time there
-- `devices`: the devices there, their readings, and what uses them
+- `devices`, `uses`: the devices there and their readings; what uses them
 - `runs`: the runs there, and parts of their files
 - `control`: steer, rename, mark and remove runs there
 - `start`: examine choices there, and start runs

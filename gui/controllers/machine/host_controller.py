@@ -24,6 +24,7 @@ OFF = {
     "openScript": tr_noop("Scripts are on {host}. Type the whole path that the script has there."),
     "copyRecipe": tr_noop("A copy would be on this machine, and {host} trains with its own files."),
     "scaling": tr_noop("Scaling tables are measured on {host} itself: trainyard scale"),
+    "hosts": tr_noop("This window shows {host} alone. Hosts are listed in a window on this machine."),
     "leftovers": tr_noop("Processes that runs have left behind are found on {host} itself: trainyard sweep"),
 }
 """Why actions of the menu bar are switched off."""
@@ -66,6 +67,8 @@ class HostController(QObject):
         if state is before:
             return
         self._show(state)
+        if state.is_complete and (before is None or not before.is_complete):
+            self._run_list.changed.emit()  # an empty list means something else now
         if self._wants_newest and state.is_complete and not state.left:
             self._run_list.poll(now=True)
             self._offer_newest()
@@ -94,6 +97,9 @@ class HostController(QObject):
             for button in self._panels.setup.findChildren(QPushButton, name):
                 button.setEnabled(False)
                 button.setToolTip(verbatim(here))
+        script = self._panels.first_steps.findChild(QPushButton, "firstScriptButton")
+        script.setEnabled(False)
+        script.setToolTip(verbatim(tr(OFF["openScript"], host=host)))
         presets = self._panels.setup.presets
         presets.setEnabled(False)
         presets.setToolTip(
@@ -137,7 +143,7 @@ def connection_message(host: str, state: HostState) -> tuple[str, str]:
         return join_sentences([why, tr("Trying again by itself.")]), "bad"
     since = time.strftime("%H:%M:%S", time.localtime(state.cut_since))
     cut = tr(
-        "The connection to {host} is cut since {time}, trying again. What is shown was so then; runs there go on.",
+        "The connection to {host} is cut since {time}, trying again. What is shown is from then; the runs go on.",
         host=host,
         time=since,
     )
