@@ -7,5 +7,4 @@
 - `devices`, `uses`: the devices there and their readings; what uses them
 - `runs`: the runs there, and parts of their files
 - `control`: steer, rename, mark and remove runs there
-- `start`: examine choices there, and start runs
 """

@@ -97,9 +97,9 @@ class HostController(QObject):
             for button in self._panels.setup.findChildren(QPushButton, name):
                 button.setEnabled(False)
                 button.setToolTip(verbatim(here))
-        script = self._panels.first_steps.findChild(QPushButton, "firstScriptButton")
-        script.setEnabled(False)
-        script.setToolTip(verbatim(tr(OFF["openScript"], host=host)))
+        for button in self._panels.first_steps.findChildren(QPushButton, "firstScriptButton"):
+            button.setEnabled(False)
+            button.setToolTip(verbatim(tr(OFF["openScript"], host=host)))
         presets = self._panels.setup.presets
         presets.setEnabled(False)
         presets.setToolTip(

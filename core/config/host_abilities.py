@@ -1,4 +1,7 @@
-"""Start runs there: examine choices with the recipes, Pythons and drivers there, and start what was checked."""
+"""What an agent can be asked for to start runs: examine choices with the recipes, Pythons and drivers of its machine.
+
+`core.hosts` is below this package, so the command `agent` adds these to the abilities there.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from core.runs.run import Run
 from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from core.devices.device import Device
     from core.hosts.agent.request import Request
@@ -79,3 +82,12 @@ def _devices(request: Request) -> Sequence[Device]:
 def _gpu_check() -> GpuCheck:
     """Return the one check of this agent, which remembers its answers."""
     return GpuCheck()
+
+
+START_ABILITIES: dict[str, Callable[[Request], object]] = {
+    "examine": examine,
+    "check_spec": check_spec,
+    "frameworks": frameworks,
+    "start": start,
+}
+"""By the name under which a connection asks for it."""
