@@ -15,7 +15,7 @@ from gui.services.machine.host_machine import HostMachine
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
-    from core.hosts.mirror.mirror import HostState
+    from core.hosts.mirror.mirror import MirrorState
     from gui.controllers.window.dock_layout import MainPanels
     from gui.services.services import Services
 
@@ -46,7 +46,7 @@ class HostController(QObject):
         self._panels, self._machine = panels, services.machine
         self._mirror = services.machine.mirror
         self._run_list, self._session = services.run_list, services.session
-        self._shown: HostState | None = None
+        self._shown: MirrorState | None = None
         self._wants_newest = True
         """Whether no run was shown yet, and runs are still being copied for the first time."""
         self._session.attached.connect(self._want)
@@ -106,7 +106,7 @@ class HostController(QObject):
             verbatim(tr("Presets have paths of this machine, and {host} trains with its own files.", host=host))
         )
 
-    def _show(self, state: HostState) -> None:
+    def _show(self, state: MirrorState) -> None:
         self._shown = state
         self._panels.header.show_host(*chip(self._machine.host, state))
         text, tone = connection_message(self._machine.host, state)
@@ -115,7 +115,7 @@ class HostController(QObject):
         )
 
 
-def chip(host: str, state: HostState) -> tuple[str, str, str]:
+def chip(host: str, state: MirrorState) -> tuple[str, str, str]:
     """Return what the header says of the host, its tone, and a sentence on the connection."""
     if state.is_connected:
         sentence = tr("Connected to {host}.", host=host)
@@ -131,7 +131,7 @@ def chip(host: str, state: HostState) -> tuple[str, str, str]:
     return tr("{host} · connecting", host=host), "warn", tr("Connecting to {host} …", host=host)
 
 
-def connection_message(host: str, state: HostState) -> tuple[str, str]:
+def connection_message(host: str, state: MirrorState) -> tuple[str, str]:
     """Return what is to be said about the connection, and its tone; the empty string for nothing."""
     if state.is_connected:
         text = join_sentences([each for each in (state.problem, clock_problem(host, state.clock)) if each])
