@@ -25,6 +25,7 @@ from gui.controllers.runs.queue_controller import QueueController
 from gui.controllers.runs.removal_controller import RemovalController
 from gui.controllers.setup.device_controller import DeviceController
 from gui.controllers.setup.first_steps_controller import FirstStepsController
+from gui.controllers.setup.host_list_controller import HostListController
 from gui.controllers.setup.recipe_copy_controller import RecipeCopyController
 from gui.controllers.setup.reuse_controller import ReuseController
 from gui.controllers.setup.start_controller import StartController
@@ -38,6 +39,7 @@ from gui.controllers.window.window_state import WindowState
 from gui.panels.window.file_drop import dropped_program, pass_drops_to_window
 from gui.panels.window.notice_window import NoticeWindow, notice_sentence
 from gui.services.devices.device_monitor import DeviceMonitor
+from gui.services.devices.host_monitor import HostMonitor
 from gui.services.services import Services
 from gui.services.window.garbage_collector import collect_all
 from gui.services.window.preferences import PreferencesFile
@@ -82,6 +84,7 @@ class Controllers:
         self.teach = TeachController(panels, services)
         self.memory = MemoryController(panels, services)
         self.devices = DeviceController(panels, services, self.memory)
+        self.host_list = HostListController(panels, services)
         self.menu = MenuController(window, panels, services, self.layout)
         self.recipe_copy = RecipeCopyController(panels, self.help)
         self.preferences = PreferencesController(panels, self.devices, preferences)
@@ -92,7 +95,7 @@ class Controllers:
         self.objects: tuple[QObject, ...] = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
-            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue, self.missed,
+            self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue, self.missed, self.host_list,
         )  # fmt: skip
         if self.host is not None:
             self.objects = (*self.objects, self.host)
@@ -143,9 +146,11 @@ class MainWindow(QMainWindow):
         if not app.styleSheet():
             set_palette(app, self._theme)
         self.setAcceptDrops(True)
-        self._make_parts(DeviceMonitor(machine.sampler()), is_new=True)
+        monitor = DeviceMonitor(machine.sampler(), HostMonitor(is_here=machine.is_here))
+        self._make_parts(monitor, is_new=True)
         self.setFocus()  # on the window itself, so that no widget looks selected
         self._app.fontChanged.connect(self._follow_font)
+        self._app.screenRemoved.connect(lambda _: QTimer.singleShot(0, self, self.controllers.state.bring_back))
         follow_desktop(self._app, lambda: self.set_theme(self._theme))
         self.controllers.run.show_run()
         self.services.device_monitor.look()
@@ -175,6 +180,7 @@ class MainWindow(QMainWindow):
         panels.header.run_ended.connect(lambda: self._app.alert(self))  # without effect on the window in use
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
+        panels.devices.host_made.connect(lambda _: QTimer.singleShot(0, self, controllers.navigation.order_tabs))
         controllers.start.started.connect(controllers.state.save)
         if controllers.host is not None:
             controllers.host.connected.connect(controllers.start.reread)
@@ -202,6 +208,7 @@ class MainWindow(QMainWindow):
         if fresh:
             controllers.devices.show()
             controllers.start.take_readings()
+            controllers.host_list.poll()
         services.session.poll()
         services.run_list.poll()
         controllers.memory.poll(fresh=fresh)
@@ -272,6 +279,7 @@ class MainWindow(QMainWindow):
         del each, old, dock
         collect_all()  # PySide would take what comes to the addresses of deleted objects for them
         self._show_again(place)
+        self.services.device_monitor.hosts.retry()  # for reasons in the new language
         if had_dialog:
             self.controllers.preferences.show_dialog()
 
@@ -397,6 +405,7 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
         """Close at once. Runs continue; the first time, say so."""
+        self.services.device_monitor.hosts.ask(asking=False)  # waited for below
         self.controllers.start.close()
         self.controllers.comparison.close()
         self.services.close()

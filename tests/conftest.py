@@ -29,7 +29,7 @@ SET_BY_OTHERS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}  # by pytest;
 # Started in the background, as runners are, this process ignores SIGINT, and all that it starts would, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.nvml.fixtures", "tests.support.ssh_server"]
+pytest_plugins = ["tests.nvml.fixtures"]
 
 
 FOLDERS = {"architecture": "unit", "unit": "unit", "process": "process", "window": "window", "framework": "framework"}

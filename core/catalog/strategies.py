@@ -44,8 +44,8 @@ class Strategy:
     """The fields of `Training` that only some strategies have, and this one has."""
     whole_model: bool = True
     """Whether an optimizer can be made for the whole model."""
-    scales_loss: bool = True
-    """Whether it can scale the loss, which float16 needs."""
+    no_float16: str = ""
+    """Why it cannot scale the loss, which float16 needs, as the end of a sentence; empty if it can."""
     no_compile: str = ""
     """Why it cannot compile the model, and what to do, as a sentence; empty if it can."""
     no_steps: str = ""
@@ -90,15 +90,15 @@ BY_PLACEMENT = tr_noop("Parts of one model on several devices, in one process: b
 
 STRATEGIES = (
     Strategy(framework="pytorch", name="single", title=tr_noop("One device"), target="pytorch.single", parallel="one",
-         max_devices=1, settings=("activation_checkpointing",), summary=ON_ONE_DEVICE),
+         max_devices=1, settings=("make_on_device", "activation_checkpointing"), summary=ON_ONE_DEVICE),
     Strategy(framework="pytorch", name="ddp", title=tr_noop("Data parallel (DDP)"),
          target="pytorch.ddp", parallel="data",
          processes="per_device", splits_batch=True, spans_hosts=True,
-         settings=("bucket_mb", "gradient_compression", "activation_checkpointing"),
+         settings=("bucket_mb", "gradient_compression", "make_on_device", "activation_checkpointing"),
          summary=tr_noop("One process per device; each takes its slice of the global batch, gradients are averaged.")),
     Strategy(framework="pytorch", name="fsdp", title=tr_noop("Data parallel, sharded (FSDP2)"), target="pytorch.fsdp",
          parallel="data", processes="per_device", splits_batch=True, spans_hosts=True,
-         settings=("meta_device", "activation_checkpointing"),
+         settings=("meta_device", "make_on_device", "activation_checkpointing"),
          no_epoch_end=tr_noop("each rank has only a part of each parameter"),
          summary=tr_noop("Like DDP, but parameters, gradients and optimizer state are sharded: for large models.")),
     Strategy(framework="pytorch", name="data_parallel", title=tr_noop("Data parallel, legacy (nn.DataParallel)"),
@@ -123,7 +123,7 @@ STRATEGIES = (
          parallel="data", splits_batch=True, settings=("cross_device_ops",),
          summary=tr_noop("MirroredStrategy: a copy of the model per device, gradients are summed over all.")),
     Strategy(framework="tensorflow", name="central_storage", title=tr_noop("Data parallel (central storage)"),
-         target="tensorflow.central_storage", parallel="data", splits_batch=True, scales_loss=False,
+         target="tensorflow.central_storage", parallel="data", splits_batch=True,
          summary=tr_noop(
              "CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice.")),
     Strategy(framework="tensorflow", name="multi_worker_mirrored",
@@ -134,7 +134,8 @@ STRATEGIES = (
     Strategy(framework="tensorflow", name="parameter_server",
          title=tr_noop("Data parallel, asynchronous (parameter server)"),
          target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
-         scales_loss=False, no_epoch_end=tr_noop("the model is in another process"),
+         no_float16=tr_noop("its workers step at the same time, and each would change the scale of the others' losses"),
+         no_epoch_end=tr_noop("the model is in another process"),
          summary=tr_noop(
              "A chief, a worker per device and a server, in a network of their own. Asynchronous: its curve "
          "differs from that of one device.")),
@@ -143,7 +144,7 @@ STRATEGIES = (
          summary=tr_noop("The batch split and the gradients averaged by hand, as before TensorFlow had strategies.")),
     Strategy(framework="tensorflow", name="tpu", title=tr_noop("Data parallel (TPU)"), target="tensorflow.tpu",
          parallel="data",
-         device_kinds=("cpu",), unavailable=_no_tpu, scales_loss=False,
+         device_kinds=("cpu",), unavailable=_no_tpu, no_float16=tr_noop("a TPU computes with bfloat16 in its place"),
          summary=tr_noop("TPUStrategy: all cores of a TPU; needs one.")),
     Strategy(framework="tensorflow", name="placement", title=tr_noop("Placement"), target="tensorflow.placement",
          parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS, summary=BY_PLACEMENT),

@@ -36,7 +36,7 @@ TRAINING = (
     "epochs", "batch_size", "steps_per_epoch", "learning_rate", "seed", "accumulation", "precision", "loader_workers",
     "schedule", "warmup_steps", "weight_decay", "gradient_clip", "patience", "stop_on_nan", "compile", "micro_batches",
     "training_metrics", "rate_scaling", "reference_batch", "cross_device_ops", "output_device", "bucket_mb",
-    "gradient_compression", "meta_device", "activation_checkpointing",
+    "gradient_compression", "meta_device", "make_on_device", "activation_checkpointing",
 )  # fmt: skip
 """The options that are fields of `Training`; None for those that were not given."""
 
@@ -315,6 +315,10 @@ def _add_distribution(group: argparse._ArgumentGroup) -> None:
         help=tr("for strategy ddp: {known}; changes the curve; default: none", known=_one_of(GRADIENT_COMPRESSIONS)),
     )
     flag("--meta-device", help=tr("for strategy fsdp: make the model in shards, for one larger than the memory"))
+    flag(
+        "--make-on-device",
+        help=tr("for PyTorch's single, ddp and fsdp: make the model on its device, not in the host's memory"),
+    )
     flag(
         "--activation-checkpointing",
         help=tr("for PyTorch's single, ddp and fsdp: compute each block again in the backward pass, to save memory"),

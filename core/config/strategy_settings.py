@@ -37,6 +37,7 @@ STRATEGY_SETTINGS = (
     StrategySetting(name="bucket_mb", title=tr_noop("Gradient buckets in MB")),
     StrategySetting(name="gradient_compression", title=tr_noop("Gradient compression")),
     StrategySetting(name="meta_device", title=tr_noop("Meta device")),
+    StrategySetting(name="make_on_device", title=tr_noop("Model made on its device")),
     StrategySetting(name="activation_checkpointing", title=tr_noop("Activation checkpointing")),
 )
 """The settings that are refused with another strategy. (The number of micro-batches is not: it has always a value.)"""
@@ -58,6 +59,7 @@ def setting_problems(spec: RunSpec, kinds: set[str]) -> Iterator[str]:
             yield _belongs_elsewhere(row, spec)
             return
     yield from _device_problems(spec, on_cpu="cpu" in kinds)
+    yield from _conflicts(spec.training)
     yield from _rate_problems(spec)
 
 
@@ -98,6 +100,16 @@ def _device_problems(spec: RunSpec, *, on_cpu: bool) -> Iterator[str]:
             "number.",
             len(spec.devices),
             number=training.output_device,
+        )
+
+
+def _conflicts(training: Training) -> Iterator[str]:
+    if training.meta_device and training.make_on_device:
+        yield tr("The model cannot be made on the meta device and on its own device. Choose one of them.")
+    if training.gradient_compression == "powersgd" and training.precision == "float16":
+        yield tr(
+            "PowerSGD keeps errors of gradients for later steps, and float16 scales gradients by a number that "
+            "changes. Choose precision bfloat16 or float32, or gradient compression float16 or none."
         )
 
 

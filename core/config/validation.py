@@ -15,7 +15,7 @@ from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_str
 from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.hosts.names import split_name
 from core.language import tr, tr_noop, tr_plural, tr_stored
-from core.launchers import loopback, script
+from core.launchers import loopback
 from core.text import join_names
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class ProblemKind(Enum):
     NO_DEVICE = "no device"
     UNKNOWN_DEVICE = "unknown device"
     TOO_MANY = "too many devices"
+    TOO_FEW = "too few devices"
+    OTHER_KIND = "another kind of device"
     OPEN_PORTS = "open ports"
     """The user may allow them."""
     OTHER = "other"
@@ -54,25 +56,42 @@ def is_installed(row: Framework) -> bool:
     return has(interpreter(row), row.module)
 
 
+def misfit(strategy: Strategy, devices: Sequence[Device]) -> ProblemKind | None:
+    """Return how these devices do not suit a strategy; None if they do, as an empty selection does."""
+    if not devices:
+        return None
+    if not {device.kind for device in devices} <= set(strategy.device_kinds):
+        return ProblemKind.OTHER_KIND
+    if len(devices) < strategy.min_devices:
+        return ProblemKind.TOO_FEW
+    if strategy.max_devices is not None and len(devices) > strategy.max_devices:
+        return ProblemKind.TOO_MANY
+    return None
+
+
 def obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
     """Return why the strategy cannot use these devices, or the empty string. It accepts an empty selection."""
-    reason = strategy.unavailable()
-    if reason or not devices:
+    if reason := strategy.unavailable():
         return reason
-    kinds = {device.kind for device in devices}
-    if not kinds <= set(strategy.device_kinds):
-        names = join_names(tr(KIND_NAMES.get(kind, kind)) for kind in strategy.device_kinds)
-        return tr("Strategy {strategy} runs on {names} only.", strategy=strategy.name, names=names)
-    if len(devices) < strategy.min_devices:
-        return tr(
-            "Strategy {strategy} needs {min_devices} devices or more, but {count} is chosen.",
-            strategy=strategy.name,
-            min_devices=strategy.min_devices,
-            count=len(devices),
-        )
-    if strategy.max_devices is not None and len(devices) > strategy.max_devices:
-        return _too_many(strategy, devices)
-    return ""
+    match misfit(strategy, devices):
+        case ProblemKind.OTHER_KIND:
+            return tr("Strategy {strategy} runs on {names} only.", strategy=strategy.name, names=device_kinds(strategy))
+        case ProblemKind.TOO_FEW:
+            return tr(
+                "Strategy {strategy} needs {min_devices} devices or more, but {count} is chosen.",
+                strategy=strategy.name,
+                min_devices=strategy.min_devices,
+                count=len(devices),
+            )
+        case ProblemKind.TOO_MANY:
+            return _too_many(strategy, devices)
+        case _:
+            return ""
+
+
+def device_kinds(strategy: Strategy) -> str:
+    """Return the kinds of devices that a strategy runs on, in words."""
+    return join_names(tr(KIND_NAMES.get(kind, kind)) for kind in strategy.device_kinds)
 
 
 def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
@@ -89,6 +108,8 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
     if device_problems := _device_problems(spec, strategy, devices):
         return [*_of(missing), *device_problems]
     if spec.script:
+        from core.launchers import script  # not at the start of the window, which checks a recipe first
+
         own = script.problems(spec.script, spec.strategy)
     else:
         kinds = {device.kind for device in devices if device.id in spec.devices}
@@ -151,11 +172,7 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
         return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
     chosen = [by_id[name] for name in spec.devices]
     blocked = [tr_stored(device.blocked) for device in chosen if device.blocked]
-    found = _of([*blocked, *_mig_problems(chosen)] or _fit_problems(strategy, chosen))
-    too_many = strategy.max_devices is not None and len(chosen) > strategy.max_devices
-    if too_many and [each.sentence for each in found] == [obstacle(strategy, chosen)]:
-        return [replace(found[0], kind=ProblemKind.TOO_MANY)]
-    return found
+    return _of([*blocked, *_mig_problems(chosen)]) or _fit_problems(strategy, chosen)
 
 
 def _not_over_hosts(spec: RunSpec, strategy: Strategy, elsewhere: Sequence[str]) -> str:
@@ -196,23 +213,28 @@ def _mig_problems(chosen: Sequence[Device]) -> list[str]:
     ]
 
 
-def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
+def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[Problem]:
     kinds = sorted({device.kind for device in chosen})
     if len(kinds) > 1:
         names = join_names(tr(KIND_NAMES.get(kind, kind)) for kind in kinds)
         labels = ", ".join(device.label for device in chosen)
-        return [
-            tr(
-                "{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind.",
-                names=names,
-                labels=labels,
-            )
-        ]
+        return _of(
+            [
+                tr(
+                    "{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind.",
+                    names=names,
+                    labels=labels,
+                )
+            ]
+        )
     reason = obstacle(strategy, chosen)
+    if not reason:
+        return []
     # A strategy for one device names the others itself.
-    if reason and strategy.max_devices is None and (others := _fitting(strategy, chosen)):
+    if strategy.max_devices is None and (others := _fitting(strategy, chosen)):
         reason += tr(" Choose strategy {others}.", others=join_names(others, "or"))
-    return [reason] if reason else []
+    kind = misfit(strategy, chosen) if not strategy.unavailable() else None
+    return [Problem(sentence=reason, kind=kind or ProblemKind.OTHER)]
 
 
 def _fitting(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
@@ -277,9 +299,13 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 title=framework(strategy.framework).title,
             )
         )
-    if spec.training.precision == "float16" and not strategy.scales_loss:
+    if spec.training.precision == "float16" and strategy.no_float16:
         found.append(
-            tr("Strategy {name} cannot scale the loss for float16. Choose bfloat16 or float32.", name=strategy.name)
+            tr(
+                "Strategy {name} cannot scale the loss for float16, because {reason}. Choose bfloat16 or float32.",
+                name=strategy.name,
+                reason=tr(strategy.no_float16),
+            )
         )
     if "micro_batches" in strategy.settings and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(

@@ -16,6 +16,8 @@ HEAT = ("too hot", "far too hot")
 """The reasons that are about the temperature."""
 ASLEEP_PREFIX = "PCI-"
 """Prefix of the id of a GPU that sleeps and was not woken up to read its UUID; its PCI address follows."""
+LABEL_SEPARATOR = " · "
+"""Between the name of another machine and the label of a device there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +25,12 @@ class Device:
     """One device that training can run on."""
 
     id: str
-    """`cpu:0`, or a GPU's full UUID; never an index, which could come to mean another GPU."""
+    """`cpu:0`, or a GPU's full UUID; never an index, which could come to mean another GPU. That of a device of another
+    machine names the machine: see `core.hosts.names`."""
     kind: str
     """`cpu` or `nvidia`."""
     label: str
-    """Short name for users: `CPU 0`, `GPU 0`."""
+    """Short name for users: `CPU 0`, `GPU 0`, `node2 · GPU 0`."""
     name: str
     """The product's name."""
     memory_total_bytes: int | None = None
@@ -43,13 +46,25 @@ class Device:
 
     @property
     def short_name(self) -> str:
-        """Its name on the command line: `cpu:0`, `gpu:0`, `gpu:0:mig:1`."""
-        return self.label.lower().replace(" ", ":")
+        """Its name on the command line: `cpu:0`, `gpu:0`, `gpu:0:mig:1`, `node2/gpu:0`."""
+        host, _, label = self.label.rpartition(LABEL_SEPARATOR)
+        own = label.lower().replace(" ", ":")
+        return f"{host}/{own}" if host else own
+
+    @property
+    def host(self) -> str:
+        """The name of the machine that it is on; the empty string for this machine."""
+        return self.label.rpartition(LABEL_SEPARATOR)[0]
+
+    @property
+    def own_label(self) -> str:
+        """Its label without that name: `GPU 0`."""
+        return self.label.rpartition(LABEL_SEPARATOR)[2]
 
     @property
     def is_mig(self) -> bool:
         """Whether it is a MIG part of a GPU, which has the same `pci_bus_id`."""
-        return self.id.startswith("MIG-")
+        return self.id.removeprefix(f"{self.host}/").startswith("MIG-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

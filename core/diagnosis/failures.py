@@ -161,6 +161,7 @@ def _device_memory(evidence: FailureEvidence) -> tuple[str, str]:
     title = tr("{where} ran out of memory{step}", where=where, step=evidence.step)
     used = _usage(evidence)
     wanted = evidence.found(r"[Tt]ried to allocate ([\d.]+ ?[KMGT]i?B)|when allocating ([\d.]+ ?[KMGT]i?B)")
+    wanted = wanted.replace("iB", "B")  # GB are 2**30 bytes in all our sentences
     more = tr(" The step that failed asked for {size} more.", size=wanted) if wanted else ""
     remedy = tr("Try a smaller batch, gradient accumulation or bfloat16.")
     if evidence.spec is not None and evidence.spec.script is not None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.history.index import all_runs
+from core.history.index import RunIndex, all_runs
+from core.history.summary_cache import SummaryCache
 from core.language import tr_plural
 from core.runs.facts.states import state_info
 from core.runs.run import Run
@@ -38,6 +39,8 @@ class DeviceUse:
     """Other processes that the driver lists, those with the most memory first."""
     others_bytes: int | None = None
     """Device memory that these processes use; None if the driver does not report it."""
+    largest: str = ""
+    """Of the other processes, the one that is worth mentioning: `blender (anna)`; the empty string if none is."""
 
 
 class DeviceUsers:
@@ -64,16 +67,37 @@ class DeviceUsers:
         return self._devices[run_dir]
 
 
+class UseFinder:
+    """Finds what uses the devices again and again, for a machine that is watched: what is known is not read again."""
+
+    def __init__(self, runs_root: Path) -> None:
+        self._index = RunIndex(runs_root, cache=SummaryCache(runs_root))
+        self._users = DeviceUsers()
+
+    def find(self, survey: Survey) -> dict[str, DeviceUse]:
+        """Return by device id what uses it now, as `devices_in_use` does."""
+        try:
+            on_devices = self._users.on_devices(self._index.poll())
+        except RunError:
+            on_devices = {}
+        return _uses(survey, on_devices)
+
+
 def devices_in_use(survey: Survey, runs_root: Path) -> dict[str, DeviceUse]:
     """Return by device id what uses it now, without unused devices. Runs are left out if they cannot be listed."""
     try:
         on_devices = DeviceUsers().on_devices(all_runs(runs_root))
     except RunError:
         on_devices = {}
+    return _uses(survey, on_devices)
+
+
+def _uses(survey: Survey, on_devices: Mapping[str, tuple[RunSummary, ...]]) -> dict[str, DeviceUse]:
     workers = _worker_pids({summary.dir for runs in on_devices.values() for summary in runs})
     samples = {sample.device_id: sample for sample in survey.samples}
     uses = {
-        device.id: _use(on_devices.get(device.id, ()), samples.get(device.id), workers) for device in survey.devices
+        device.id: _use(device, on_devices.get(device.id, ()), samples.get(device.id), workers)
+        for device in survey.devices
     }
     return {device: use for device, use in uses.items() if use.runs or use.others}
 
@@ -87,18 +111,21 @@ def _worker_pids(run_dirs: Iterable[Path]) -> set[int]:
     return pids
 
 
-def _use(runs: tuple[RunSummary, ...], sample: Sample | None, workers: AbstractSet[int]) -> DeviceUse:
+def _use(device: Device, runs: tuple[RunSummary, ...], sample: Sample | None, workers: AbstractSet[int]) -> DeviceUse:
     listed = (sample.processes if sample else None) or ()
     others = sorted(
         (each for each in listed if each.pid not in workers), key=lambda each: each.memory_used_bytes or 0, reverse=True
     )
     amounts = [each.memory_used_bytes for each in others if each.memory_used_bytes is not None]
     all_used = sample.memory_used_bytes if sample and others and len(others) == len(listed) else None
+    # `glance` does not block on a process that hangs in the kernel.
+    described = tuple(replace(glance(each.pid), memory_used_bytes=each.memory_used_bytes) for each in others)
+    most = (others[0].memory_used_bytes or 0) if others else 0
     return DeviceUse(
         runs=runs,
-        # `glance` does not block on a process that hangs in the kernel.
-        others=tuple(replace(glance(each.pid), memory_used_bytes=each.memory_used_bytes) for each in others),
+        others=described,
         others_bytes=sum(amounts) if amounts else all_used,
+        largest=program_name(described[0]) if most > MIN_SHARE * (device.memory_total_bytes or 0) else "",
     )
 
 

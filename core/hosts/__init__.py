@@ -3,6 +3,7 @@
 - `host_list`: the hosts that the user has added, and their file
 - `names`: names of hosts, and of devices on them (`HOST/cpu:0`)
 - `inquiry`: ask several hosts at once, each with a time limit
+- `watch`: follow one host on a thread of its own, for a window
 - `connection`: talk to the agent of one host
 - `carriers`: how an agent is started on a host, and what the errors of that mean
 - `agent`: the process on the other machine

@@ -24,8 +24,20 @@ class HostUse:
 
     runs: tuple[str, ...] = ()
     """The names of the folders of live runs, newest first."""
+    names: tuple[str, ...] = ()
+    """The names of these runs."""
     others: tuple[str, ...] = ()
     """Other processes, in words: `pid 4711 python (anna)`."""
+    program: str = ""
+    """The one with the most memory, if that is worth mentioning: `blender (anna)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostUses:
+    """What uses the devices of a host, by their ids, and how much memory of the host programs can still get."""
+
+    by_device: Mapping[str, HostUse] = field(default_factory=dict)
+    available_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,26 +52,45 @@ class HostDevices:
 
 def pack_uses(uses: Mapping[str, DeviceUse]) -> dict[str, Any]:
     """Return what uses the devices, as JSON."""
-    return {
+    packed = {
         device: {
             "runs": [run.dir.name for run in use.runs[:MAX_NAMES]],
+            "names": [run.name for run in use.runs[:MAX_NAMES]],
             "others": [each.words for each in use.others[:MAX_NAMES]],
+            "program": use.largest,
         }
         for device, use in uses.items()
     }
+    return {"uses": packed}
 
 
 def unpack_devices(document: Any) -> HostDevices:  # noqa: ANN401 (JSON)
     """Return what the ability `devices` has answered. Raises `ValueError` for anything else."""
     answer = unpack_readings(document)
+    return HostDevices(
+        devices=answer.devices or (), samples=answer.samples, banner=answer.banner, uses=unpack_uses(document).by_device
+    )
+
+
+def unpack_uses(document: Any) -> HostUses:  # noqa: ANN401 (JSON)
+    """Return what uses the devices, by their ids there. Raises `ValueError` for anything else."""
     try:
-        uses = {
-            device: HostUse(runs=_texts(use["runs"]), others=_texts(use["others"]))
-            for device, use in document["uses"].items()
-        }
+        available = document.get("available_bytes")
+        uses = {str(device): _use(use) for device, use in document["uses"].items()}
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError from error
-    return HostDevices(devices=answer.devices or (), samples=answer.samples, banner=answer.banner, uses=uses)
+    if available is not None and not _is_whole(available):
+        raise ValueError
+    return HostUses(by_device=uses, available_bytes=available)
+
+
+def _use(document: Mapping[str, Any]) -> HostUse:
+    runs, program = _texts(document["runs"]), document.get("program", "")
+    if not isinstance(program, str):
+        raise TypeError(program)
+    return HostUse(
+        runs=runs, names=_texts(document.get("names", runs)), others=_texts(document["others"]), program=program
+    )
 
 
 def pack_readings(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> dict[str, Any]:
@@ -105,7 +136,7 @@ def _check(record: Device | Sample) -> None:
 
 
 def _texts(values: object) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
         raise TypeError(values)
     return tuple(values)
 

@@ -16,13 +16,12 @@ from core.errors import RunError
 from core.hosts.names import name_problem
 from core.language import join_sentences, tr
 from core.schema.files import open_folder, parse_json, read_whole
-from core.system.folders import config_folder, make_config_folder, save_in_config_folder
+from core.system.folders import HOSTS_FILE, config_folder, make_config_folder, save_in_config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FILE = "hosts.json"
 VERSION = 1
 MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 1024
@@ -83,7 +82,7 @@ def find_or_make(text: str) -> Host:
 
 def hosts_file() -> Path:
     """Return the path of the file, whether it exists or not."""
-    return config_folder() / FILE
+    return config_folder() / HOSTS_FILE
 
 
 def load() -> HostList:
@@ -179,7 +178,7 @@ def _command_problem(command: str) -> str:
 
 def _save(hosts: tuple[Host, ...]) -> None:
     document = {"version": VERSION, "hosts": [asdict(each) for each in hosts]}
-    save_in_config_folder(FILE, json.dumps(document, indent=1) + "\n")
+    save_in_config_folder(HOSTS_FILE, json.dumps(document, indent=1) + "\n")
 
 
 @contextlib.contextmanager

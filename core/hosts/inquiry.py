@@ -10,8 +10,8 @@ from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
 from core.hosts.host_list import load
-from core.hosts.names import as_named_here, split_name
-from core.language import tr, tr_noop
+from core.hosts.names import device_here, split_name
+from core.language import join_sentences, tr, tr_noop
 from core.units import duration
 
 if TYPE_CHECKING:
@@ -87,6 +87,15 @@ class Inquiry:
             thread.join()
         return self._reports
 
+    @property
+    def is_over(self) -> bool:
+        """Whether `reports` returns at once."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def give_up(self) -> None:
+        """Let `reports` return soon."""
+        self._unwanted.set()
+
     def __enter__(self) -> Self:
         return self
 
@@ -137,8 +146,21 @@ def devices_of(names: Iterable[str]) -> list[Device]:
         if report.error is not None:
             raise report.error
         assert report.devices is not None
-        devices += [as_named_here(report.host.name, each) for each in report.devices.devices]
+        devices += [device_here(report.host.name, each) for each in report.devices.devices]
     return devices
+
+
+def state_words(report: HostReport) -> str:
+    """Return whether a host answers, in words: version and clock, or why it does not."""
+    if report.error is not None or report.hello is None or report.clock is None:
+        return str(report.error)
+    state = tr(
+        "reachable, Trainyard {version}, Python {python}, clock {offset:+.1f} s",
+        version=report.hello.version,
+        python=report.hello.python,
+        offset=report.clock.offset_s,
+    )
+    return join_sentences([f"{state}.", report.clock_problem]) if report.clock_problem else state
 
 
 def report_document(report: HostReport) -> dict[str, Any]:

@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.devices.device import ASLEEP_PREFIX
+from core.devices.device import ASLEEP_PREFIX, LABEL_SEPARATOR
 from core.devices.kinds import KINDS
 from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from core.devices.device import Device
+    from core.devices.device import Device, Sample
 
 SEPARATOR = "/"
 VALID = re.compile(r"[^\W_][\w.-]{0,62}")
@@ -36,11 +36,6 @@ def full_name(host: str, device: str) -> str:
     return f"{host}{SEPARATOR}{device}"
 
 
-def as_named_here(host: str, device: Device) -> Device:
-    """Return a device of a host with the id and the label that it has on this machine."""
-    return replace(device, id=full_name(host, device.id), label=full_name(host, device.label))
-
-
 def devices_here(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names of devices that are on this machine, in their order."""
     return tuple(name for name in names if split_name(name) is None)
@@ -53,3 +48,19 @@ def split_name(name: str) -> tuple[str, str] | None:
     """
     host, separator, device = name.partition(SEPARATOR)
     return (host, device) if separator and device.lower().startswith(DEVICE_PREFIXES) else None
+
+
+def own_id(name: str) -> str:
+    """Return the id of a device on its own machine: `cpu:0` for `node2/cpu:0`, and `cpu:0` for `cpu:0`."""
+    parts = split_name(name)
+    return name if parts is None else parts[1]
+
+
+def device_here(host: str, device: Device) -> Device:
+    """Return a device of a host with an id and a label that name the host."""
+    return replace(device, id=full_name(host, device.id), label=f"{host}{LABEL_SEPARATOR}{device.label}")
+
+
+def sample_here(host: str, sample: Sample, offset_s: float = 0.0) -> Sample:
+    """Return a reading of a host's device under its name here. `offset_s`: how far the clock there is ahead."""
+    return replace(sample, device_id=full_name(host, sample.device_id), time=sample.time - offset_s)

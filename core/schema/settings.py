@@ -22,6 +22,10 @@ SCHEDULES = ("constant", "cosine")
 CROSS_DEVICE_OPS = ("auto", "nccl", "hierarchical_copy", "one_device")
 GRADIENT_COMPRESSIONS = ("none", "bfloat16", "float16", "powersgd")
 RATE_SCALINGS = ("none", "linear", "sqrt")
+FLAGS = (
+    "stop_on_nan", "compile", "training_metrics", "meta_device", "make_on_device", "activation_checkpointing",
+)  # fmt: skip
+"""The settings of `Training` that are on or off."""
 CUDA_IDS = ("uuid", "integer")
 CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
 
@@ -90,6 +94,8 @@ class Training:
     """DDP only: how gradients are compressed for the reduction; anything but `none` changes the curve."""
     meta_device: bool = False
     """FSDP only: make the model on the `meta` device, so that no process ever holds the whole of it."""
+    make_on_device: bool = False
+    """PyTorch's single, DDP and FSDP: make the model on the device of each rank, which draws its own random numbers."""
     activation_checkpointing: bool = False
     """PyTorch only: keep the inputs of each block, and compute the block again in the backward pass."""
 
@@ -123,7 +129,7 @@ class Training:
         if self.bucket_mb is not None:
             check_whole(tr("size of a gradient bucket in MB"), self.bucket_mb, 1)
         check_one_of(tr("Gradient compression"), self.gradient_compression, GRADIENT_COMPRESSIONS)
-        for name in ("stop_on_nan", "compile", "training_metrics", "meta_device", "activation_checkpointing"):
+        for name in FLAGS:
             check_flag(name.replace("_", " "), getattr(self, name))
 
     @property

@@ -21,6 +21,8 @@ from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, 
 CONFIG_VARIABLE = "TRAINYARD_CONFIG_DIR"
 CACHE_VARIABLE = "TRAINYARD_CACHE_DIR"
 FOLDERS = ("runs", "presets")
+HOSTS_FILE = "hosts.json"
+"""In the folder of settings, the other machines that the user has added: see `core.hosts.host_list`."""
 MAX_BYTES = 64 * 1024
 
 

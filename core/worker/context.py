@@ -45,6 +45,10 @@ class Context:
         """Whether training ends here to be resumed later."""
         self.record_last: Callable[[], None] = lambda: None
         """Records what was measured since the last report, when an error has ended the training."""
+        self.located: Callable[[str], str] = lambda message: message
+        """Adds to a message the line of the function of the recipe that it names."""
+        self.computes_loss = ""
+        """The sentence that names the recipe's function of the loss; empty if it has none."""
         self.on_epoch_end: Callable[[Mapping[str, float]], object] | None = None
         """Calls the recipe's function of this name on rank 0; None on all ranks if the recipe has none."""
         log = self.run_dir / EVENTS / worker_events(assignment.rank)

@@ -20,8 +20,8 @@ from .context import Context
 from .recipe import LoadedRecipe
 from .training.epoch_end import RecipeFunctionError
 
-LAST_LOSSES_S = 5.0
-"""Seconds to wait for the last losses after an error."""
+LAST_LOSSES_S = 4.0
+"""Seconds to wait for the last losses after an error or SIGINT, which SIGTERM follows after five."""
 CHILDREN_S = 0.5
 """Seconds to wait for the end of processes that load data, after an error."""
 EXIT_ERROR = 1
@@ -66,9 +66,12 @@ def _train(context: Context) -> int:
         strategy = _import_strategy(context)
         fetch.await_end(context)
         context.enter_phase("recipe", framework=_framework_version(context.spec.framework))
-        strategy.train(LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase), context)
+        recipe = LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase)
+        context.located, context.computes_loss = recipe.located, recipe.computes_loss
+        strategy.train(recipe, context)
         context.record_done()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # the step of a stop that follows a request, where a step or the data hang
+        record_last(context)
         return EXIT_INTERRUPTED
     except RecordError as error:
         return _record(context, error, EXIT_RECORD)
@@ -80,7 +83,7 @@ def _train(context: Context) -> int:
 
 
 def record_last(context: Context) -> None:
-    """Record the last losses before the error, where the framework can still fetch them.
+    """Record the last losses before the end, where the framework can still fetch them.
 
     After an error of a device this may raise, or never return: then the error is recorded without them.
     """
@@ -155,8 +158,18 @@ def _explanation(context: Context, error: BaseException) -> str | None:
     return explanation
 
 
+def _is_raised_by_us(error: BaseException) -> bool:
+    """Return whether a check of ours has raised the error, and no function of a user's or of a framework's."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith(f"{__package__}.")
+
+
 def _record(context: Context, error: BaseException, code: int) -> int:
     explanation = str(error) if isinstance(error, RecipeFunctionError) else _explanation(context, error)
+    if explanation is None and _is_raised_by_us(error):
+        explanation = context.located(str(error))
     if isinstance(error, RecipeFunctionError) and error.__cause__ is not None:
         error = error.__cause__  # its traceback ends in the recipe
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import re
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..language import tr, tr_noop
 from ..schema.files import read_whole
 from ..schema.paths import WORKLOAD_FILE
-from ..schema.settings import RUN_KEYWORDS
+from ..schema.settings import RECIPE_FUNCTIONS, RUN_KEYWORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ PHASES = {
 """What a worker does while it calls these functions; see `Context.enter_phase`."""
 
 
+TRAINING_STEP = "training_step"
 ON_EPOCH_END, CALLBACKS = "on_epoch_end", "callbacks"
 
 
@@ -61,11 +63,34 @@ class LoadedRecipe:
 
     def name_and_line(self, function: str) -> str:
         """Return the recipe's name and the line at which this function of it begins, for messages."""
+        line = self._line(function)
+        return self.name if line is None else tr("{recipe} (line {line})", recipe=self.name, line=line)
+
+    def _line(self, function: str) -> int | None:
+        """Return the line at which a function begins; None where it is not one of the file."""
         target: Callable[..., Any] = getattr(self._module, function)
         code = getattr(inspect.unwrap(target), "__code__", None)
-        if code is None or code.co_filename != self.path:
-            return self.name
-        return tr("{recipe} (line {line})", recipe=self.name, line=code.co_firstlineno)
+        return None if code is None or code.co_filename != self.path else code.co_firstlineno
+
+    def located(self, message: str) -> str:
+        """Return a message with the line of the first function of the recipe that it names, unless it has it."""
+        for name in re.findall(rf"\b({'|'.join(RECIPE_FUNCTIONS)})\(", message):
+            line = self._line(name) if self.has(name) else None
+            if line is not None and self.name_and_line(name) not in message:
+                file = Path(self.path).name
+                begins = tr("{function}() begins in line {line} of {file}.", function=name, line=line, file=file)
+                return f"{message} {begins}"
+            if line is not None:
+                return message
+        return message
+
+    @property
+    def computes_loss(self) -> str:
+        """The sentence that names the recipe's function of the loss; empty if it has none."""
+        name = next((name for name in (TRAINING_STEP, "loss") if self.has(name)), "")
+        if not name:
+            return ""
+        return tr("It is computed by {function}() of {recipe}.", function=name, recipe=self.name_and_line(name))
 
     def first_parameter(self, function: str) -> str:
         """Return the name of the first parameter of the recipe's function; the empty string if it has none."""

@@ -6,13 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..language import tr
+from .recipe import TRAINING_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from .recipe import LoadedRecipe
 
-TRAINING_STEP, VALIDATION_STEP, OPTIMIZERS = "training_step", "validation_step", "optimizers"
+VALIDATION_STEP, OPTIMIZERS = "validation_step", "optimizers"
 LOSS, WEIGHT, RATE, VALIDATION_PREFIX = "loss", "weight", "learning_rate", "val_"
 _ONLY_LOSS = (LOSS,)
 
@@ -46,6 +47,8 @@ class StepReader:
         """Whether all ranks are known to return the same names."""
         self.weighs = False
         """Whether the step returns a weight."""
+        self.only_loss = False
+        """Whether the step is known to return nothing but the loss."""
 
     @property
     def signature(self) -> tuple[str, ...]:
@@ -76,6 +79,7 @@ class StepReader:
         if self.names is None:
             check_names(self._where["function"], self._where["recipe"], names)
             self.names, self.weighs = names, WEIGHT in values
+            self.only_loss = len(values) == 1
         elif names != self.names or (WEIGHT in values) != self.weighs:
             raise ValueError(
                 tr(

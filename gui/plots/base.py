@@ -144,6 +144,7 @@ class Plot(PlotCard):
         """Draw this run from the next `redraw` on. The mappings give colours and labels by device id."""
         is_other = run_series is not self.run_series
         self.run_series, self.colours, self.labels = run_series, device_colours, device_labels
+        self.canvas.make_room(device_labels.values())
         self._apply_theme(self.theme)
         self.invalidate()
         if is_other:
@@ -151,7 +152,7 @@ class Plot(PlotCard):
             self.show_crosshair(None)
             self.set_follow(True)
 
-    def emphasise(self, devices: Collection[str] | None) -> None:
+    def emphasise(self, devices: Collection[str] | None, folded: Collection[str] = frozenset()) -> None:
         """Draw the other devices faintly; None, or no device, draws all alike. A plot without devices ignores this."""
 
     def show_training_end(self, *, paused: bool, over: bool) -> None:

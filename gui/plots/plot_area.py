@@ -64,6 +64,7 @@ class PlotArea(QSplitter):
         self._live_noted = False
         """Whether they say so."""
         self._ticked: frozenset[str] = frozenset()
+        self._folded: frozenset[str] = frozenset()
         self._rows: dict[str, PlotRow] = {}
         self._feed: Callable[[str, Plot], None] = lambda _, __: None
         """Gives a plot by its name what the others show."""
@@ -198,14 +199,17 @@ class PlotArea(QSplitter):
             feed(name, plot)
         self._live_noted = live_devices and run is not None
 
-    def show_ticks(self, devices: Collection[str]) -> None:
-        """Draw these devices stronger than the others while the present readings are shown."""
-        self._ticked = frozenset(devices)
+    def show_ticks(self, devices: Collection[str], folded: Collection[str] = ()) -> None:
+        """Draw these devices stronger than the others while the present readings are shown.
+
+        `folded`: devices that are not drawn then unless they are ticked.
+        """
+        self._ticked, self._folded = frozenset(devices), frozenset(folded)
         self._emphasise()
 
     def _emphasise(self) -> None:
         for plot in self.plots.values():
-            plot.emphasise(self._ticked if self.live_devices else None)
+            plot.emphasise(self._ticked if self.live_devices else None, self._folded)
 
     def show_memory_note(self, text: str, tone: str) -> None:
         """Show the memory verdict in the head of the memory plot; the empty string removes it."""

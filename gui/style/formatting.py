@@ -126,6 +126,17 @@ def number(value: float, spacing: float) -> str:
     return f"{rounded:,.{places}f}".replace(",", "\u2009")
 
 
+def setting_title(name: str) -> str:
+    """Return the name of a recipe's setting as a label: `Hidden size` of `hidden_size`."""
+    words = name.replace("_", " ").strip()
+    return f"{words[:1].upper()}{words[1:]}" or name
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits, zeros at its end included: `2.00`, `0.391`, `1.20e-05`."""
+    return f"{value:#.{digits}g}".removesuffix(".")
+
+
 def places_for(spacing: float) -> int:
     """Return the number of decimal places that tell multiples of `spacing` apart."""
     return next((places for places in range(9) if math.isclose(round(spacing, places), spacing)), 9)

@@ -19,7 +19,8 @@ SCALE = 3  # drawn larger than shown, for screens with many dots per inch
 
 
 def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SIDE_PX) -> QIcon:
-    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross`, `dots`, `bell`, `warning` or `failed`.
+    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross`, `dots`, `bell`, `warning`, `failed` or
+    `machine`.
 
     Or an arrow: `left`, `right` or `up`.
 
@@ -194,6 +195,14 @@ def _bell() -> QPainterPath:
     return path.united(knob).united(clapper)
 
 
+def _machine() -> QPainterPath:
+    """Return a screen on its stand."""
+    screen, stand = QPainterPath(), QPainterPath(QPointF(3.4, 11))
+    screen.addRoundedRect(QRectF(1.2, 1.6, 9.6, 6.8), 1, 1)
+    stand.lineTo(8.6, 11)
+    return _stroke(screen, 1.4).united(_stroke(stand, 1.4))
+
+
 _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "play": _play,
     "resume": _resume,
@@ -212,4 +221,5 @@ _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "left": partial(_arrow, 180.0),
     "warning": _warning,
     "failed": _failed,
+    "machine": _machine,
 }

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QApplication
 NORMAL_PX = 13
 """Size of plain text at a scale of 1. A desktop with a smaller font gets this size all the same."""
 ZOOMS = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
-_ZOOM = "textZoom"
-"""Property of the application."""
+_ZOOM, _FONT_PX = "textZoom", "textFontPixels"
+"""Properties of the application: the zoom, and the size of the desktop's font, which takes long to find out."""
 _LENGTH = re.compile(r"\b(\d+)px\b")
 _THIN_PX = 2
 """Borders of up to this width stay as they are."""
@@ -41,10 +41,22 @@ def next_zoom(step: int) -> float:
 
 def scale() -> float:
     """Return the size of plain text as a multiple of `NORMAL_PX`."""
-    if QApplication.instance() is None:
+    app = QApplication.instance()
+    if not isinstance(app, QApplication):
         return 1.0
-    desktop_px = QFontInfo(QApplication.font()).pixelSize()
-    return max(desktop_px / NORMAL_PX, 1.0) * zoom()
+    desktop_px = app.property(_FONT_PX)
+    if desktop_px is None:
+        app.fontChanged.connect(_forget_font)
+    if not desktop_px:
+        desktop_px = QFontInfo(app.font()).pixelSize()
+        app.setProperty(_FONT_PX, desktop_px)
+    return max(float(desktop_px) / NORMAL_PX, 1.0) * zoom()
+
+
+def _forget_font() -> None:
+    app = QApplication.instance()
+    if app is not None and app.property(_FONT_PX) is not None:
+        app.setProperty(_FONT_PX, 0)
 
 
 def scaled(length_px: float) -> int:
@@ -54,6 +66,7 @@ def scaled(length_px: float) -> int:
 
 def scaled_sheet(sheet: str) -> str:
     """Return a style sheet with its lengths at the present scale."""
+    _forget_font()  # its size in pixels is another one, too, after a change of the screen's resolution
     factor = scale()
     if factor == 1.0:
         return sheet

@@ -69,6 +69,7 @@ class Dock(QDockWidget):
 def _title(text: str) -> PlainLabel:
     label = PlainLabel(text.upper())
     label.setProperty("role", "title")
+    label.setProperty("line", "card")
     return label
 
 

@@ -21,9 +21,9 @@ RADIUS_PX = 8.0
 SMALL_PX = 12
 SEPARATOR = " · "
 ELLIPSIS = "…"
-HALF_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.,e+-]*$")
-NUMBER_ON = re.compile(r"[\d.,]?[\de]")
-"""What goes on a number behind an ellipsis."""
+HALF_NUMBER = re.compile("(?<![\\w.])[-+]?\\d[\\d.,\u2009e+-]*$")
+NUMBER_ON = re.compile("[\\d.,\u2009]?[\\de]")
+"""What goes on a number behind an ellipsis. Thousands are separated by thin spaces."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -63,17 +63,20 @@ def draw_elided(
     painter: QPainter, line: QRect, text: str, colour: str, *, font: QFont | None = None, right: bool = False,
     in_parts: bool = False,
 ) -> None:  # fmt: skip
-    """Draw one line of text, cut with an ellipsis if it is too long; `in_parts` as `elided_parts` does."""
+    """Draw one line of text, cut as `elided` does if it is too long; `in_parts` as `elided_parts` does."""
     before = painter.font()
     if font is not None:
         painter.setFont(font)
     painter.setPen(QColor(colour))
     side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
-    metrics, width = painter.fontMetrics(), line.width()
-    elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
-    shown = elided_parts(metrics, text, width) if in_parts else elided
+    shown = (elided_parts if in_parts else elided)(painter.fontMetrics(), text, line.width())
     painter.drawText(line, side | Qt.AlignmentFlag.AlignVCenter, shown)
     painter.setFont(before)
+
+
+def elided(metrics: QFontMetrics, text: str, width: int) -> str:
+    """Return the beginning of a text that fits into `width` pixels, with an ellipsis that cuts no number."""
+    return _without_half_number(metrics.elidedText(text, Qt.TextElideMode.ElideRight, width), text)
 
 
 def elided_parts(metrics: QFontMetrics, text: str, width: int) -> str:
@@ -81,8 +84,8 @@ def elided_parts(metrics: QFontMetrics, text: str, width: int) -> str:
 
     Parts are separated by ` · `. Without this, a long last part would also take the end of the one before it.
     """
-    elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
-    if elided == text:
+    beginning = elided(metrics, text, width)
+    if beginning == text:
         return text
     whole = ""
     for part in text.split(SEPARATOR):
@@ -90,17 +93,17 @@ def elided_parts(metrics: QFontMetrics, text: str, width: int) -> str:
         if metrics.horizontalAdvance(longer) > width:
             break
         whole = longer
-    if whole and len(elided) <= len(whole) + len(SEPARATOR) + 1:
+    if whole and len(beginning) <= len(whole) + len(SEPARATOR) + 1:
         return whole
-    return _without_half_number(elided, text)
+    return beginning
 
 
-def _without_half_number(elided: str, text: str) -> str:
+def _without_half_number(beginning: str, text: str) -> str:
     """Return the beginning of a text without a number that the ellipsis would cut: half a number is a wrong number."""
-    kept = elided.removesuffix(ELLIPSIS)
-    if kept == elided or not NUMBER_ON.match(text[len(kept) :]):
-        return elided
-    return f"{HALF_NUMBER.sub('', kept).rstrip()}{ELLIPSIS}"
+    kept = beginning.removesuffix(ELLIPSIS)
+    if kept == beginning or not NUMBER_ON.match(text[len(kept) :]):
+        return beginning
+    return f"{HALF_NUMBER.sub('', kept).rstrip(' ,')}{ELLIPSIS}"
 
 
 class ThemedDelegate(QStyledItemDelegate):

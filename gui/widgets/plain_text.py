@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import Qt
@@ -97,6 +96,8 @@ def _cells(column: int, row: Row) -> str:
 
 
 def _html(spans: Sequence[Span]) -> str:
+    from html import escape  # with its table of entities, it takes time at the start of the window
+
     colours = (f" color:{escape(each.colour)}" if each.colour else "" for each in spans)
     return "".join(
         f'<span style="white-space:pre;{colour}">{escape(each.text)}</span>'

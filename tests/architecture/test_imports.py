@@ -62,6 +62,21 @@ def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
     assert hosts <= {"core.hosts", "core.hosts.names"}, "nothing of other machines is loaded for the runs of this one"
 
 
+def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apart from the names of devices, which tell whose they are."""
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom PySide6.QtWidgets import QApplication\n"
+        "from gui.main_window import MainWindow\n"
+        f"app = QApplication([]); window = MainWindow(Path({str(tmp_path)!r}) / 'runs')\n"
+        "window.show(); window.poll(); window.close()\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('core.hosts')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["core.hosts", "core.hosts.names"]
+
+
 def test_a_worker_loads_nothing_but_the_standard_library_before_its_framework() -> None:
     """Also: under a private name, and with our own folders off the path."""
     boot = CORE / "worker" / "boot.py"

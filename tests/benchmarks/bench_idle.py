@@ -6,36 +6,51 @@ The window is drawn offscreen, with 8 and with 64 GPUs of the stand-in library, 
 measured is ours. The sampler is read as a supervisor reads it, 8 GPUs once a second, with as many looks between; both
 with their helper processes. Beside them what a bare PySide6 window with a timer of ten beats a second uses, and a bare
 loop of as many naps. Marks: 2 % of a core for the window with 8 GPUs, 3 % with 64, and 0.3 % for the sampler.
+
+One window has 4 hosts with 8 GPUs each beside 8 GPUs of its own, through a real ssh server; what the other side of a
+connection uses is not counted. Beside it one with 40 GPUs of its own. Without an ssh server both are left out.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
 
 import psutil
+import pytest
 
+from core.system.folders import HOSTS_FILE
 from tests.benchmarks.report import table, write_json
 from tests.nvml.standin import ROOT, StandIn, build
+from tests.support.ssh_server import TRAINYARD, run_server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SETTLE_S = 8.0
 MEASURED_S = 20.0
+ROUNDS = 3
 MARKS_PERCENT = {"window, 8 GPUs": 2.0, "window, 64 GPUs": 3.0, "sampler, 8 GPUs": 0.3}
+HOSTS = 4
+WITH_HOSTS, ALONE = f"window, 8 GPUs and {HOSTS} hosts with 8", "window, 40 GPUs"
 
 WINDOW = """
 import sys
 from pathlib import Path
-from PySide6.QtWidgets import QApplication, QTableWidget
+from PySide6.QtWidgets import QApplication
 from gui.app import create_window
 app = QApplication([])
 window = create_window(Path(sys.argv[1]))
 window.show()
-table = window.findChild(QTableWidget, "deviceTable")
-while table.rowCount() < int(sys.argv[2]):
+while sum(table.rowCount() for table in window.panels.devices.tables) < int(sys.argv[2]):
     app.processEvents()
 print("ready", flush=True)
 app.exec()
@@ -98,6 +113,7 @@ def main() -> int:
         folder = Path(name)
         standin = StandIn(build(folder), folder)
         shares = {title: _share_percent(code, gpus, standin, folder) for title, (code, gpus) in SUBJECTS.items()}
+        shares |= _with_hosts(standin, folder)
     rows = [
         (title, f"{sum(parts.values()):.2f}", f"{parts['own']:.2f}", f"{parts['helpers']:.2f}", _mark(title))
         for title, parts in shares.items()
@@ -115,10 +131,49 @@ def _mark(title: str) -> str:
     return f"{MARKS_PERCENT[title]:g}" if title in MARKS_PERCENT else ""
 
 
-def _share_percent(code: str, gpus: int, standin: StandIn, folder: Path) -> dict[str, float]:
-    """Of one core, by the process itself and by those that it started."""
-    standin.write(gpus=gpus)
+def _with_hosts(standin: StandIn, folder: Path) -> dict[str, dict[str, float]]:
+    """Of a window with hosts, and of one that has as many GPUs itself, in turns."""
+    here = folder / "ssh"
+    here.mkdir()
+    runner = run_server(here)
+    try:
+        server = next(runner)
+    except pytest.skip.Exception as why:
+        print(f"Left out: {WITH_HOSTS}: {why}")
+        return {}
+    config = folder / "with-hosts"
+    try:
+        standin.write(gpus=8)
+        variables = {**standin.env, "NVML_STANDIN_FROZEN": "1"}
+        del variables["NVML_STANDIN_CALLS"]
+        command = shlex.join(["env", *(f"{name}={value}" for name, value in variables.items()), str(TRAINYARD)])
+        config.mkdir()
+        rows = [{"name": f"node{number}", "address": "one", "command": command} for number in range(1, HOSTS + 1)]
+        (config / HOSTS_FILE).write_text(json.dumps({"version": 1, "hosts": rows}))
+        path = {"PATH": f"{server.folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "TRAINYARD_CONFIG_DIR": str(config)}
+        rounds = [
+            {
+                WITH_HOSTS: _share_percent(WINDOW, 8 * (HOSTS + 1), standin, folder, gpus_here=8, more=path),
+                ALONE: _share_percent(WINDOW, 40, standin, folder),
+            }
+            for _ in range(ROUNDS)
+        ]
+        return {
+            title: {part: median(each[title][part] for each in rounds) for part in rounds[0][title]}
+            for title in (WITH_HOSTS, ALONE)
+        }
+    finally:
+        runner.close()
+
+
+def _share_percent(
+    code: str, gpus: int, standin: StandIn, folder: Path, *, gpus_here: int | None = None,
+    more: Mapping[str, str] | None = None,
+) -> dict[str, float]:  # fmt: skip
+    """Of one core, by the process itself and by those that it started. `gpus`: those that it waits for."""
+    standin.write(gpus=gpus if gpus_here is None else gpus_here)
     environment = {**os.environ, **standin.env, "QT_QPA_PLATFORM": "offscreen", "TRAINYARD_CONFIG_DIR": str(folder)}
+    environment |= more or {}
     del environment["NVML_STANDIN_CALLS"]
     environment["NVML_STANDIN_FROZEN"] = "1"  # else it looks at its file in every call
     command = [sys.executable, "-c", code, str(folder / "runs"), str(gpus)]

@@ -32,6 +32,8 @@ def named(source: str) -> str:
 
 @pytest.mark.parametrize("source", [pytest.param(source, id=named(source)) for source in SOURCES])
 def test_documented_recipe_trains(source: str, runs_root: Path, tmp_path: Path) -> None:
+    if "transformers" in source:
+        pytest.importorskip("transformers")
     path = write_recipe(tmp_path, source, "mine")
     assert recipes.read(Path(path)).unknown_functions == ()
     shown = COMMAND.match(source)

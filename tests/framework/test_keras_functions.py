@@ -24,11 +24,35 @@ if TYPE_CHECKING:
 
 TWO = "cpu:0,cpu:1"
 EPOCHS, STEPS = 3, 5
-NO_CALLBACK = """
+EACH_BATCH = """
+    class LooksAtBatches(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            assert np.isfinite(logs["loss"])
+
     def callbacks():
-        return []
+        return [LooksAtBatches()]
 """
 """With it, metrics are measured on every training batch."""
+EACH_EPOCH = """
+    import json
+
+    class LooksAtEpochs(keras.callbacks.Callback):
+        def __init__(self, folder):
+            super().__init__()
+            self.folder = folder
+
+        def on_epoch_end(self, epoch, logs=None):
+            with (self.folder / "told.jsonl").open("a") as file:
+                file.write(json.dumps(logs) + "\\n")
+
+    def callbacks(folder):
+        return [
+            keras.callbacks.ModelCheckpoint("last.weights.h5", save_weights_only=True),
+            keras.callbacks.TensorBoard("board", write_graph=False), keras.callbacks.TerminateOnNaN(),
+            LooksAtEpochs(folder),
+        ]
+"""
+"""Callbacks that look at the metrics of epochs only."""
 
 CALLED = f"""{AWKWARD}
     import json
@@ -200,7 +224,7 @@ def test_wrong_callbacks_are_named(which: str, words: str, runs_root: Path, tmp_
 @pytest.mark.slow
 def test_metrics_are_measured_on_training_batches(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, AWKWARD, "awkward")
-    with_callbacks = write_recipe(tmp_path, AWKWARD + NO_CALLBACK, "called")
+    with_callbacks = write_recipe(tmp_path, AWKWARD + EACH_BATCH, "called")
     every, off = train_both(
         spec_of(with_callbacks), spec_of(recipe, devices="cpu:1", training_metrics=False), runs_root
     )
@@ -217,6 +241,65 @@ def test_metrics_are_measured_on_training_batches(runs_root: Path, tmp_path: Pat
         assert found.pop("accuracy") == pytest.approx([wanted["accuracy"][step - 1] for step in steps], rel=relative)
         for name, values in found.items():
             assert values == pytest.approx(wanted[name], rel=relative), name
+
+
+@pytest.mark.slow
+def test_callbacks_of_epochs_get_the_means_of_the_measured_steps(runs_root: Path, tmp_path: Path) -> None:
+    """No callback looks at batches, so most are not measured; also after a resume in the middle of an epoch."""
+    recipe = write_recipe(tmp_path, AWKWARD + EACH_EPOCH, "called")
+    followed = train(spec_of(recipe, checkpoints=EVERY_STEP), runs_root)
+    again = resumed(broken_off(followed, STEPS + 2, runs_root))
+    for run, epochs in ((followed, [0, 1, 2]), (again, [1, 2])):
+        series = run.run_series.metrics["accuracy"]
+        measured = dict(zip(series.steps.astype(int).tolist(), series.values.tolist(), strict=True))
+        assert len(measured) < EPOCHS * STEPS, "a step takes less than a hundred times what the accuracy takes"
+        for logs, epoch in zip(told(run)[-len(epochs) :], epochs, strict=True):
+            own = [measured[step] for step in range(epoch * STEPS + 1, (epoch + 1) * STEPS + 1) if step in measured]
+            assert logs["accuracy"] == pytest.approx(sum(own) / len(own))
+
+
+SEVERAL_OUTPUTS = """
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    def model():
+        inputs = keras.Input((4,))
+        hidden = keras.layers.Dense(8, "tanh")(inputs)
+        return keras.Model(inputs, {"kind": keras.layers.Dense(2)(hidden), "size": keras.layers.Dense(1)(hidden)})
+
+    def train_data(items=65):
+        inputs = np.random.default_rng(0).normal(size=(items, 4)).astype("float32")
+        return inputs, (inputs.sum(axis=1) > 0).astype("int64")
+
+    def val_data():
+        return train_data(33)
+
+    def loss():
+        def both(target, output):
+            cross = keras.losses.sparse_categorical_crossentropy(target, output["kind"], from_logits=True)
+            return cross + tf.square(output["size"][:, 0] - tf.cast(target, tf.float32))
+
+        return both
+
+    def metrics():
+        return {"accuracy": lambda target, output: keras.metrics.sparse_categorical_accuracy(target, output["kind"])}
+"""
+
+
+@pytest.mark.slow
+def test_model_of_several_outputs_has_the_curve_of_the_own_loop(runs_root: Path, tmp_path: Path) -> None:
+    """Keras would want a loss for each output; the recipe's is one function of all of them."""
+    recipe = write_recipe(tmp_path, SEVERAL_OUTPUTS, "several")
+    choices = {"epochs": 2, "batch_size": 16}
+    own = curves(train(make_spec(recipe, framework="tensorflow", devices="cpu:0", **choices), runs_root))
+    for strategy in ("single", "mirrored"):
+        followed = train(spec_of(recipe, strategy, **choices), runs_root)
+        assert followed.state is RunState.FINISHED, followed.run.facts.error
+        found = curves(followed)
+        assert found["accuracy"][0] == pytest.approx(own["accuracy"][0])
+        for name in ("loss", "val_loss", "val_accuracy"):
+            assert found[name] == pytest.approx(own[name], rel=1e-4), (strategy, name)
 
 
 TOKENS = f"""{MODEL}
@@ -249,7 +332,7 @@ BESIDE = """
 @pytest.mark.slow
 def test_own_step_has_the_curve_of_the_same_loss(runs_root: Path, tmp_path: Path) -> None:
     own = write_recipe(tmp_path, OWN, "own")
-    supervised = write_recipe(tmp_path, SUPERVISED + NO_CALLBACK, "supervised")
+    supervised = write_recipe(tmp_path, SUPERVISED + EACH_BATCH, "supervised")
     one, other = train_both(spec_of(own, epochs=2), spec_of(supervised, epochs=2, devices="cpu:1"), runs_root)
     found, wanted = curves(one), curves(other)
     assert found.keys() == wanted.keys() >= {"loss", "accuracy", "val_loss", "val_accuracy"}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+import torch
 
 from core.cli import __main__
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
+from core.worker.pytorch.task.nested import map_tensors, rebuilder, tensors_in
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:
@@ -182,6 +185,88 @@ def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_roo
     assert found["val_loss"][-1] < 0.75 * found["loss"][0]
 
 
+SHAPED = f"""{MODEL}
+    import dataclasses
+    from collections import UserDict, namedtuple
+
+    Pair = namedtuple("Pair", ["inputs", "target"])
+
+    @dataclasses.dataclass(frozen=True)
+    class Record:
+        inputs: torch.Tensor
+        target: torch.Tensor
+        note: str = "stays"
+
+    class Encoding(UserDict):
+        inputs = property(lambda self: self["inputs"])
+        target = property(lambda self: self["target"])
+
+    def shaped(items, kind):
+        inputs, target = made(items)
+        if kind == "pair":
+            return Pair(inputs, target)
+        if kind == "record":
+            return Record(inputs, target)
+        if kind == "hugging_face":
+            from transformers import BatchEncoding
+            return BatchEncoding({{"inputs": inputs, "target": target}})
+        return Encoding(inputs=inputs, target=target)
+
+    def train_data(kind="pair"):
+        return shaped(65, kind)
+
+    def val_data(kind="pair"):
+        return shaped(21, kind)
+
+    def training_step(model, batch, kind="pair"):
+        expected = {{"pair": Pair, "record": Record, "encoding": Encoding}}.get(kind)
+        assert type(batch) is expected or type(batch).__name__ == "BatchEncoding", type(batch)
+        assert kind != "record" or batch.note == "stays"
+        inputs, target = (batch["inputs"], batch["target"]) if kind == "hugging_face" else (batch.inputs, batch.target)
+        output = model(inputs)
+        return {{"loss": cross_entropy(output, target), "accuracy": accuracy(output, target)}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["pair", "record", "encoding", "hugging_face"])
+def test_batches_keep_the_shape_of_the_data(
+    kind: str, own: str, baselines: dict, runs_root: Path, tmp_path: Path
+) -> None:
+    """Named tuples, frozen dataclasses and mappings that are no dicts, on two ranks."""
+    if kind == "hugging_face":
+        pytest.importorskip("transformers")
+    chosen = spec(write_recipe(tmp_path, SHAPED, "shaped"), "ddp", settings={"kind": kind})
+    found = curves(train(chosen, runs_root))
+    assert found["loss"] == pytest.approx(baselines[own]["loss"], rel=1e-5)
+    assert found["val_accuracy"] == pytest.approx(baselines[own]["val_accuracy"], rel=1e-5)
+
+
+class Pair(NamedTuple):
+    one: torch.Tensor
+    other: str
+
+
+@dataclass(frozen=True)
+class Record:
+    parts: list[Any]
+
+    def __post_init__(self) -> None:
+        assert self.parts
+
+
+def test_tensors_of_any_shape_are_moved_and_all_else_stays() -> None:
+    batch = {"pair": Pair(torch.ones(2), "text"), "record": Record([torch.zeros(1), 3, None]), "same": (torch.ones(1),)}
+    moved = map_tensors(lambda each: each.to("meta"), batch)
+    assert [each.is_meta for each in tensors_in(moved)] == [True] * 3
+    assert (moved["pair"].other, moved["record"].parts[1:], type(moved["same"])) == ("text", [3, None], tuple)
+    assert not any(each.is_meta for each in tensors_in(batch)), "the batch itself is as it was"
+    for shape in (batch, (torch.ones(1), torch.ones(1)), {"a": torch.ones(1), "b": torch.ones(1)}):
+        tensors = [torch.full((2,), float(number)) for number in range(len(tensors_in(shape)))]
+        built = rebuilder(shape)(tensors)
+        assert type(built) is type(shape)
+        assert all(one is other for one, other in zip(tensors_in(built), tensors, strict=True))
+
+
 @pytest.mark.parametrize(
     ("step", "words"),
     [
@@ -199,10 +284,10 @@ def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_roo
 )
 def test_wrong_step_is_named(step: str, words: str, runs_root: Path, tmp_path: Path) -> None:
     source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {step}\n"
-    line = textwrap.dedent(source).splitlines().index("def training_step(model, batch):") + 1
     followed = train(spec(write_recipe(tmp_path, source, "wrong")), runs_root)
     assert followed.state is RunState.FAILED
-    assert words.replace("LINE", str(line)) in (followed.run.facts.error or "")
+    assert words.replace("LINE", str(line_of_step(source))) in (followed.run.facts.error or "")
+    assert "begins in line" not in (followed.run.facts.error or ""), "it is named once"
 
 
 def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path) -> None:
@@ -211,7 +296,23 @@ def test_other_names_on_another_rank_fail_on_all(runs_root: Path, tmp_path: Path
     source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {body}\n"
     followed = train(spec(write_recipe(tmp_path, source, "ranks"), "ddp"), runs_root)
     assert followed.state is RunState.FAILED
-    assert "returned other names on rank 1 (loss, a1) than on rank 0 (loss, a0)" in (followed.run.facts.error or "")
+    found = str(followed.run.facts.error)
+    assert "returned other names on rank 1 (loss, a1) than on rank 0 (loss, a0)" in found
+    assert found.endswith(f"training_step() begins in line {line_of_step(source)} of ranks.py.")
+
+
+def line_of_step(source: str) -> int:
+    return textwrap.dedent(source).splitlines().index("def training_step(model, batch):") + 1
+
+
+def test_loss_that_is_not_a_number_names_its_function(runs_root: Path, tmp_path: Path) -> None:
+    body = "return model(batch['inputs']).sum() * float('nan')"
+    source = OWN.partition("    def training_step")[0] + f"\n    def training_step(model, batch):\n        {body}\n"
+    followed = train(spec(write_recipe(tmp_path, source, "nan")), runs_root)
+    assert followed.state is RunState.FINISHED
+    assert followed.run.facts.notices[0].startswith("The loss became NaN at step 1 (learning rate ")
+    where = f"It is computed by training_step() of nan (line {line_of_step(source)}). Try a lower rate"
+    assert where in followed.run.facts.notices[0]
 
 
 @pytest.mark.parametrize(

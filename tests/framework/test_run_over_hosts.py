@@ -94,7 +94,7 @@ def test_two_machines_follow_the_curve_of_one_device(server: SshServer, runs_roo
     assert {name: each.verdict for name, each in facts.releases.items()} == dict.fromkeys(
         ("cpu:0", AWAY), Verdict.RELEASED
     )
-    assert facts.devices[AWAY]["label"] == "one/CPU 1"
+    assert facts.devices[AWAY]["label"] == "one · CPU 1"
     assert len(away.run_series.memory[AWAY]) > 0
     assert any("trusted network only" in each for each in facts.notices)
     assert parts(server) == []

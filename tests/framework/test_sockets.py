@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CODE = """
     import multiprocessing, os, pathlib, signal, sys
     from multiprocessing.util import get_temp_dir
-    from core.worker.pytorch._data import share_socket_folder
+    from core.worker.pytorch.task.data import share_socket_folder
 
     def load(answer):
         answer.send(get_temp_dir())

@@ -159,6 +159,85 @@ def test_resumed_run_reads_no_item_twice(recipe: str, runs_root: Path) -> None:
     assert (found["loss"], found["val_loss"]) == (wanted["loss"], wanted["val_loss"])
 
 
+KEEPING = f"""
+    import torch
+    from torch import nn
+    from torch.utils.data import IterableDataset
+
+    class Numbers(IterableDataset):
+        def __init__(self, path):
+            self.path = path
+
+        def set_epoch(self, epoch):
+            self.order, self.at = None, 0
+
+        def state_dict(self):
+            return {{"order": self.order, "at": self.at}}
+
+        def load_state_dict(self, state):
+            self.order, self.at = state["order"], state["at"]
+
+        def __iter__(self):
+            if self.order is None:
+                self.order = torch.randperm(203).tolist()
+            while self.at < len(self.order):
+                number = self.order[self.at]
+                self.at += 1
+                with open(self.path, "a") as file:
+                    file.write(f"{{number}} ")
+                yield torch.full((4,), number / 203) + 0.1 * torch.randn(4), torch.tensor([number / 100])
+
+    def train_data(path=""):
+        return Numbers(path)
+
+    def val_data(path=""):
+        return Numbers(path)
+
+    def model(dropout=0.0):{RECIPE.partition("def model(dropout=0.0):")[2].partition("    def train_data")[0]}
+    def loss(){RECIPE.partition("def loss()")[2]}
+"""
+"""A stream that can keep its place. It draws an order and noise from the global random numbers."""
+
+
+def test_stream_with_a_state_goes_on_where_it_was_left(runs_root: Path, tmp_path: Path) -> None:
+    recipe, items = write_recipe(tmp_path, KEEPING, "keeping"), tmp_path / "items.txt"
+    settings = {"dropout": 0.3, "path": str(items)}
+    whole = train(spec(recipe, checkpoints=EVERY_STEP, settings=settings), runs_root)
+    before = len(items.read_text().split())
+    again = resumed(broken_off(whole, 17, runs_root))  # in the middle of the second epoch
+    wanted, found = curve(whole), curve(again)
+    assert (found["loss"], found["val_loss"]) == (wanted["loss"], wanted["val_loss"])
+    assert len(items.read_text().split()) - before == 203 - 4 * 16 + 203, "the rest of the epoch, and a validation"
+
+
+class Placed(IterableDataset[int]):
+    """A stream whose state holds more than plain values."""
+
+    at = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"at": self.at, "when": runtime_value}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        raise AssertionError(state)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(ITEMS))
+
+
+runtime_value = object()
+
+
+def test_state_that_is_not_of_plain_values_is_not_kept() -> None:
+    stream = StreamBatches(
+        Placed, "train_data", shares=Shares(BATCH, 0, 1, 1), device=torch.device("cpu"), steps=STEPS, any_shape=True,
+        collate=list,
+    )  # fmt: skip
+    steps = stream.shuffled(0)
+    next(steps)
+    assert stream.state_dict() == {}
+
+
 @pytest.mark.parametrize(
     ("change", "training", "words"),
     [
@@ -179,6 +258,7 @@ def test_stream_that_cannot_be_read_is_explained(
     followed = train(spec(write_recipe(tmp_path, RECIPE.replace(*change, 1), "wrong"), **training), runs_root)
     assert followed.state is RunState.FAILED
     assert words in (followed.run.facts.error or "")
+    assert "train_data()" not in words or "train_data() begins in line 1" in (followed.run.facts.error or "")
 
 
 def test_steps_per_epoch_shorten_the_epochs_of_other_data(runs_root: Path, tmp_path: Path) -> None:

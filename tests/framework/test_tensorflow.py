@@ -356,7 +356,7 @@ def test_model_that_cannot_be_placed_fails_with_the_reason(runs_root: Path, tmp_
 RETURNED = """
     import json
     import numpy as np, tensorflow as tf
-    from core.worker.tensorflow._data import Batches
+    from core.worker.tensorflow.task.data import Batches
     numbers = tf.data.Dataset.range(8)
     pairs = tf.data.Dataset.zip((numbers, numbers))
     sentences = []

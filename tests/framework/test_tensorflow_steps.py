@@ -286,7 +286,7 @@ import json, random
 import core.worker.tensorflow
 import numpy as np, tensorflow as tf
 from core.schema.settings import Training
-from core.worker.tensorflow._stream import batches_of
+from core.worker.tensorflow.task.stream import batches_of
 
 ITEMS = 1003
 

@@ -1,15 +1,26 @@
-"""Which pictures there are: each state at every size, in both themes, at twice the scale, and in other languages."""
+"""Which pictures there are: of each state eight, in which each pair of size, theme, scale and language occurs.
+
+All combinations would be 288 pictures, and mistakes come from one choice, or from two that do not fit together. The
+states have different eights, so that every combination of the four choices occurs in some state.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from core.language import ENGLISH
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 STATES = ("first-run", "ready", "starting", "running", "paused", "failed", "memory-held", "long-run", "machine")
+FEW = "hosts"
+"""A state with fewer pictures than the others: what differs is the list of devices."""
 CHINESE = "zh_CN"
+THEMES, SCALES, LANGUAGES = ("dark", "light"), (1, 2), (ENGLISH, CHINESE)
 SIZES = ((900, 600), (1280, 800), (1480, 900), (2560, 1440))
 FOLDER = Path(__file__).with_name("references")
 QT_VERSION = FOLDER / "qt.txt"
@@ -45,24 +56,27 @@ class Shot:
         )  # fmt: skip
 
 
-def _theme(number: int) -> str:
-    return ("dark", "light")[number % 2]
+def _shots(row: int, state: str) -> Iterator[Shot]:
+    """Yield the pictures of a state: an orthogonal array of one choice of four and three choices of two."""
+    for (number, size), theme in product(enumerate(SIZES), (0, 1)):
+        high, low = divmod(number, 2)
+        yield Shot(
+            scene=state, size=size, theme=THEMES[theme], scale=SCALES[(low + theme + row) % 2],
+            language=LANGUAGES[(high + theme + row // 2) % 2],
+        )  # fmt: skip
 
 
 COMPARED = (
-    *(
-        Shot(scene=state, size=size, theme=_theme(row + column))
-        for row, state in enumerate(STATES)
-        for column, size in enumerate(SIZES)
-    ),
-    *(Shot(scene=state, size=SIZES[row % 2], theme=_theme(row), scale=2) for row, state in enumerate(STATES)),
-    *(Shot(scene=state, size=SIZES[2], theme=_theme(row + 1), language=CHINESE) for row, state in enumerate(STATES)),
+    *(shot for row, state in enumerate(STATES) for shot in _shots(row, state)),
+    Shot(scene=FEW, size=SIZES[2], theme="dark"),
+    Shot(scene=FEW, size=SIZES[0], theme="light"),
+    Shot(scene=FEW, size=SIZES[2], theme="light", language=CHINESE),
 )
 IN_DOCUMENTATION = {
     name: Shot(scene=state, size=SIZES[2], theme=theme)
     for name, state, theme in (
         ("running-dark", "running", "dark"), ("running-light", "running", "light"), ("ready", "ready", "light"),
-        ("failed", "failed", "dark"), ("memory-held", "memory-held", "light"),
+        ("failed", "failed", "dark"), ("memory-held", "memory-held", "light"), ("hosts", FEW, "dark"),
     )
 }  # fmt: skip
 """By the name of the file."""

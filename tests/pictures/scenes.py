@@ -1,4 +1,4 @@
-"""The nine states of the window that pictures show. Each writes its runs, sets up the devices and opens the window."""
+"""The ten states of the window that pictures show. Each writes its runs, sets up the devices and opens the window."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from core.schema.paths import EVENTS, worker_events
 from tests.benchmarks.long_run import write_long_run
 
+from .hosts import add_hosts
 from .machine import BLENDER, GB, GPUS, HOUR_S, IDLE, NOW, Load
 from .runs import PlayedRun
 
@@ -145,6 +146,17 @@ def _this_machine(root: Path, machine: Machine) -> None:
     machine.set_up((*TRAINING[:2], hot, TRAINING[3], *WITH_BLENDER[4:]), run.id, past_s=HOUR_S)
 
 
+def _hosts(root: Path, machine: Machine) -> None:
+    _write(root, EARLIER)
+    machine.set_up(IDLE[4:6])
+    add_hosts()
+
+
+def _tick_host(window: MainWindow) -> None:
+    window.controllers.run.show_machine()
+    window.panels.devices.tick([GPUS[0], GPUS[1], "node2/GPU-a3"])
+
+
 def _leave_run(window: MainWindow) -> None:
     window.controllers.run.show_machine()
 
@@ -173,6 +185,7 @@ SCENES = (
     Scene(name="memory-held", prepare=_held, act=_open_memory),
     Scene(name="long-run", prepare=_long, act=_open_longest),
     Scene(name="machine", prepare=_this_machine, act=_leave_run),
+    Scene(name="hosts", prepare=_hosts, act=_tick_host),
 )
 
 

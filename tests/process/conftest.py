@@ -10,6 +10,7 @@ import pytest
 from core.devices.sampler import Sampler
 from tests.support.helper_pids import helper_pids
 from tests.support.sampling import NVIDIA, QUICK, Clock
+from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

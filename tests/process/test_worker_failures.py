@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from core.runs.facts.states import RunState
+from core.schema.settings import StopTimeouts
 from core.system import processes
 from core.worker import main
 from tests.support.running import CAME_UP, FOREVER, LONG, make_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,6 +68,34 @@ def loss():
     )
     followed = train(make_spec(recipe, epochs=FOREVER), runs_root)
     assert followed.run.facts.error == "Worker 0 on cpu:0: ValueError: label out of range."
+    assert followed.losses() == [float(step) for step in range(1, 21)]
+
+
+def test_losses_up_to_a_step_that_hangs_are_recorded_when_the_run_is_stopped(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+import time
+from pathlib import Path
+
+def loss():
+    calls = []
+    def measure(weight, items):
+        calls.append(1)
+        if len(calls) == 21:
+            Path(__file__).with_name("hangs").touch()
+            time.sleep(600)
+        return float(len(calls))
+    return measure
+""",
+        "hangs",
+    )
+    ladder = StopTimeouts(ask_s=0.1, interrupt_s=30, terminate_s=30)
+    followed = start(make_spec(recipe, epochs=FOREVER, ladder=ladder), runs_root)
+    wait_until((tmp_path / "hangs").exists, what="the step that hangs")
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.state is RunState.STOPPED
     assert followed.losses() == [float(step) for step in range(1, 21)]
 
 

@@ -8,6 +8,7 @@ Each step is a method of `Session`; the answer is a list with one result per ste
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -70,6 +71,11 @@ class Session:
         width = self._window.screen().virtualGeometry().width()
         self._window.setGeometry(width - 1040, 60, 1000, 640)
         self._until(lambda: self._window.width() == 1000)
+
+    def lose_right_screen(self) -> None:
+        """Take the right monitor away, as if it were unplugged."""
+        subprocess.run(["xrandr", "--delmonitor", "monitor1"], check=True)
+        self._until(lambda: len(self._app.screens()) == 1)
 
     def state(self) -> dict[str, Any]:
         """Return where the window is, and on what."""

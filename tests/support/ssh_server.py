@@ -108,6 +108,20 @@ def _words(process: psutil.Process) -> list[str]:
         return [""]
 
 
+@pytest.fixture(scope="module")
+def ssh_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    """A real ssh server with two hosts."""
+    yield from run_server(tmp_path_factory.mktemp("ssh"))
+
+
+@pytest.fixture
+def server(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
+    """The server, with its `ssh` in front of the PATH. No session is left at the end."""
+    monkeypatch.setenv("PATH", str(ssh_server.folder / "bin"), prepend=os.pathsep)
+    yield ssh_server
+    wait_until(lambda: not ssh_server.sessions(), what="the sessions of the ssh server to end")
+
+
 def run_server(folder: Path) -> Iterator[SshServer]:
     """Run a server until the generator is closed. Skips the test where there is none."""
     sshd = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
@@ -167,17 +181,3 @@ def _accepts(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-@pytest.fixture(scope="module")
-def ssh_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    """A real ssh server with two hosts."""
-    yield from run_server(tmp_path_factory.mktemp("ssh"))
-
-
-@pytest.fixture
-def server(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
-    """The server, with its `ssh` in front of the PATH. No session is left at the end."""
-    monkeypatch.setenv("PATH", str(ssh_server.folder / "bin"), prepend=os.pathsep)
-    yield ssh_server
-    wait_until(lambda: not ssh_server.sessions(), what="the sessions of the ssh server to end")

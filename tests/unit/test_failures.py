@@ -98,7 +98,7 @@ def test_full_device_says_how_full_it_was() -> None:
     )  # fmt: skip
     error = "Worker 0 on GPU-aa: OutOfMemoryError: Device GPU-aa ran out of memory when allocating 2.00 GiB more."
     sentence = failed(error, releases={"GPU-aa": release}).sentence
-    assert "23.6 of 24.0 GB were in use at most. The step that failed asked for 2.00 GiB more." in sentence
+    assert "23.6 of 24.0 GB were in use at most. The step that failed asked for 2.00 GB more." in sentence
 
 
 def test_host_is_full_where_only_cpu_devices_were_used() -> None:

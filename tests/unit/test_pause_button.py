@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from core.devices.device import Sample, Survey
 from core.runs.facts.run_facts import Checkpoint, Plan, RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.series.run_series import RunSeries
-from gui.viewmodels.run.pause_button import pause_button_state, saved_words
+from gui.viewmodels.run.pause_button import pause_button_state, saved_words, stop_question
 from gui.viewmodels.run.progress import progress_view, took_s
 from gui.viewmodels.run.state_words import state_sentence
 from gui.viewmodels.setup.start_check import resume_problems
@@ -35,14 +36,15 @@ SAVED = Checkpoint(step=230, name="step-00000230", time=NOW - 27 * 60, reason="p
         (RunState.STOPPING, "", False, "Pause", False, False),
         (RunState.FINISHED, "", False, "Pause", False, False),
         (RunState.PAUSED, "", False, "Resume", True, True),
-        (RunState.STOPPED, "", False, "Resume", True, True),
-        (RunState.FAILED, "", False, "Resume", True, True),
-        (RunState.LOST, "", False, "Resume", True, True),
+        (RunState.STOPPED, "", False, "Start over", True, True),
+        (RunState.FAILED, "", False, "Start over", True, True),
+        (RunState.LOST, "", False, "Start over", True, True),
         (RunState.PAUSED, "", True, "Resume", False, True),
     ],
 )
 def test_button_text_and_state_for_each_run_state(state, asked, resuming, text, enabled, resumes):
-    button = pause_button_state(RunFacts(state=state), asked, resuming=resuming, now=NOW)
+    saved = SAVED if state is RunState.PAUSED else None
+    button = pause_button_state(RunFacts(state=state, checkpoint=saved), asked, resuming=resuming, now=NOW)
     assert (button.text, button.enabled, button.resumes) == (text, enabled, resumes)
     assert button.tip
 
@@ -68,6 +70,23 @@ def test_run_with_unreadable_spec_cannot_be_resumed():
     )
     assert (button.text, button.enabled) == ("Resume", False)
     assert button.tip == "This run cannot be resumed: Its spec is no spec."
+
+
+def test_stop_asks_only_if_much_would_be_lost():
+    def asked(state: RunState, began: float, saved: Checkpoint | None = None, refusal: str = ""):
+        facts = RunFacts(state=state, history=((began, state),), checkpoint=saved)
+        return stop_question(facts, "cats", NOW, refusal=refusal)
+
+    assert asked(RunState.RUNNING, NOW - 60) is None
+    assert asked(RunState.STARTING, NOW - 3600) is None
+    assert asked(RunState.RUNNING, NOW - 3600, replace(SAVED, time=NOW - 60)) is None, "a checkpoint is a minute old"
+    question = asked(RunState.RUNNING, NOW - 3600, SAVED)
+    assert question.can_save
+    assert question.words.startswith("The last 27 min 0 s of training are in no checkpoint.")
+    assert asked(RunState.RUNNING, NOW - 600, SAVED).words.startswith("The last 10 min"), "since it was resumed"
+    script = asked(RunState.RUNNING, NOW - 7200, refusal="It is a script.")
+    assert not script.can_save
+    assert script.words.startswith("It has been running for 2 h 0 min.")
 
 
 def test_tooltip_names_the_step_to_resume_from():

@@ -129,7 +129,7 @@ CHECKPOINT = Checkpoint(step=7, name="step-00000007", time=NOW, reason="epoch")
     ("spec", "checkpoint", "end"),
     [
         (RECIPE_RUN, CHECKPOINT, "It can be resumed from its last checkpoint."),
-        (RECIPE_RUN, None, "It has no checkpoint: Resume starts it over."),
+        (RECIPE_RUN, None, "It has no checkpoint and can only be started over."),
         (spec_of(), None, ""),
         (None, None, ""),
     ],
@@ -166,7 +166,7 @@ def test_watch_of_the_memory_has_its_own_seconds(monkeypatch):
     session = RunSession()
     session.run = SimpleNamespace(owner=None, id="a-run", dir=Path("/x"), facts=facts)
     session.run_series, session.spec = run_series, spec_of()
-    assert run_header(session.snapshot()).detail == "loss 0.5 · took 0:04 · memory check 1:00"
+    assert run_header(session.snapshot()).detail == "loss 0.500 · took 0:04 · memory check 1:00"
 
 
 def test_rate_is_the_recent_rate(header):

@@ -16,6 +16,7 @@ from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
 from gui.services.window.garbage_collector import collect_due
 from gui.style.theme import DARK
+from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.waiting import wait_until
 from tests.window.driving import Driver
 from tests.window.launching import Launcher

@@ -439,3 +439,5 @@ def test_settings_of_the_run_have_the_titles_of_the_tab_settings(drive, runs_roo
     table = view.card.table
     headings = [table.horizontalHeaderItem(column).text() for column in range(table.columnCount())]
     assert {"Strategy", "Recipe", "Devices"} <= {*headings}, headings
+    column = headings.index("Strategy")
+    assert {table.item(row, column).text() for row in range(2)} == {"One device", "Data parallel (DDP)"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyle, QToolButton
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyle, QToolButton, QTreeView
 
 from gui.style import theme as themes
 from gui.widgets.dialogs.file_dialog import FileDialog
@@ -58,3 +58,14 @@ def test_dialog_shows_its_icons_only_on_tool_buttons(drive, last_folder) -> None
     box = dialog.findChild(QDialogButtonBox)
     assert not dialog.style().styleHint(QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons, None, box)
     assert all(button.icon().isNull() for button in box.buttons())
+
+
+def test_size_kind_and_date_of_files_are_whole(drive, tmp_path, last_folder) -> None:
+    (tmp_path / "a_rather_long_name_of_a_recipe_that_trains_cats.py").write_text("x" * 1_234_567)
+    FileDialog.last_folder = str(tmp_path)
+    panel = drive()
+    panel.window.findChild(QPushButton, "openRecipeButton").click()
+    rows = panel.window.findChild(FileDialog).findChild(QTreeView, "treeView")
+    panel.until(lambda: rows.model().rowCount(rows.rootIndex()) == 1, "the file")
+    columns = range(1, rows.header().count())
+    panel.until(lambda: all(rows.columnWidth(each) >= rows.sizeHintForColumn(each) for each in columns), "whole texts")

@@ -19,7 +19,7 @@ from gui.panels.runs.run_list import ROWS
 from gui.services.runs import run_list
 from gui.services.runs.run_list import FEW
 from gui.widgets.dialogs.name_dialog import NameDialog
-from gui.widgets.painting import elided_parts
+from gui.widgets.painting import elided, elided_parts
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action
@@ -345,3 +345,6 @@ def test_number_is_shown_whole_or_not_at_all(qapp) -> None:
     assert elided_parts(metrics, "stopped · epoch 2 of 300", width) == "stopped · epoch 2 of…"
     width = metrics.horizontalAdvance("finished · v1.2…")
     assert elided_parts(metrics, "finished · v1.24-beta", width).startswith("finished · v1."), "a name is no number"
+    event = "epoch 6: loss 0.5123, 12\u2009345 samples/s"
+    assert elided(metrics, event, metrics.horizontalAdvance("epoch 6: loss 0.51…")) == "epoch 6: loss…"
+    assert elided(metrics, event, metrics.horizontalAdvance("epoch 6: loss 0.5123, 12…")) == "epoch 6: loss 0.5123…"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
+    QFileDialog,
     QLineEdit,
     QMenu,
     QPushButton,
@@ -117,9 +119,10 @@ def test_find_searches_the_log_from_anywhere_and_the_settings_in_their_sheet(dri
 
 
 def test_whole_session_by_keyboard(drive, tmp_path) -> None:
+    write_recipe(tmp_path, SLOW, "slow")
     panel = drive()
-    panel.open_recipe(write_recipe(tmp_path, SLOW, "slow"))
     keys = Keyboard(panel)
+    open_recipe(panel, keys, str(tmp_path / "slow.py"))
     keys.go_to("deviceTable", Qt.Key.Key_F6)
     keys.press(Qt.Key.Key_Home, CONTROL)
     keys.press(Qt.Key.Key_Space)
@@ -150,6 +153,21 @@ def test_whole_session_by_keyboard(drive, tmp_path) -> None:
     delete_run(panel, keys)
 
 
+def open_recipe(panel, keys: Keyboard, path: str) -> None:
+    keys.press(Qt.Key.Key_O, CONTROL)
+    panel.until(lambda: panel.window.findChild(QFileDialog, "openDialog") is not None, "the dialog")
+    dialog = panel.window.findChild(QFileDialog, "openDialog")
+    field = dialog.findChild(QLineEdit, "fileNameEdit")
+    panel.until(field.hasFocus, "the focus in the dialog")
+    panel.qtbot.keyClicks(field, path)
+    if QApplication.activePopupWidget() is not None:
+        keys.press(Qt.Key.Key_Return)  # takes the completion that Qt offers
+    keys.press(Qt.Key.Key_Return)
+    panel.until(lambda: panel.window.panels.setup.choices().recipe == path, "the recipe")
+    with panel.qtbot.waitActive(panel.window):
+        panel.window.activateWindow()  # as a window manager does at the end of a dialog
+
+
 def find_in_log(panel, keys: Keyboard) -> None:
     keys.press(Qt.Key.Key_F, CONTROL)
     field = keys.focus
@@ -165,9 +183,9 @@ def delete_run(panel, keys: Keyboard) -> None:
     keys.go_to("runList", Qt.Key.Key_F6)
     keys.press(Qt.Key.Key_Home)
     menu = panel.window.findChild(QMenu, "runListMenu")
-    panel.runs.run_menu.show_run(panel.runs.item(0).data(Qt.ItemDataRole.UserRole))
-    menu.popup(panel.window.mapToGlobal(QPoint(200, 200)))  # as the menu key does
-    panel.until(menu.isVisible)
+    asked = QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, QPoint(), QPoint())  # what Qt makes of the menu key
+    QApplication.sendEvent(panel.runs.viewport(), asked)
+    panel.until(menu.isVisible, "the menu")
     keys.press(Qt.Key.Key_Up)
     assert menu.activeAction().text().startswith("Delete")
     keys.press(Qt.Key.Key_Return)

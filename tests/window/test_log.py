@@ -174,3 +174,24 @@ def test_view_shows_text_after_binary_data_and_endless_line(qtbot, tmp_path, vie
     read_all(qtbot, view)
     assert view.toPlainText().endswith("\nand on\n")
     assert max(len(line) for line in view.toPlainText().split("\n")) <= MAX_LINE + len(CUT) + len(str(path)) + 99
+
+
+def test_what_tensorflow_says_about_itself_is_dimmed_and_its_errors_are_not(qtbot, tmp_path, view):
+    about_itself = [
+        "2026-11-24 11:15:07.123456: W external/local_tsl/tsl/framework/cpu_allocator_impl.cc:83] Allocation of 1 GB",
+        "2026-11-24 11:15:07.123456: E external/local_xla/xla/cuda_dnn.cc:467] Unable to register cuDNN factory: ...",
+        "I0000 00:00:1732446907.123456   12345 gpu_device.cc:2022] Created device",
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+    ]
+    real = ["2026-11-24 11:15:08.1: E tensorflow/core/allocator.cc:83] OOM when allocating", "2026-11-24 11:15: I won"]
+    path = tmp_path / "log.txt"
+    append(path, "\n".join([*about_itself, *real]))
+    view.show_file(path)
+    read_all(qtbot, view)
+    dimmed = []
+    for number in range(len(about_itself) + len(real)):
+        cursor = QTextCursor(view.document().findBlockByNumber(number))
+        cursor.movePosition(QTextCursor.MoveOperation.NextCharacter)
+        if cursor.charFormat().foreground().color() == QColor(DARK.muted):
+            dimmed.append(cursor.block().text())
+    assert dimmed == about_itself

@@ -82,7 +82,10 @@ class Bell:
     def __init__(self, panel: Driver) -> None:
         self.panel = panel
         self.button = panel.window.findChild(QToolButton, "missedButton")
-        self.list = self.button.findChild(QListWidget, "missedList")
+
+    @property
+    def list(self) -> QListWidget:
+        return self.button.findChild(QListWidget, "missedList")
 
     @property
     def lines(self) -> list[str]:
@@ -260,7 +263,7 @@ def test_stop_of_ones_own_is_no_news_and_that_of_others_is(bell, runs_root, tmp_
 def test_damaged_settings_are_a_first_start(bell, runs_root):
     write_ended(runs_root, "20260101-000001-one", "finished", 5)
     file = SettingsFile()
-    damaged = {"version": 1, "looked": "soon", "missed": [1, "gone"], "going": ["x"], "ends": {"a": None}}
+    damaged = {"version": 2, "looked": "soon", "missed": [1], "seen": {"a": "b"}, "going": ["x"], "ends": {"a": None}}
     file.keep_mapping(f"{folder_key(runs_root)}/missed", damaged)
     file.save()
     assert not bell().button.isVisible()
@@ -298,11 +301,35 @@ def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
     assert epoch.isVisible()
 
 
-def test_what_was_missed_stays_while_the_language_changes(bell, runs_root):
+def test_what_was_seen_in_one_window_is_missed_in_none(bell, runs_root):
+    bell().panel.window.close()
+    write_ended(runs_root, "20260101-000001-one", "finished", 0)
+    first, second = bell(), bell()
+    first.until("1")
+    second.until("1")
+    second.open()
+    second.list.parentWidget().close()
+    later = write_ended(runs_root, "20260101-000002-two", "finished", 0)
+    second.panel.until(lambda: listed(first, later, "finished")() and listed(second, later, "finished")())
+    missed = first.panel.window.services.missed_runs
+    first.panel.until(lambda: [run.dir for run, _ in missed.runs] == [later], "the other run alone, the first was seen")
+    assert second.lines == ["digits_mlp: finished"], "its user has the window before them"
+    first.panel.window.activateWindow()
+    first.panel.until(lambda: not first.button.isVisible(), "the end of the other bell")
+    second.panel.window.close()
+    first.panel.window.close()
+    assert not bell().button.isVisible()
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_what_was_missed_stays_while_the_language_changes(bell, runs_root, looked_at):
     bell().panel.window.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0)
     found = bell()
     found.until("1")
+    if looked_at:
+        found.open()
+        found.list.parentWidget().close()
     window, before = found.panel.window, found.panel.window.panels
     window.findChild(QAction, "preferencesAction").trigger()
     box = window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
@@ -310,8 +337,9 @@ def test_what_was_missed_stays_while_the_language_changes(bell, runs_root):
     try:
         found.panel.until(lambda: window.panels is not before, "the other language")
         button = window.findChild(QToolButton, "missedButton")
-        found.panel.until(lambda: button.text() == "1", "the bell")
-        assert button.accessibleName().startswith("1 个运行")
+        found.panel.until(lambda: button.isVisible() and button.text() == ("" if looked_at else "1"), "the bell")
+        assert button.findChild(QListWidget, "missedList").count() == 1
+        assert looked_at or button.accessibleName().startswith("1 个运行")
     finally:
         window.close()
         language.use("en")

@@ -143,7 +143,9 @@ def test_run_row_outcome_texts(tmp_path):
         "running · epoch 4 of 10", "finished · loss 0.214", "stopped · epoch 4 of 10",
         "failed · ValueError: no such file", "created",
     ]  # fmt: skip
-    assert rows[0].title == f"{time.strftime('%H:%M')} mnist"
+    started = time.localtime(runs[0].started)
+    assert rows[0].title == time.strftime("%H:%M:%S mnist", started), "several have one name and one minute"
+    assert run_rows(runs[:1], time.time())[0].title == time.strftime("%H:%M mnist", started)
     assert run_rows(runs[:1], time.time() + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
 
 

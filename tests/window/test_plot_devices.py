@@ -238,7 +238,7 @@ def test_each_line_is_labelled_at_its_end_without_overlap(plots) -> None:
     assert min(np.diff(sorted(drawn))) >= 12
     assert 0 <= min(drawn) <= max(drawn) <= 100
     assert moved_apart([5.0, 6.0, 20.0, 50.0, 51.0], 0, 55, 12) == [5, None, 20, 50, None], "none is far from its line"
-    assert stand_for_others([5.0, 6.0, 20.0, 50.0, 51.0], [5, None, 20, 50, None]) == {0, 3}
+    assert stand_for_others([5.0, 6.0, 20.0, 50.0, 51.0], [5, None, 20, 50, None]) == {0: 1, 3: 1}
     assert moved_apart([10.0, 90.0], 0, 100, 12) == [10, 90], "labels stay beside their lines"
 
 

@@ -111,7 +111,7 @@ def test_end_of_the_line_is_labelled(plots) -> None:
     loss, series = plots["lossPlot"], trained([3.0, 2.0, 1.0])
     smooth(loss, 0)
     draw(series, loss)
-    assert loss.newest.label.toPlainText() == "now 1"
+    assert loss.newest.label.toPlainText() == "now 1.00"
     assert places(loss.newest.dot) == [3]
     smooth(loss, 0.5)
     assert loss.newest.label.toPlainText() == "now 1.57", "the mean, where the mean is drawn"

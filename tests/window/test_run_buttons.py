@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.paths import CONTROL
 from gui.panels.run.header import HeaderPanel
 from gui.panels.run.run_buttons import RunButtons
 from gui.services.run.run_session import RunSession
@@ -20,6 +22,7 @@ from gui.style.theme import DARK
 from gui.viewmodels.run.pause_button import PauseButtonState
 from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, RunHeader, run_header
 from gui.widgets.elided_label import ElidedLabel
+from tests.window.test_missed import write_live
 
 
 @pytest.fixture
@@ -64,11 +67,37 @@ def test_force_button_names_what_it_forces(qtbot, buttons, stopping, text, tip):
         buttons.stop.click()
 
 
+def test_start_is_not_the_brightest_button_while_its_devices_are_in_use(buttons):
+    assert buttons.start.property("role") == "primary"
+    buttons.allow_start("", is_proposed=False)
+    assert (buttons.start.property("role"), buttons.start.isEnabled()) == ("", True)
+    buttons.allow_start("")
+    assert buttons.start.property("role") == "primary"
+
+
 def test_stop_button_requests_stop(qtbot, buttons):
     buttons.show_stop(can_stop=True, can_force=False, stopping=None)
     assert buttons.stop.text() == "Stop"
     with qtbot.waitSignal(buttons.stop_asked), qtbot.assertNotEmitted(buttons.force_asked):
         buttons.stop.click()
+
+
+@pytest.mark.parametrize(
+    ("answer", "requested"), [("noButton", []), ("yesButton", ["stop"]), ("otherButton", ["pause"])]
+)
+def test_stop_of_a_run_that_was_not_saved_for_long_asks(drive, runs_root, answer, requested):
+    run_dir = write_live(runs_root, "20260101-000001-live")  # it has trained for an hour
+    (run_dir / CONTROL).mkdir()
+    panel = drive()
+    panel.until(lambda: panel.run is not None, "the run")
+    panel.stop()
+    panel.until(lambda: panel.question() is not None, "the question")
+    assert panel.question().text.startswith("Stop digits_mlp without saving?\nThe last 59 min ")
+    assert not [*(run_dir / CONTROL).iterdir()]
+    panel.answer(answer)
+    panel.until(lambda: panel.question() is None, "the end of the question")
+    assert [each.name for each in (run_dir / CONTROL).iterdir()] == requested
+    shutil.rmtree(run_dir / CONTROL)  # the end of this test does not wait for a run without it
 
 
 def test_memory_check_can_be_skipped(header_in_state):

@@ -13,9 +13,7 @@ from core.config.build_spec import compose
 from core.devices.cpu import cpu_devices
 from core.schema.settings import StopTimeouts
 from gui.panels.setup.setup_panel import SetupPanel
-from gui.style.text_size import scaled
 from gui.style.theme import DARK, LIGHT
-from gui.widgets.forms.fields import ROW_PX
 from tests.support.running import make_spec, script_spec
 
 RECORDED = Path(__file__).parents[1] / "recorded_runs"
@@ -65,8 +63,12 @@ def test_sheet_covers_the_plots_with_groups_side_by_side_and_follows_them(setup,
     assert seed.isVisible()
     groups = {each.mapTo(setup.sheet, each.rect().topLeft()).x() for each in (seed, schedule)}
     assert len(groups) == 2
-    assert label_of(schedule).alignment() & Qt.AlignmentFlag.AlignBottom, "nearer to its field than to the one before"
-    assert label_of(schedule).height() < scaled(ROW_PX)
+    title = label_of(schedule)
+    assert title.mapTo(setup.sheet, title.rect().center()).y() == pytest.approx(
+        schedule.mapTo(setup.sheet, schedule.rect().center()).y(), abs=4
+    ), "beside its field"
+    fields = {each.x() for each in setup.sheet.findChildren(QComboBox) if each.isVisible()}
+    assert len(fields) == 1, "the fields of all groups are aligned"
     ground.raise_()  # as Qt does when the docks are laid out again
     ground.resize(400, 500)
     assert setup.sheet.width() == 400
@@ -99,7 +101,7 @@ def test_changed_settings_are_marked_and_listed_and_can_be_reset(setup):
     dropout.setText("0.2")
     named(setup, QCheckBox, "checkpointBestBox").setChecked(False)
     named(setup, QLineEdit, "decayEdit").setText("0")
-    assert line.text() == "Changed: dropout 0.2, Weight decay 0, Seed 3, Keep the best off"
+    assert line.text() == "Changed: Dropout 0.2, Weight decay 0, Seed 3, Keep the best off"
     assert label_of(seed).text() == "• Seed"
     assert label_of(seed).property("tone") == "accent"
     assert label_of(named(setup, QSpinBox, "warmupBox")).text() == "Warm-up steps"

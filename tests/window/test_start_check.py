@@ -282,7 +282,8 @@ def controller(qtbot, tmp_path):
     qtbot.addWidget(panels)
 
     def make(run_list, session=None) -> StartController:
-        monitor = SimpleNamespace(survey=Survey(devices=(CPU,)), stale_age_s={})
+        here = Survey(devices=(CPU,))
+        monitor = SimpleNamespace(survey=here, all_machines=here, stale_age_s={}, hosts=SimpleNamespace(held_by=dict))
         session = session or SimpleNamespace(attach=lambda run: None)
         services = SimpleNamespace(
             device_monitor=monitor,

@@ -30,12 +30,12 @@ def test_unusable_strategies_are_listed_with_reason(drive):
     panel.tick("cpu:0")
     usable, others = offered(panel)
     assert usable == ["single", "ddp", "fsdp"]
-    assert others["pipeline"] == "Strategy pipeline needs 2 devices or more, but 1 is chosen."
+    assert others["pipeline"] == "Needs 2 devices or more."
     assert "NVIDIA GPUs only" in others["data_parallel"]
     panel.tick("cpu:0", "cpu:1")
     usable, others = offered(panel)
     assert usable == ["ddp", "fsdp", "pipeline", "placement"]
-    assert "trains on 1 device, but 2 are chosen" in others["single"]
+    assert others["single"] == "Trains on one device."
     panel.choose(panel.framework, "keras")
     assert "PerReplica" in offered(panel)[1]["multi_worker_mirrored"]
     panel.choose(panel.framework, "tensorflow")
@@ -63,7 +63,7 @@ def test_chosen_strategy_stays_when_it_no_longer_fits_devices(drive):
     panel.tick("cpu:0")
     assert panel.strategy.currentData() == "pipeline"
     assert panel.strategy.currentText() == "Pipeline (1F1B)"
-    panel.until(lambda: "Strategy pipeline needs 2 devices" in panel.start_status.text())
+    panel.until(lambda: "needs 2 devices or more, but only CPU 0 is ticked" in panel.start_status.text())
     assert not panel.start_button.isEnabled()
     panel.tick("cpu:0", "cpu:1")
     panel.until(lambda: "Ready" in panel.start_status.text())
@@ -175,21 +175,26 @@ def test_each_strategy_shows_the_settings_that_it_alone_has(drive):
     panel = drive()
     panel.window.findChild(object, "allSettingsButton").click()
     panel.tick("cpu:0", "cpu:1")
-    names = ("crossDeviceOpsBox", "outputDeviceBox", "bucketEdit", "compressionBox", "metaDeviceBox", "activationBox")
+    names = ("crossDeviceOpsBox", "outputDeviceBox", "bucketEdit", "compressionBox", "metaDeviceBox", "makeOnDeviceBox",
+             "activationBox")  # fmt: skip
 
     def shown() -> list[str]:
         return [name for name in names if panel.window.findChild(QWidget, name).isVisible()]
 
-    assert shown() == ["bucketEdit", "compressionBox", "activationBox"]
+    assert shown() == ["bucketEdit", "compressionBox", "makeOnDeviceBox", "activationBox"]
     panel.set_text("bucketEdit", "5")
     panel.choose(panel.box("compressionBox"), "float16")
     training = spec(panel).training
     assert (training.bucket_mb, training.gradient_compression) == (5, "float16")
     panel.choose(panel.strategy, "fsdp")
-    assert shown() == ["metaDeviceBox", "activationBox"]
+    assert shown() == ["metaDeviceBox", "makeOnDeviceBox", "activationBox"]
     panel.window.findChild(QCheckBox, "metaDeviceBox").setChecked(True)
     training = spec(panel).training
     assert (training.meta_device, training.bucket_mb) == (True, None)
+    panel.window.findChild(QCheckBox, "makeOnDeviceBox").setChecked(True)
+    panel.until(lambda: "cannot be made on the meta device and on its own" in panel.start_status.text())
+    panel.window.findChild(QCheckBox, "metaDeviceBox").setChecked(False)
+    assert spec(panel).training.make_on_device
     panel.choose(panel.framework, "keras")
     assert shown() == ["crossDeviceOpsBox"]
     panel.choose(panel.box("crossDeviceOpsBox"), "nccl")

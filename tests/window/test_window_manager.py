@@ -126,6 +126,13 @@ def test_window_is_opened_where_it_was_left_or_on_the_screen_that_is_there(act) 
     assert maximised["window"][2] == 1280
 
 
+def test_open_window_comes_back_when_its_screen_goes_away(act) -> None:
+    first, left = act("2600x1200", "open", "move_right", "state", "lose_right_screen", "state", monitors=2)
+    assert first["screen"][0] == 1300, "it is on the right one of two monitors"
+    assert left["screen"][0] == 0
+    assert _is_within(left["frame"], left["screen"])
+
+
 def test_window_fits_a_small_screen_of_high_resolution(act) -> None:
     """A screen of 2600 x 1360 at scale 2 has room for 1300 x 680."""
     (state,) = act("2600x1360", "open", "state", scale="2")

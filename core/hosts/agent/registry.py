@@ -1,5 +1,6 @@
-"""All abilities. One returns its answer, or yields the items of a stream until it is cancelled.
+"""All abilities, except those to start runs (`core.config.host_abilities`).
 
+One returns its answer, or yields the items of a stream until it is cancelled.
 Each runs on a thread of its own. One that cannot do what was asked raises `ValueError`, `RunError` or `OSError`.
 """
 
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.hosts.agent import control, parts, runs, start
+from core.hosts.agent import control, runs
 from core.hosts.agent.clock import clock
 from core.hosts.agent.devices import devices, readings
 
@@ -24,17 +25,8 @@ ABILITIES: dict[str, Callable[[Request], object]] = {
     "read": runs.read,
     "request": control.request,
     "resume": control.resume,
-    "examine": start.examine,
-    "check_spec": start.check_spec,
-    "frameworks": start.frameworks,
-    "start": start.start,
     "rename": control.rename,
     "mark": control.mark,
     "remove": control.remove,
-    "equipment": parts.equipment,
-    "reach": parts.reach,
-    "part": parts.part,
-    "hold": parts.hold,
-    "part_state": parts.part_state,
 }
 """By the name under which a connection asks for it."""

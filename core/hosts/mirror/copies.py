@@ -18,7 +18,7 @@ from core.hosts.run_files import TAIL_BYTES, is_run_name, tail_hash, travels
 from core.runs.copies import copies_folder
 from core.schema.files import PRIVATE_FOLDER, make_folder, open_folder, open_to_append, open_to_read, write_parts
 from core.schema.paths import EVENTS
-from core.system.folders import make_cache_folder
+from core.system.folders import cache_of_run, make_cache_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,6 +135,7 @@ class Copies:
     def remove(self, run: str) -> None:
         """Remove a run. Does not raise: what is left is removed another time."""
         shutil.rmtree(self._folder(run), ignore_errors=True)
+        shutil.rmtree(cache_of_run(self._folder(run)), ignore_errors=True)
         self._forget(run)
 
     def rename(self, run: str, name: str) -> None:

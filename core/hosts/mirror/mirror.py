@@ -42,7 +42,7 @@ CLOSE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostState:
+class MirrorState:
     """The state of the connection to a host. Times are unix seconds."""
 
     is_connected: bool = False
@@ -85,7 +85,7 @@ class Mirror:
         self.host = host
         self.root = folder_of(host)
         """The folder of the copies. It may not exist before the first connection."""
-        self.state = HostState()
+        self.state = MirrorState()
         self._copies = Copies(self.root)
         self._asked: deque[Asked] = deque()
         self._reread: deque[str] = deque()

@@ -19,7 +19,7 @@ from core.hosts import host_list
 from core.hosts.connection import Clock
 from core.hosts.failures import HostError
 from core.hosts.inquiry import HostReport
-from core.hosts.names import as_named_here, devices_here, full_name, split_name
+from core.hosts.names import device_here, devices_here, full_name, own_id, split_name
 from core.language import tr, tr_noop
 from core.launchers.network import interfaces
 from core.runs.facts.verdicts import Release, Verdict, release_fields
@@ -94,7 +94,7 @@ class RunHosts:
             self._check_clock(link, link.meet())
             self._find_devices(name, link)
         self._check_versions()
-        return [as_named_here(name.partition("/")[0], device) for name, device in self._devices.items()]
+        return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:
         report = HostReport(link.host, clock=Clock(offset_s=offset_s, round_trip_s=0.0))
@@ -140,8 +140,8 @@ class RunHosts:
             there = [name for name in each.devices if (split_name(name) or ("",))[0] == host]
             moved = replace(
                 each,
-                devices=tuple(_id_there(name) for name in there),
-                own=tuple(_id_there(name) for name in each.own),
+                devices=tuple(own_id(name) for name in there),
+                own=tuple(own_id(name) for name in each.own),
                 host=numbers[host],
                 meeting=meeting,
                 interface=names[host],
@@ -236,10 +236,6 @@ class RunHosts:
         for link in self._links.values():
             link.close()
         self._links.clear()
-
-
-def _id_there(name: str) -> str:
-    return (split_name(name) or ("", name))[1]
 
 
 def _not_judged(device: str, host: str) -> Release:

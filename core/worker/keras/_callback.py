@@ -12,6 +12,7 @@ from ...language import tr
 from ..context import REPORT_EVERY_S
 from ..steps import RATE, VALIDATION_PREFIX
 from ..tensorflow.loop.common import Reporter, fetch, learning_rate, rate_setter
+from ._callbacks import overrides, reads_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +88,7 @@ class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
         """The class of the recipe's callback that has ended the training; the empty string if none has."""
         self.validations = Validations(self)
         self.measure: Callable[[], Values | None] | None = None
-        """Validates with the recipe's own step; None where `fit` validates."""
+        """Validates with our own passes; None where `fit` validates."""
         self._cut_short = False
         self._due = 0.0
 
@@ -161,7 +162,7 @@ class Validations(list[int]):
 class Callbacks(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
     """The recipe's callbacks. The controller's is called before them.
 
-    A batch's logs are fetched from the device only for callbacks that do something with batches.
+    A batch's logs are fetched from the device only for callbacks that look at them.
     """
 
     def __init__(
@@ -170,18 +171,10 @@ class Callbacks(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras ha
         super().__init__([*own], add_history=True, model=model, **parameters)
         first.set_model(model)
         self._first = first
-        self._at_begin = self._with("on_train_batch_begin", "on_batch_begin")
-        self._at_end = self._with("on_train_batch_end", "on_batch_end")
-        self._at_test_end = self._with("on_test_batch_end")
-
-    def _with(self, *methods: str) -> list[Callback]:
-        """Return the callbacks with a method of their own by one of these names."""
-
-        def has_own(callback: Callback) -> bool:
-            found = (getattr(getattr(callback, name), "__func__", None) for name in methods)
-            return any(own is not getattr(Callback, name) for name, own in zip(methods, found, strict=True))
-
-        return [each for each in self.callbacks if has_own(each)]
+        self._at_begin = [each for each in self.callbacks if overrides(each, "on_train_batch_begin", "on_batch_begin")]
+        self._at_end = [each for each in self.callbacks if overrides(each, "on_train_batch_end", "on_batch_end")]
+        self._at_test_end = [each for each in self.callbacks if overrides(each, "on_test_batch_end")]
+        self._read = any(reads_batches(each) for each in self.callbacks)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401 (as above)
         """Call those that do something before a batch."""
@@ -193,7 +186,7 @@ class Callbacks(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras ha
         """Call the controller with the logs as they are, and those that do something after a batch with numbers."""
         self._first.on_train_batch_end(batch, logs)
         if self._at_end:
-            numbers = _plain(logs)
+            numbers = _plain(logs) if self._read else {}
             for callback in self._at_end:
                 self._call(callback, callback.on_train_batch_end, batch, numbers)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PATHS = ((of_keras.ModelCheckpoint, "filepath"), (of_keras.CSVLogger, "filename"), (of_keras.TensorBoard, "log_dir"))
 """The attributes of Keras' own callbacks that name files."""
+FREQUENCIES = {of_keras.ModelCheckpoint: "save_freq", of_keras.TensorBoard: "update_freq"}
+"""The attributes that say whether these callbacks work after batches; "epoch": only after epochs."""
 CHANGE_RATE = (of_keras.LearningRateScheduler, of_keras.ReduceLROnPlateau)
 
 
@@ -43,6 +45,24 @@ def recipe_callbacks(recipe: LoadedRecipe, context: Context, model: keras.Model)
             )
         )
     return callbacks
+
+
+def overrides(callback: of_keras.Callback, *methods: str) -> bool:
+    """Return whether a callback has a method of its own by one of these names."""
+    found = (getattr(getattr(callback, name), "__func__", None) for name in methods)
+    return any(own is not getattr(of_keras.Callback, name) for name, own in zip(methods, found, strict=True))
+
+
+def reads_batches(callback: of_keras.Callback) -> bool:
+    """Return whether a callback looks at the numbers of each batch."""
+    if type(callback) in FREQUENCIES:  # they have the method also where they do nothing in it
+        return bool(getattr(callback, FREQUENCIES[type(callback)]) != "epoch")
+    return overrides(callback, "on_train_batch_end", "on_batch_end")
+
+
+def read_metrics_of_batches(callbacks: list[of_keras.Callback]) -> bool:
+    """Return whether the recipe's metrics must be measured on every batch, whatever that costs."""
+    return any(reads_batches(each) and type(each) is not of_keras.TerminateOnNaN for each in callbacks)
 
 
 def restores_weights(callbacks: list[of_keras.Callback]) -> bool:

@@ -15,7 +15,7 @@ from ..tensorflow.loop.step import passes_of
 from ..tensorflow.task.build import call
 from ..training.controller import TrainingController
 from ._callback import Callbacks, ControllerCallback, FitReporter
-from ._callbacks import recipe_callbacks, restores_weights
+from ._callbacks import read_metrics_of_batches, recipe_callbacks, restores_weights
 from ._data import Cut, training, validation
 from ._step import measured_function, train_step
 
@@ -36,16 +36,19 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     if strategy.num_replicas_in_sync > 1:
         _refuse_texts(task)
     own = recipe_callbacks(recipe, context, task.model)
+    if task.training_metrics is not None:
+        task.training_metrics.always = read_metrics_of_batches(own)
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
+    by_fit = _is_measured_by_fit(task)
     with strategy.scope():
-        _compile(task, context, cut, gradient)
+        _compile(task, context, cut, gradient, by_fit=by_fit)
     controller = TrainingController(
         context, FitReporter(context, task), Saver(task.model, [task.optimizer], context), **task.size
     )
     controller.keeps_numbers = controller.keeps_numbers or bool(own)
     callback = ControllerCallback(controller, task, context)  # before a checkpoint can change the base learning rate
     controller.begin(learning_rate(task.optimizer))
-    checks = _validation(task, context, controller, callback, strategy)
+    checks = _validation(task, context, controller, callback, by_fit=by_fit)
     if callback.steps_done:
         controller.after_epoch_steps(learning_rate(task.optimizer))
         _finish_epoch(task, callback, checks)
@@ -95,9 +98,18 @@ def _report_end(callback: ControllerCallback, controller: TrainingController, co
         )
 
 
-def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:
-    """Compile the model with the recipe's parts, and give `fit` its step."""
-    by_fit = task.training_step is None or (task.val is not None and task.validation_step is None)
+def _is_measured_by_fit(task: Task) -> bool:
+    """Return whether `fit` computes the recipe's loss and metrics itself, in the training or in the validation.
+
+    Of a model with several outputs it would want a loss for each. The recipe's loss is one function of all of them, so
+    our own passes measure there, as in TensorFlow's own loop.
+    """
+    measures = task.training_step is None or (task.val is not None and task.validation_step is None)
+    return measures and not task.has_several_outputs
+
+
+def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None, *, by_fit: bool) -> None:
+    """Compile the model with the recipe's parts, and give `fit` its step. `by_fit`: see `_is_measured_by_fit`."""
     metrics = [keras.metrics.MeanMetricWrapper(measure, name=name) for name, measure in task.metrics.items()]
     task.model.compile(
         optimizer=task.optimizer,
@@ -110,7 +122,7 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) 
     if context.training.compile and cut.replicas == 1 and not task.model.jit_compile:
         context.notice(tr("Keras reports that XLA cannot compile this model. It is trained without compiling."))
     # Set on the instance, so that its class and a `train_step` of the recipe's own stay unchanged.
-    step = train_step(task, context, cut, gradient)
+    step = train_step(task, context, cut, gradient, by_fit=by_fit)
     if task.training_metrics is None:
         task.model.train_step = step
     else:
@@ -165,12 +177,14 @@ def _validation(
     context: Context,
     controller: TrainingController,
     callback: ControllerCallback,
-    strategy: tf.distribute.Strategy,
+    *,
+    by_fit: bool,
 ) -> dict[str, Any]:
-    """Return the keywords of `fit` for validation; empty without validation data, or if the recipe's step validates."""
+    """Return the keywords of `fit` for validation; empty without validation data, or if our own passes measure."""
+    strategy = task.model.distribute_strategy
     if task.val is None:
         return {}
-    if task.validation_step is not None:
+    if task.validation_step is not None or not by_fit:
         callback.measure = _own_validation(task, context, controller, strategy)
         return {}
     batches, steps = validation(task.val, strategy.num_replicas_in_sync)
@@ -184,7 +198,7 @@ def _validation(
 def _own_validation(
     task: Task, context: Context, controller: TrainingController, strategy: tf.distribute.Strategy
 ) -> Callable[[], Values | None]:
-    """Return a function that validates with the recipe's own step, as TensorFlow's own loop does."""
+    """Return a function that validates with our own passes, as TensorFlow's own loop does."""
     passes, batches = passes_of(task, context), task.val
     assert batches is not None
     measure = traced(lambda *feed: over_replicas(strategy, passes.sums, feed), batches)

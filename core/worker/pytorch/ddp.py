@@ -48,13 +48,16 @@ def _train(task: Task, context: Context) -> None:
         find_unused_parameters=bool(task.turns),  # the pass of one optimizer need not use those of another
     )
     optimizer = task.optimizer
-    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
+    powersgd = compress(model, task, context)
+    saver = WholeSaver(task, context, beside=powersgd)
+    controller = TrainingController(context, reporter(context, task), saver, **task.size)
     step = stepper(task, context, controller, lambda part, batches: _accumulate(part, model, batches, context))
     validation = ReplicaValidation(task, context, task.module, controller)
 
     model.train()  # type: ignore[no-untyped-call]
     controller.begin(learning_rate(optimizer))
-    compress(model, context, steps=task.train.steps * context.training.epochs, done=controller.step)
+    if powersgd is not None:
+        powersgd.begin(controller.step)
     for epoch in controller.epochs():
         for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
             loss, share = step(micro_batches)

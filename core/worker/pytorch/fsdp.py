@@ -49,6 +49,8 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     join(context)
     module = step_module(recipe, raw.model)
     if deferred is None:
+        if context.training.make_on_device:
+            _share_values(raw.model.to(raw.device))  # with what the recipe has put on the CPU by name
         shard(raw.model, module, raw.device)
     else:
         shard_deferred(raw.model, module, raw.device, deferred, context.training.seed)
@@ -106,6 +108,13 @@ def shard(model: nn.Module, module: nn.Module, device: torch.device) -> None:
     for block in list(blocks(model)):
         into_shards(block)
     into_shards(module)
+
+
+@torch.no_grad()
+def _share_values(model: nn.Module) -> None:
+    """Give all ranks the values of rank 0: devices of different kinds draw different random numbers."""
+    for value in _states(model).values():
+        dist.broadcast(value, src=0)
 
 
 def shard_deferred(

@@ -29,7 +29,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     task = _build(recipe, context)
     optimizer = task.optimizer
     controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
-    step = stepper(task, context, controller, lambda part, batches: passes(part, part.module, batches))
+    step = stepper(task, context, controller, lambda part, batches: passes(part, part.forward, batches))
     validation = Validation(task, context, task.module, controller)
 
     task.module.train()

@@ -250,6 +250,8 @@ class MetricsReporter:
             if rate
             else tr("The loss became {value} at step {step}.", value=became, step=step)
         )
+        if self._context.computes_loss:
+            what = f"{what} {self._context.computes_loss}"
         advice = tr("Try a lower rate, warm-up or gradient clipping, and check the data for NaN.")
         if self._context.training.stop_on_nan:
             raise NotFiniteError(

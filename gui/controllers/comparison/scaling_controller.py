@@ -160,13 +160,13 @@ class ScalingController(QObject):
         if not isinstance(choices, RecipeChoices):
             raise ValueError(tr(NEEDS_RECIPE))  # noqa: TRY004 (the user chose a script)
         found = free_name(self._run_list.root, name, "")
-        return plan_specs(choices, self._monitor.survey.devices, name=found, batch=batch)
+        return plan_specs(choices, self._monitor.all_machines.devices, name=found, batch=batch)
 
     def _sharing(self, spec: RunSpec) -> list[str]:
         """Return that devices are used by live runs, in sentences: the numbers would be those of shared devices."""
         from core.history.device_use import use_sentences
 
-        chosen = [device for device in self._monitor.survey.devices if device.id in spec.devices]
+        chosen = [device for device in self._monitor.all_machines.devices if device.id in spec.devices]
         return [
             tr("{sentence}. A shared device measures less than it can.", sentence=sentence)
             for sentence in use_sentences(chosen, self._run_list.titles).values()
@@ -183,7 +183,7 @@ class ScalingController(QObject):
             self._message.show_message(str(error), "bad")
             return
         record = new_record(root, specs, name=name, batch=asked[1], repeats=asked[2])
-        devices = self._monitor.survey.devices
+        devices = self._monitor.all_machines.devices
         self._start(record.path, lambda: measuring.begin(record, devices))
 
     def _continue(self, path: Path) -> None:

@@ -15,7 +15,7 @@ from gui.services.machine.host_machine import HostMachine
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
-    from core.hosts.mirror.mirror import HostState
+    from core.hosts.mirror.mirror import MirrorState
     from gui.controllers.window.dock_layout import MainPanels
     from gui.services.services import Services
 
@@ -24,6 +24,7 @@ OFF = {
     "openScript": tr_noop("Scripts are on {host}. Type the whole path that the script has there."),
     "copyRecipe": tr_noop("A copy would be on this machine, and {host} trains with its own files."),
     "scaling": tr_noop("Scaling tables are measured on {host} itself: trainyard scale"),
+    "hosts": tr_noop("This window shows {host} alone. Hosts are listed in a window on this machine."),
     "leftovers": tr_noop("Processes that runs have left behind are found on {host} itself: trainyard sweep"),
 }
 """Why actions of the menu bar are switched off."""
@@ -45,7 +46,7 @@ class HostController(QObject):
         self._panels, self._machine = panels, services.machine
         self._mirror = services.machine.mirror
         self._run_list, self._session = services.run_list, services.session
-        self._shown: HostState | None = None
+        self._shown: MirrorState | None = None
         self._wants_newest = True
         """Whether no run was shown yet, and runs are still being copied for the first time."""
         self._session.attached.connect(self._want)
@@ -66,6 +67,8 @@ class HostController(QObject):
         if state is before:
             return
         self._show(state)
+        if state.is_complete and (before is None or not before.is_complete):
+            self._run_list.changed.emit()  # an empty list means something else now
         if self._wants_newest and state.is_complete and not state.left:
             self._run_list.poll(now=True)
             self._offer_newest()
@@ -94,13 +97,16 @@ class HostController(QObject):
             for button in self._panels.setup.findChildren(QPushButton, name):
                 button.setEnabled(False)
                 button.setToolTip(verbatim(here))
+        for button in self._panels.first_steps.findChildren(QPushButton, "firstScriptButton"):
+            button.setEnabled(False)
+            button.setToolTip(verbatim(tr(OFF["openScript"], host=host)))
         presets = self._panels.setup.presets
         presets.setEnabled(False)
         presets.setToolTip(
             verbatim(tr("Presets have paths of this machine, and {host} trains with its own files.", host=host))
         )
 
-    def _show(self, state: HostState) -> None:
+    def _show(self, state: MirrorState) -> None:
         self._shown = state
         self._panels.header.show_host(*chip(self._machine.host, state))
         text, tone = connection_message(self._machine.host, state)
@@ -109,7 +115,7 @@ class HostController(QObject):
         )
 
 
-def chip(host: str, state: HostState) -> tuple[str, str, str]:
+def chip(host: str, state: MirrorState) -> tuple[str, str, str]:
     """Return what the header says of the host, its tone, and a sentence on the connection."""
     if state.is_connected:
         sentence = tr("Connected to {host}.", host=host)
@@ -125,7 +131,7 @@ def chip(host: str, state: HostState) -> tuple[str, str, str]:
     return tr("{host} · connecting", host=host), "warn", tr("Connecting to {host} …", host=host)
 
 
-def connection_message(host: str, state: HostState) -> tuple[str, str]:
+def connection_message(host: str, state: MirrorState) -> tuple[str, str]:
     """Return what is to be said about the connection, and its tone; the empty string for nothing."""
     if state.is_connected:
         text = join_sentences([each for each in (state.problem, clock_problem(host, state.clock)) if each])
@@ -137,7 +143,7 @@ def connection_message(host: str, state: HostState) -> tuple[str, str]:
         return join_sentences([why, tr("Trying again by itself.")]), "bad"
     since = time.strftime("%H:%M:%S", time.localtime(state.cut_since))
     cut = tr(
-        "The connection to {host} is cut since {time}, trying again. What is shown was so then; runs there go on.",
+        "The connection to {host} is cut since {time}, trying again. What is shown is from then; the runs go on.",
         host=host,
         time=since,
     )

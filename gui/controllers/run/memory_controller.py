@@ -103,7 +103,8 @@ class MemoryController(QObject):
 
     def _show_memory(self) -> None:
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
-        colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._panels.theme)
+        everywhere = self._monitor.all_machines.devices
+        colours = device_colours(everywhere, session.spec.devices if session.spec else (), self._panels.theme)
         known = MemoryKnowledge(
             processes=self._scanner.device_processes,
             run_id=session.run.id if session.run else None,
@@ -115,7 +116,7 @@ class MemoryController(QObject):
         page = self._details.memory
         page.show_rows(memory_bars(survey, colours, known))
         page.show_findings(
-            verdict_rows(facts, device_labels(survey.devices, facts), colours),
+            verdict_rows(facts, device_labels(everywhere, facts), colours),
             ended_words(facts),
             no_verdict_words(facts, shown=session.run is not None),
             seen_words(facts, time.time()),
@@ -138,7 +139,9 @@ class MemoryController(QObject):
         if not self._machine.is_here:
             self._details.processes.show_rows([], empty=tr(THERE, host=self._machine.host), problem="")
             return
-        rows = process_rows(self._scanner.entries(), device_labels(survey.devices, facts), self._scanner.runs())
+        rows = process_rows(
+            self._scanner.entries(), device_labels(self._monitor.all_machines.devices, facts), self._scanner.runs()
+        )
         has_gpus = any(device.kind != "cpu" for device in survey.devices)
         self._details.processes.show_rows(
             rows, empty=tr(NOBODY if has_gpus else NO_GPU), problem=self._scanner.problem or ""

@@ -14,10 +14,12 @@ from gui.panels.run.reading_bar import ReadingBar
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.memory_verdicts import note
+from gui.viewmodels.run.pause_button import stop_question
 from gui.viewmodels.run.run_header import run_header
 from gui.viewmodels.run.run_messages import run_message
 from gui.viewmodels.runs.queue_rows import queued_first
 from gui.viewmodels.runs.run_rows import run_rows
+from gui.widgets.dialogs.confirm_dialog import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +40,7 @@ class RunController(QObject):
         super().__init__()
         self._panels, self._start, self._scaling = panels, start, scaling
         self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
-        self._queue = services.queue
+        self._queue, self._machine = services.queue, services.machine
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self.show_run)
@@ -55,7 +57,7 @@ class RunController(QObject):
         panels.run_message.details_asked.connect(panels.details.raise_memory)
         panels.failure.log_asked.connect(panels.details.raise_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
-        buttons.stop_asked.connect(lambda: self._attempt(session.stop))
+        buttons.stop_asked.connect(self._stop)
         buttons.force_asked.connect(lambda: self._attempt(session.force))
         buttons.pause_asked.connect(lambda: self._attempt(session.pause))
         buttons.save_asked.connect(lambda: self._attempt(session.save))
@@ -107,7 +109,7 @@ class RunController(QObject):
 
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
-        present, spec = self._monitor.survey.devices, self._session.spec
+        present, spec = self._monitor.all_machines.devices, self._session.spec
         colours = device_colours(present, spec.devices if spec else (), self._panels.theme)
         labels = device_labels(present, self._session.facts)
         self._panels.plots.show_series(
@@ -135,7 +137,7 @@ class RunController(QObject):
         panels.run_message.show_message(
             message.text, message.tone, details=message.details, details_text=tr("What to do")
         )
-        labels = device_labels(self._monitor.survey.devices, facts)
+        labels = device_labels(self._monitor.all_machines.devices, facts)
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
@@ -146,7 +148,7 @@ class RunController(QObject):
     def _show_empty_words(self) -> None:
         """Set what stands where there is nothing to show."""
         session, details = self._session, self._panels.details
-        are_runs = bool(self._run_list.summaries)
+        are_runs = bool(self._run_list.summaries) or not self._machine.knows_runs
         situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
         is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
         self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")
@@ -189,7 +191,7 @@ class RunController(QObject):
             return
         from gui.viewmodels.run.settings_rows import run_settings  # imported here, since few look at it
 
-        labels = device_labels(self._monitor.survey.devices, session.facts)
+        labels = device_labels(self._monitor.all_machines.devices, session.facts)
         view.show_settings(run_settings(session.spec, session.facts, labels, str(session.run.dir)), "")
 
     def show_head(self) -> None:
@@ -212,6 +214,27 @@ class RunController(QObject):
         )  # fmt: skip
         runs.show_rows(self._scaling.with_results(rows))
         self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
+
+    def _stop(self) -> None:
+        """Stop the run; ask before, if it has trained long since it was saved."""
+        session, run, shown = self._session, self._session.run, self._session.snapshot()
+        asked = None
+        if shown is not None:
+            refusal = shown.refusal("pause") if shown.spec else shown.spec_problem or ""
+            name = shown.spec.name if shown.spec else shown.id
+            asked = stop_question(shown.facts, name, time.time(), refusal=refusal)
+        if asked is None:
+            self._attempt(session.stop)
+            return
+
+        def answer(action: Callable[[], object]) -> None:
+            if session.run is run and state_info(session.facts.state).can_stop:  # it may have ended meanwhile
+                self._attempt(action)
+
+        ask(
+            self._panels.header.window(), lambda: answer(session.stop), question=asked.question, words=asked.words,
+            yes=asked.yes, other=(tr("Save and stop"), lambda: answer(session.pause)) if asked.can_save else None,
+        )  # fmt: skip
 
     def _attempt(self, action: Callable[[], object]) -> None:
         try:

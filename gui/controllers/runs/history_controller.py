@@ -78,6 +78,8 @@ class HistoryController(QObject):
             unknown = search.unknown_keys(every)
             problem = unknown_sentence(unknown) if unknown else _finds_none(len(every), is_search=bool(search.text))
         self._filter.show_problem(problem if search.text else "")
+        if not problem and not self._machine.knows_runs:
+            problem = tr("Runs are not known until there is a connection to {host}.", host=self._machine.host)
         self._panels.runs.show_empty_words(problem)
 
     # -- marks -----------------------------------------------------------------------------------

@@ -24,14 +24,13 @@ class MissedController(QObject):
         super().__init__()
         self._window, self._panels = window, panels
         self._missed, self._session = services.missed_runs, services.session
-        button, asked = panels.header.missed, panels.header.buttons
+        button = panels.header.missed
         self._missed.changed.connect(self._show)
         self._session.attached.connect(self._see_shown)
         button.looked_through.connect(self._missed.look_through)
         button.all_seen.connect(self._missed.see_all)
         button.chosen.connect(panels.runs.chosen)  # as if it had been clicked in the list of runs
-        for signal in (asked.stop_asked, asked.force_asked, asked.pause_asked):
-            signal.connect(self._expect_end)
+        self._session.end_asked.connect(self._expect_end)
         self._show()
 
     def poll(self) -> None:

@@ -8,14 +8,18 @@ from PySide6.QtCore import QObject, Signal
 
 from core.language import tr_stored
 from core.system.procfs import available_bytes
+from gui.panels.devices.device_panel import HostRows
 from gui.style.device_colours import device_colours
 from gui.viewmodels.devices.device_groups import cpu_summary
 from gui.viewmodels.devices.device_rows import DeviceRows
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from gui.controllers.run.memory_controller import MemoryController
     from gui.controllers.window.dock_layout import MainPanels
     from gui.services.services import Services
+    from gui.viewmodels.devices.device_rows import DeviceRow
 
 
 class DeviceController(QObject):
@@ -31,13 +35,15 @@ class DeviceController(QObject):
         self._panels, self._panel, self._memory = panels, panels.devices, memory
         self._monitor = services.device_monitor
         self._rows = DeviceRows()
+        self._host_rows: dict[str, DeviceRows] = {}
         self._shows_cpus = True
-        table = self._panel.table
-        table.ticks_changed.connect(self._pass_on_ticks)
-        table.processes_asked.connect(panels.details.show_processes_on)
+        panel = self._panel
+        panel.ticks_changed.connect(self._pass_on_ticks)
+        panel.folded.connect(self._pass_on_ticks)
+        panel.processes_asked.connect(panels.details.show_processes_on)
         self._is_here = services.machine.is_here
-        table.cpu_fold.runs_root = services.run_list.root if self._is_here else None
-        self._panel.resized.connect(self.resized)
+        panel.table.cpu_fold.runs_root = services.run_list.root if self._is_here else None
+        panel.resized.connect(self.resized)
         services.process_scanner.changed.connect(self.show)
         services.run_list.changed.connect(self.show)
         services.queue.changed.connect(self.show)
@@ -50,23 +56,47 @@ class DeviceController(QObject):
 
     def show(self) -> None:
         """Show the latest readings."""
-        survey, table = self._monitor.survey, self._panel.table
-        before = [row.id for row in table.rows]
-        colours = device_colours(survey.devices, (), self._panels.theme)
-        rows = self._rows.make(survey, colours, self._memory.on_devices())
-        if not self._shows_cpus and any(not row.is_cpu for row in rows):
-            ticked = table.ticked()  # a choice is never hidden
-            rows = [row for row in rows if not row.is_cpu or row.id in ticked]
-        table.show_rows(rows)
+        monitor, panel = self._monitor, self._panel
+        monitor.hosts.want(panel.wanted())
+        survey = monitor.survey
+        before = [row.id for row in panel.rows]
+        colours = device_colours(monitor.all_machines.devices, (), self._panels.theme)
+        rows = self._listed(self._rows.make(survey, colours, self._memory.on_devices()), panel.table.ticked())
+        panel.table.show_rows(rows)
         if any(not row.is_cpu for row in rows):
-            table.cpu_fold.show_summary(cpu_summary(survey, available_bytes() if self._is_here else None))
-        self._panel.show_banner(tr_stored(survey.banner or ""))
-        if before != [row.id for row in rows]:
-            self._panels.setup.show_machine(survey.devices)
+            panel.table.cpu_fold.show_summary(cpu_summary(survey, available_bytes() if self._is_here else None))
+        if monitor.hosts.states or panel.sections:
+            panel.show_hosts(self._hosts(colours))
+        panel.show_banner(tr_stored(survey.banner or ""))
+        if before != [row.id for row in panel.rows]:
+            self._panels.setup.show_machine(monitor.all_machines.devices)
             self._pass_on_ticks()
             self.devices_changed.emit()
 
+    def _hosts(self, colours: Mapping[str, str]) -> list[HostRows]:
+        """Return the sections of the hosts."""
+        from gui.viewmodels.devices.host_devices import on_host, shown_rows  # only where there are hosts
+        from gui.viewmodels.devices.host_headings import host_heading
+
+        monitor, wanted, found = self._monitor, self._panel.wanted(), []
+        for state, survey in zip(monitor.hosts.states, monitor.hosts.surveys, strict=True):
+            maker = self._host_rows.setdefault(state.host.name, DeviceRows())
+            rows = maker.make(survey, colours, on_host(state, monitor.stale_age_s))
+            listed = shown_rows(state, self._listed(rows, wanted), wanted)
+            summary = cpu_summary(survey, state.uses.available_bytes)
+            found.append(HostRows(heading=host_heading(state, rows), rows=listed, cpus=summary))
+        return found
+
+    def _listed(self, rows: list[DeviceRow], wanted: Collection[str]) -> list[DeviceRow]:
+        """Leave out the CPU devices of a machine with GPUs if the user wants that; a choice is never hidden."""
+        if self._shows_cpus or all(row.is_cpu for row in rows):
+            return rows
+        return [row for row in rows if not row.is_cpu or row.id in wanted]
+
     def _pass_on_ticks(self) -> None:
-        ticked = self._panel.table.ticked()
-        self._panels.plots.show_ticks(ticked)
-        self._panels.setup.show_devices([each for each in self._monitor.survey.devices if each.id in ticked])
+        panel, monitor = self._panel, self._monitor
+        ticked = panel.ticked()
+        monitor.hosts.want(panel.wanted())
+        folded = {row.id for each in panel.sections.values() if each.is_folded for row in each.table.rows}
+        self._panels.plots.show_ticks(ticked, folded)
+        self._panels.setup.show_devices([each for each in monitor.all_machines.devices if each.id in ticked])

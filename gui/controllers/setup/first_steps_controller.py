@@ -33,14 +33,14 @@ class FirstStepsController(QObject):
                 self._panels.menu.action("openScript").trigger()
 
     def _tick_free(self) -> None:
-        table = self._panels.devices.table
-        table.tick_only(free_devices(table.rows))
+        devices = self._panels.devices
+        devices.tick_only(free_devices(devices.table.rows))
 
     def _train_example(self) -> None:
         """Start the example on the ticked devices, or on the first free one."""
-        table, setup = self._panels.devices.table, self._panels.setup
-        if not table.ticked():
-            table.tick_only(free_devices(table.rows)[:1])
+        devices, setup = self._panels.devices, self._panels.setup
+        if not devices.ticked():
+            devices.tick_only(free_devices(devices.table.rows)[:1])
         setup.choose_built_in(EXAMPLE)
         self._start.check(setup.choices())
         self._start.start()

@@ -10,6 +10,7 @@ from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
 from core.config.shell_command import repeat_line, shell_line
+from core.hosts.names import split_name
 from core.language import join_sentences, tr, tr_plural
 from core.runs.ownership import owner_of_file, owner_of_run
 from core.runs.run import Run
@@ -78,8 +79,10 @@ class ReuseController(QObject):
     def _fill(self, spec: RunSpec) -> None:
         """Choose everything that the spec says, and name the devices that this machine does not have."""
         self._panels.setup.fill(spec)
-        present = {device.id for device in self._monitor.survey.devices}
-        self._panels.devices.table.tick_only([device for device in spec.devices if device in present])
+        present = {device.id for device in self._monitor.all_machines.devices}
+        hosts = {state.host.name for state in self._monitor.hosts.states}  # whose devices wait for their answer
+        present |= {device for device in spec.devices if (parts := split_name(device)) and parts[0] in hosts}
+        self._panels.devices.tick_only([device for device in spec.devices if device in present])
         gone = [device for device in spec.devices if device not in present]
         if gone:
             sentence = tr_plural(

@@ -135,7 +135,7 @@ class StartController(QObject):
     def take_readings(self) -> None:
         """Check the choices again if the readings of the chosen devices say something else."""
         chosen = self._choices.devices if self._choices is not None else ()
-        readings = readings_state(self._monitor.survey, self._monitor.stale_age_s, self._held_by(), chosen)
+        readings = readings_state(self._monitor.all_machines, self._monitor.stale_age_s, self._held_by(), chosen)
         if readings != self._readings:
             self._readings = readings
             self.check_again()
@@ -168,21 +168,22 @@ class StartController(QObject):
 
     def _show(self, check: StartCheck) -> None:
         self._panels.setup.show_check(check)
-        self._panels.header.buttons.allow_start("\n".join(check.problems))
+        self._panels.header.buttons.allow_start("\n".join(check.problems), is_proposed=not check.busy)
         if not check.pending and check.folder_problem != self._folder_problem:
             self._folder_problem = check.folder_problem
             self._message.show_message(check.folder_problem, "bad")
 
     def _conditions(self) -> StartConditions:
         return StartConditions(
-            survey=self._monitor.survey,
+            survey=self._monitor.all_machines,
             used_by=self._run_list.titles,
             held_by=self._held_by(),
             stale_age_s=self._monitor.stale_age_s,
         )
 
     def _held_by(self) -> dict[str, str]:
-        return largest_others(self._monitor.survey, self._scanner.device_processes, self._scanner.runs().living)
+        own = largest_others(self._monitor.survey, self._scanner.device_processes, self._scanner.runs().living)
+        return {**own, **self._monitor.hosts.held_by()}
 
     # -- start -----------------------------------------------------------------------------------
 
@@ -220,7 +221,7 @@ class StartController(QObject):
         if self._just_started or self._checking_request.busy:
             return
         self._message.show_message("")
-        survey, machine = self._monitor.survey, self._machine
+        survey, machine = self._monitor.all_machines, self._machine
 
         def check() -> RunSpec:
             return spec_unless(machine.spec_problems(spec, survey), spec)
@@ -244,7 +245,7 @@ class StartController(QObject):
 
     def _enqueue(self, spec: RunSpec) -> None:
         """Let a run wait for its devices. The window goes on showing what it shows."""
-        labels = {each.id: each.label for each in self._monitor.survey.devices if each.id in spec.devices}
+        labels = {each.id: each.label for each in self._monitor.all_machines.devices if each.id in spec.devices}
         if self._machine.is_here:
             self._machine.enqueue(spec, labels)
             self._show_queued(spec)
@@ -298,7 +299,7 @@ class StartController(QObject):
         if spec is None:
             self._launch_resume(run.dir)
             return
-        survey, machine = self._monitor.survey, self._machine
+        survey, machine = self._monitor.all_machines, self._machine
         self._check_request(
             StartRequest(
                 verb="Resume",
@@ -372,7 +373,7 @@ class StartController(QObject):
         return shared_device_question(
             request.verb,
             spec,
-            self._monitor.survey,
+            self._monitor.all_machines,
             self._run_list.on_devices,
             agreed=request.agreed,
             own=request.run_dir,

@@ -51,7 +51,7 @@ class MainPanels:
         self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message))
         self.devices = DevicePanel(theme)
         self.setup = SetupPanel(theme)
-        self.machine = MachineEntry()
+        self.machine = MachineEntry(theme)
         self.run_filter = RunFilter()
         self.runs_left = PlainLabel()
         self.runs_left.setObjectName("runsLeft")
@@ -87,13 +87,14 @@ class MainPanels:
         for panel in (
             self.header,
             *strips,
+            self.machine,
             self.runs,
             self.several,
             self.setup,
             self.plots,
             self.failure,
             self.details,
-            self.devices.table,
+            self.devices,
         ):
             panel.set_theme(theme)
         if self.comparison is not None:
@@ -253,7 +254,7 @@ class DockLayout(QObject):
     def _make_room(self) -> None:
         """Make room for devices that were added since the user moved a dock."""
         devices, training = self.docks[:2]
-        count = len(self._devices.table.rows)
+        count = len(self._devices.rows)
         if count <= self._room_for or not self._window.isVisible():  # before it is shown, Qt would undo it
             return
         self._room_for = count
@@ -304,7 +305,7 @@ class DockLayout(QObject):
         self._before = []
 
     def _set_moved(self) -> None:
-        self._moved, self._room_for = True, len(self._devices.table.rows)
+        self._moved, self._room_for = True, len(self._devices.rows)
         QTimer.singleShot(0, self, self._show_titles)  # after the window has placed the dock
 
 

@@ -31,6 +31,7 @@ class ViewPlace:
         focus, details = window.focusWidget(), panels.details
         self._session = services.session
         self._run_dir: Path | None = services.session.run.dir if services.session.run is not None else None
+        self._looked_at = services.missed_runs.looked_at
         self._search = panels.run_filter.text()
         self._ticked = panels.runs.ticked if panels.runs.has_several else []
         self._compares = panels.plots.replaced
@@ -48,6 +49,7 @@ class ViewPlace:
         if self._run_dir is not None:
             services.session.take_over(self._session, Run(self._run_dir))
         del self._session
+        services.missed_runs.keep_looked_at(self._looked_at)
         panels.run_filter.setText(self._search)
         if self._ticked:
             panels.runs.tick(self._ticked)

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize
+from PySide6.QtGui import QGuiApplication
 
 from gui.services.window.settings_file import SettingsFile, folder_key
 from gui.style.text_size import set_zoom, zoom
@@ -29,7 +30,7 @@ class WindowState:
         self._file = SettingsFile()
         self._choices = f"{folder_key(runs_root)}/choices"
         self._window, self._layout = window, layout
-        self._setup, self._devices, self._plots = panels.setup, panels.devices.table, panels.plots
+        self._setup, self._devices, self._plots = panels.setup, panels.devices, panels.plots
         self._details, self._panels = panels.details, panels
 
     def restore_text_size(self) -> None:
@@ -47,7 +48,9 @@ class WindowState:
         ticked = choices.get("devices")
         self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
         if self._file.text("window/cpus_unfolded"):
-            self._devices.unfold_cpus()
+            self._devices.table.unfold_cpus()
+        folded = self._file.mapping("window/hosts").get("folded")
+        self._devices.fold_hosts([str(each) for each in folded] if isinstance(folded, list) else [])
         FileDialog.last_folder = self._file.text("window/last_folder")
         self._details.restore(self._file.mapping("window/tabs"))
         self._panels.comparison_choices = self._file.mapping("window/comparison")
@@ -63,6 +66,18 @@ class WindowState:
             room = self._window.screen().availableSize() - FRAME
             self._window.resize(self._window.size().boundedTo(room))
 
+    def bring_back(self) -> None:
+        """Move the window onto one screen if less than half of it is on any: that on which it was has gone."""
+        window, frame = self._window, self._window.frameGeometry()
+        seen = {each: each.availableGeometry().intersected(frame) for each in QGuiApplication.screens()}
+        screen = max(seen, key=lambda each: seen[each].width() * seen[each].height(), default=None)
+        if screen is None or window.isMaximized() or window.isFullScreen():
+            return
+        if 2 * seen[screen].width() * seen[screen].height() < frame.width() * frame.height():
+            room = screen.availableGeometry()
+            window.resize(window.size().boundedTo(room.size() - FRAME))
+            window.move(room.topLeft())
+
     def restore_plots(self) -> None:
         """Restore how the plots are drawn, after they are created."""
         self._plots.restore(self._file.mapping("window/plots"))
@@ -70,8 +85,10 @@ class WindowState:
 
     def save(self) -> None:
         """Save everything."""
-        self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.ticked())})
-        self._file.keep_text("window/cpus_unfolded", "yes" if self._devices.cpus_unfolded else "")
+        self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.wanted())})
+        self._file.keep_text("window/cpus_unfolded", "yes" if self._devices.table.cpus_unfolded else "")
+        if self._devices.folded_hosts or self._file.text("window/hosts"):
+            self._file.keep_mapping("window/hosts", {"folded": self._devices.folded_hosts})
         self._file.keep_text("window/last_folder", FileDialog.last_folder)
         self._file.keep_mapping("window/tabs", self._details.remember())
         self._file.keep_mapping("window/comparison", dict(self._panels.comparison_choices))

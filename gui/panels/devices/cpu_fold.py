@@ -29,9 +29,10 @@ class CpuFold(QAbstractButton):
 
     focused = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
+    def __init__(self, theme: Theme, parent: QWidget, host: str = "") -> None:
+        """`host`: the machine; the empty string for this machine."""
         super().__init__(parent)
-        self.setObjectName("cpuFold")
+        self.setObjectName(f"cpuFold-{host}" if host else "cpuFold")
         self.setCheckable(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -113,30 +114,26 @@ class CpuFold(QAbstractButton):
         if not self.underMouse():
             option.state &= ~QStyle.StateFlag.State_MouseOver
         paint_row_background(painter, option, theme)
-        self._paint_arrow(painter, QPointF(LEFT_PX + sizes.tick / 2, self.height() / 2))
+        paint_arrow(painter, QPointF(LEFT_PX + sizes.tick / 2, self.height() / 2), theme.muted, down=self.isChecked())
         line = QRect(sizes.square, 0, self.width() - sizes.square - RIGHT_PX, self.height())
         draw_elided(painter, line, "CPU", theme.text, font=sizes.bold)
         rest = line.adjusted(sizes.width("CPU", sizes.bold) + GAP_PX, 0, 0, 0)
         devices, host = self._summary.devices, self._summary.host_memory
         draw_elided(painter, rest, devices, theme.muted, font=sizes.small)
         widest = replace(self._summary, utilisation_percent=100.0, host_used_bytes=self._summary.host_total_bytes)
-        if sizes.width(widest.devices) + GAP_PX + sizes.width(widest.host_memory) > rest.width():
-            host = host.removeprefix("host ")  # chosen by the widest texts, so that it does not come and go
+        left = rest.width() - sizes.width(widest.devices) - GAP_PX  # by the widest, so that words do not come and go
+        if sizes.width(widest.host_memory) > left:
+            short = widest.host_memory.removeprefix("host ")
+            host = host.removeprefix("host ") if sizes.width(short) <= left else self._summary.memory
         room = rest.adjusted(sizes.width(devices) + GAP_PX - 1, 0, 0, 0)
         draw_elided(painter, room, host, theme.muted, font=sizes.small, right=True)
         painter.end()
 
-    def _paint_arrow(self, painter: QPainter, middle: QPointF) -> None:
-        painter.setPen(
-            QPen(
-                QColor(self._theme.muted),
-                1.6,
-                Qt.PenStyle.SolidLine,
-                Qt.PenCapStyle.RoundCap,
-                Qt.PenJoinStyle.RoundJoin,
-            )
-        )
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        folded, unfolded = ((-2, -4), (2, 0), (-2, 4)), ((-4, -2), (0, 2), (4, -2))
-        points = unfolded if self.isChecked() else folded
-        painter.drawPolyline([middle + QPointF(x, y) for x, y in points])
+
+def paint_arrow(painter: QPainter, middle: QPointF, colour: str, *, down: bool) -> None:
+    """Paint the arrow of a part that is unfolded (`down`) or folded."""
+    pen = QPen(QColor(colour), 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin)
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    folded, unfolded = ((-2, -4), (2, 0), (-2, 4)), ((-4, -2), (0, 2), (4, -2))
+    painter.drawPolyline([middle + QPointF(x, y) for x, y in (unfolded if down else folded)])

@@ -88,7 +88,7 @@ class DeviceDelegate(ThemedDelegate):
     def _needed_px(self, row: DeviceRow) -> int:
         """Return the width that a row needs to show all of its user, without its power."""
         sizes = self.sizes
-        left = sizes.label + sizes.width(row.label, sizes.bold) + GAP_PX
+        left = sizes.label + sizes.width(row.own_label, sizes.bold) + GAP_PX
         sign = sizes.small_line if row.in_trouble else 0
         return left + self._chip_width(row) + sign + sizes.temperature + GAP_PX + RIGHT_PX
 
@@ -176,8 +176,8 @@ class DeviceDelegate(ThemedDelegate):
         square = QRectF(rect.left() + sizes.square, top + (sizes.line - side) / 2, side, side)
         painter.fillRect(square, QColor(theme.disabled if off else row.colour))
         line = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, sizes.line)
-        draw_elided(painter, line, row.label, theme.muted if off else theme.text, font=sizes.bold)
-        rest = line.adjusted(sizes.width(row.label, sizes.bold) + GAP_PX, 0, 0, 0)
+        draw_elided(painter, line, row.own_label, theme.muted if off else theme.text, font=sizes.bold)
+        rest = line.adjusted(sizes.width(row.own_label, sizes.bold) + GAP_PX, 0, 0, 0)
         right = self._paint_right(painter, row, rest)
         self._paint_chip(painter, row, rest.adjusted(0, 0, -right, 0))
 

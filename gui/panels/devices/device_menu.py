@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
+from core.hosts.names import own_id
 from core.language import tr, tr_stored
 from gui.widgets.plain_text import verbatim
 
@@ -46,9 +47,10 @@ class DeviceMenu(QMenu):
     def show_device(self, row: DeviceRow) -> None:
         """Set the device that the menu is about."""
         self._id, self._name = row.id, row.full_name
-        self.copy_id.setText(tr("Copy UUID") if row.id.startswith(UUIDS) else tr("Copy id"))
+        self.copy_id.setText(tr("Copy UUID") if own_id(row.id).startswith(UUIDS) else tr("Copy id"))
         self.copy_id.setToolTip(verbatim(row.id))
         self.copy_name.setToolTip(verbatim(row.full_name))
+        self.processes.setVisible(not row.host)  # only those of this machine are listed
         why_not = tr_stored(row.lost or "") or row.why_blocked
         self.tick_only.setEnabled(not why_not)
         self.tick_only.setToolTip(verbatim(why_not or tr("Untick all other devices")))

@@ -1,39 +1,75 @@
-"""The device list below a banner for driver problems."""
+"""The device list below a banner for driver problems: this machine's devices, then those of the hosts."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
+from core.hosts.names import split_name
 from core.language import join_sentences, tr
 from gui.viewmodels.devices.device_rows import all_together, free_devices
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import PlainLabel, verbatim
 
-from .device_table import DeviceTable
+from .device_table import ROOMY_UP_TO, DeviceTable
+from .host_section import HostSection
+from .machine_list import MachineList
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from PySide6.QtGui import QResizeEvent
 
     from gui.style.theme import Theme
+    from gui.viewmodels.devices.device_groups import CpuSummary
+    from gui.viewmodels.devices.device_rows import DeviceRow
+    from gui.viewmodels.devices.host_headings import HostHeading
 
 MAX_CHARACTERS = 240
 """Maximum characters of the banner; the tooltip has the whole text."""
 BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])|(?<=[。！？])")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRows:
+    """What a host's section shows."""
+
+    heading: HostHeading
+    rows: Sequence[DeviceRow]
+    cpus: CpuSummary
+
+
 class DevicePanel(QWidget):
-    """Shows the banner only while there is a problem."""
+    """Shows the banner only while there is a problem, and sections only for hosts that the user has added."""
 
     resized = Signal()
     """It needs another height."""
+    ticks_changed = Signal()
+    processes_asked = Signal(str)
+    """The user wants to see the processes on a device; carries its id."""
+    retry_asked = Signal(str)
+    """The user wants a host to be asked again; carries its name."""
+    folded = Signal()
+    """The user has folded or unfolded a host."""
+    host_made = Signal(QWidget)
+    """There is a new section."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
+        self._theme = theme
         self.table = DeviceTable(theme)
+        """The devices of this machine."""
+        self.sections: dict[str, HostSection] = {}
+        """By the name of the host."""
+        self._machines: MachineList | None = None
+        """Has the table and the sections, while there are any."""
+        self._awaited: dict[str, set[str]] = {}
+        """By host, devices to be ticked that have no row yet."""
+        self._folded: set[str] = set()
         self._whole = ""
         """The whole text of the banner."""
         self.banner = PlainLabel()
@@ -43,7 +79,7 @@ class DevicePanel(QWidget):
         self.banner.setContentsMargins(8, 0, 8, 6)
         self.banner.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.banner.hide()
-        layout = QVBoxLayout(self)
+        self._layout = layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self.banner)
@@ -51,12 +87,136 @@ class DevicePanel(QWidget):
         layout.addStretch(1)
         self.tick_bar = self._tick_bar()
         """`tick: free · all · none`, for the heading of the card."""
-        self.table.resized.connect(self._take_height)
+        self._connect(self.table)
+
+    def _connect(self, table: DeviceTable) -> None:
+        table.resized.connect(self._take_height)
+        table.ticks_changed.connect(self.ticks_changed)
+        table.processes_asked.connect(self.processes_asked)
+        table.alone_asked.connect(lambda device: self.tick_only([device]))
+
+    # -- ticks -------------------------------------------------------------------------------------
+
+    @property
+    def tables(self) -> list[DeviceTable]:
+        """The lists of all machines."""
+        return [self.table, *(each.table for each in self.sections.values())]
+
+    @property
+    def rows(self) -> list[DeviceRow]:
+        """The rows of all machines."""
+        return [row for table in self.tables for row in table.rows]
+
+    def ticked(self) -> tuple[str, ...]:
+        """Return the ids of the ticked devices in the order of the rows."""
+        return tuple(device for table in self.tables for device in table.ticked())
+
+    def wanted(self) -> tuple[str, ...]:
+        """Return the ids of the ticked devices, and of those that are ticked as soon as their host has answered."""
+        awaited = [device for devices in self._awaited.values() for device in sorted(devices)]
+        return tuple(dict.fromkeys([*self.ticked(), *awaited]))
+
+    def tick(self, ids: Collection[str]) -> None:
+        """Tick these devices now, or when they appear."""
+        by_host: dict[str, set[str]] = {}
+        for device in ids:
+            parts = split_name(device)
+            by_host.setdefault(parts[0] if parts else "", set()).add(device)
+        self.table.tick(by_host.pop("", ()))
+        self._awaited = by_host
+        for name in list(by_host):
+            self._tick_awaited(name)
+
+    def tick_only(self, ids: Collection[str]) -> None:
+        """Tick these devices and no others."""
+        for table in self.tables:
+            table.tick_only([device for device in ids if device in {row.id for row in table.rows}])
+        self.tick(ids)
+
+    def _tick_awaited(self, name: str) -> None:
+        """Tick the awaited devices of a host that have rows now."""
+        section, awaited = self.sections.get(name), self._awaited.get(name, set())
+        listed = {row.id for row in section.table.rows} if section is not None else set()
+        if section is not None and awaited & listed:
+            section.table.tick(awaited & listed)
+            self._awaited[name] = awaited - listed
+
+    # -- hosts -------------------------------------------------------------------------------------
+
+    @property
+    def folded_hosts(self) -> list[str]:
+        """The names of the hosts that the user has folded, whether they are in the list now or not."""
+        return sorted(self._folded)
+
+    def fold_hosts(self, names: Collection[str]) -> None:
+        """Fold these hosts now, or when they appear."""
+        self._folded = set(names)
+        for name, section in self.sections.items():
+            section.fold(folded=name in self._folded)
+
+    def show_hosts(self, hosts: Sequence[HostRows]) -> None:
+        """Show these hosts, in this order, below this machine's devices."""
+        if list(self.sections) != [each.heading.name for each in hosts]:
+            self._arrange(hosts)
+        gpus = sum(not row.is_cpu for row in (*self.table.rows, *(row for each in hosts for row in each.rows)))
+        for host in hosts:
+            name = host.heading.name
+            self.sections[name].show_host(host.heading, host.rows, host.cpus)
+            self._tick_awaited(name)
+        for table in self.tables:
+            table.show_crowded(crowded=bool(hosts) and gpus > ROOMY_UP_TO)
+
+    def _arrange(self, hosts: Sequence[HostRows]) -> None:
+        """Make the sections of new hosts, and bring all into their order."""
+        before, self.sections = self.sections, {}
+        for host in hosts:
+            name = host.heading.name
+            self.sections[name] = before.pop(name) if name in before else self._make_section(host.heading)
+        if self.sections and self._machines is None:
+            self._layout.removeWidget(self.table)
+            self._machines = MachineList(self.table)
+            self._machines.rewrapped.connect(self._take_height)
+            self._layout.insertWidget(1, self._machines)
+        if self._machines is not None:
+            self._machines.show_sections([*self.sections.values()])
+        if not self.sections and self._machines is not None:
+            self._layout.insertWidget(1, self._machines.give_back())
+            self._machines.deleteLater()
+            self._machines = None
+        if any(each.table.ticked() for each in before.values()):
+            self.ticks_changed.emit()
+        self._take_height()
+
+    def _make_section(self, heading: HostHeading) -> HostSection:
+        section = HostSection(self._theme, heading)
+        section.fold(folded=section.name in self._folded)
+        section.resized.connect(self._take_height)
+        section.retry_asked.connect(self.retry_asked)
+        section.folded.connect(lambda: self._note_fold(section))
+        self._connect(section.table)
+        self.host_made.emit(section)
+        return section
+
+    def _note_fold(self, section: HostSection) -> None:
+        self._folded.discard(section.name)
+        if section.is_folded:
+            self._folded.add(section.name)
+        self.folded.emit()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
+        self.table.set_theme(theme)
+        for section in self.sections.values():
+            section.set_theme(theme)
+
+    # -- size --------------------------------------------------------------------------------------
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of the banner and all rows."""
         rows = self.table.sizeHint()
-        return QSize(rows.width(), rows.height() + self._banner_px())
+        shown = self.table if self._machines is None else self._machines
+        return QSize(rows.width(), shown.sizeHint().height() + self._banner_px())
 
     def show_banner(self, sentence: str | None) -> None:
         """Show a text in the banner; None hides it."""
@@ -72,7 +232,10 @@ class DevicePanel(QWidget):
     def whole_rows_px(self, room: int) -> int:
         """Return the largest height, at most `room`, in which no row is cut."""
         above = self._banner_px()
-        return above + self.table.whole_rows_px(room - above)
+        if self._machines is None:
+            return above + self.table.whole_rows_px(room - above)
+        cuts = self._machines.cuts()
+        return above + max((cut for cut in cuts if above + cut <= room), default=cuts[0])
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Show whole rows only."""
@@ -80,11 +243,15 @@ class DevicePanel(QWidget):
         self._fit()
 
     def _take_height(self) -> None:
+        if self._machines is not None:
+            self._machines.take_heights()
         self._fit()
+        self.updateGeometry()
         self.resized.emit()
 
     def _fit(self) -> None:
-        self.table.setMaximumHeight(
+        shown = self.table if self._machines is None else self._machines
+        shown.setMaximumHeight(
             self.whole_rows_px(max(self.height(), self.minimumSizeHint().height())) - self._banner_px()
         )
 
@@ -99,14 +266,14 @@ class DevicePanel(QWidget):
         layout.setSpacing(0)
         layout.addWidget(_small(tr("tick:")))
         for number, (title, name, tip, chosen) in enumerate((
-            (tr("free"), "tickFree", tr("Tick the devices that nothing uses, and no others"), free_devices),
-            (tr("all"), "tickAll", tr("Tick all GPUs, or all CPU devices where there is no GPU"), all_together),
+            (tr("free"), "tickFree", tr("Tick what nothing uses on this machine, and no others"), free_devices),
+            (tr("all"), "tickAll", tr("Tick all GPUs of this machine, or its CPU devices"), all_together),
             (tr("none"), "tickNone", tr("Untick all devices"), lambda _: ()),
         )):  # fmt: skip
             if number:
                 layout.addWidget(_small("·"))
             button = compact_button(name, title, tip, role="flat", spoken=tr("Tick {which}", which=title))
-            button.clicked.connect(lambda _=False, chosen=chosen: self.table.tick_only(chosen(self.table.rows)))
+            button.clicked.connect(lambda _=False, chosen=chosen: self.tick_only(chosen(self.table.rows)))
             layout.addWidget(button)
         return bar
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
 from core.language import tr, tr_noop
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
     from gui.viewmodels.devices.device_rows import DeviceRow
+    from gui.widgets.painting import Index
 
 COLUMNS = (tr_noop("Device"), tr_noop("Utilisation"), tr_noop("Memory"), tr_noop("Status"))
 ROOMY_UP_TO = 4
@@ -33,7 +34,7 @@ FRAME_PX = 2
 
 
 class DeviceTable(QTableWidget):
-    """One row per device. The delegate paints everything in the first column, which has the tick.
+    """One row per device of one machine. The delegate paints everything in the first column, which has the tick.
 
     The other columns are hidden; they hold the readings as text. The heading of a model is painted above its first
     GPU, in the same row. Where there are GPUs, the rows of CPU devices are hidden until they are unfolded or ticked.
@@ -42,13 +43,18 @@ class DeviceTable(QTableWidget):
     ticks_changed = Signal()
     processes_asked = Signal(str)
     """The user wants to see the processes on a device; carries its id."""
+    alone_asked = Signal(str)
+    """The user wants this device ticked, and no other."""
     resized = Signal()
     """The rows need another height."""
+    reached = Signal(QRect)
+    """The keys have led to this part of the list, which should be seen."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, host: str = "") -> None:
+        """`host`: the machine; the empty string for this machine."""
         super().__init__(0, len(COLUMNS))
-        self.setObjectName("deviceTable")
-        self.setAccessibleName(tr("Devices"))
+        self.setObjectName(f"deviceTable-{host}" if host else "deviceTable")
+        self.setAccessibleName(tr("Devices of {host}", host=host) if host else tr("Devices"))
         self.setHorizontalHeaderLabels([tr(each) for each in COLUMNS])
         self._rows: list[DeviceRow] = []
         self._ticked: tuple[str, ...] = ()
@@ -61,11 +67,13 @@ class DeviceTable(QTableWidget):
         """The last GPU's row if CPU devices follow, whose line is then below it; else -1."""
         self._unfolded = False
         """Whether all CPU devices are shown although there are GPUs."""
+        self._only_ticked = False
+        self._is_crowded = False
         self._menu: DeviceMenu | None = None
         self._delegate = DeviceDelegate(theme, self)
         self.setItemDelegateForColumn(0, self._delegate)
         self._shape()
-        self.cpu_fold = CpuFold(theme, self.viewport())
+        self.cpu_fold = CpuFold(theme, self.viewport(), host)
         self.cpu_fold.hide()
         self.cpu_fold.clicked.connect(self._fold)
         self.cpu_fold.focused.connect(self._scroll_to_fold)
@@ -81,6 +89,11 @@ class DeviceTable(QTableWidget):
         return self._ticked
 
     @property
+    def has_shown_rows(self) -> bool:
+        """Whether any row is shown."""
+        return any(not self.isRowHidden(number) for number in range(self.rowCount()))
+
+    @property
     def cpus_unfolded(self) -> bool:
         """Whether the CPU devices are shown although there are GPUs."""
         return self._unfolded
@@ -89,6 +102,18 @@ class DeviceTable(QTableWidget):
         """Show the CPU devices although there are GPUs."""
         self._unfolded = True
         self._arrange(self._rows)
+
+    def show_only_ticked(self, *, only: bool) -> None:
+        """Hide the devices that are not ticked, or show them again."""
+        if only is not self._only_ticked:
+            self._only_ticked = only
+            self._arrange(self._rows)
+
+    def show_crowded(self, *, crowded: bool) -> None:
+        """Draw low rows whatever their number is, since other lists are below; or as high as their number allows."""
+        if crowded is not self._is_crowded:
+            self._is_crowded = crowded
+            self._arrange(self._rows)
 
     def tick(self, ids: Collection[str]) -> None:
         """Tick these devices now, or when they appear."""
@@ -111,9 +136,7 @@ class DeviceTable(QTableWidget):
         changed = [at for at, row in enumerate(rows) if at >= len(before) or not _same(row, before[at])]
         if not changed and count == len(before):
             return
-        affects_ticks = count != len(before) or any(
-            _tick_inputs(rows[at]) != _tick_inputs(before[at]) for at in changed
-        )
+        affects_ticks = count != len(before) or any(rows[at].tick_inputs != before[at].tick_inputs for at in changed)
         if count != len(before) or any(rows[at].id != before[at].id for at in changed):
             self._make_rows(rows)
             changed = list(range(count))
@@ -122,7 +145,7 @@ class DeviceTable(QTableWidget):
             self._fill(at, rows[at])
         self.blockSignals(False)
         self._rows = list(rows)  # Qt repaints only the filled rows
-        if count != len(before) or any(_widths(rows[at]) != _widths(before[at]) for at in changed):
+        if count != len(before) or any(rows[at].widths != before[at].widths for at in changed):
             self._fit_columns()
         if affects_ticks:  # otherwise only readings have changed, which do not affect ticks
             self._show_obstacles()
@@ -136,20 +159,20 @@ class DeviceTable(QTableWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all rows."""
-        return QSize(300, max(self._ends()) + 2 * FRAME_PX)
+        return QSize(300, max(self.ends()) + 2 * FRAME_PX)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of some rows; the table scrolls to the others."""
-        ends = self._ends()
+        ends = self.ends()
         return QSize(240, ends[min(MIN_ROWS, len(ends)) - 1] + 2 * FRAME_PX)
 
     def whole_rows_px(self, room: int) -> int:
         """Return the largest height, at most `room`, in which no row is cut; that of the first row at least."""
-        ends = self._ends()
+        ends = self.ends()
         fitting = [end for end in ends if end + 2 * FRAME_PX <= room]
         return (fitting[-1] if fitting else ends[0]) + 2 * FRAME_PX
 
-    def _ends(self) -> list[int]:
+    def ends(self) -> list[int]:
         """Return where each shown row ends, and the line of the CPU devices, from the top of the first row."""
         ends, end = [], 0
         for number in range(self.rowCount()):
@@ -159,6 +182,10 @@ class DeviceTable(QTableWidget):
                     ends.append(end - self._delegate.sizes.heading)
                 ends.append(end)
         return ends or [self._delegate.height(heading=False, foot=False)]
+
+    def cuts(self) -> list[int]:
+        """Return the heights at which this list cuts no row, with its frame: where each ends, and its whole height."""
+        return [*(end + FRAME_PX for end in self.ends()[:-1]), self.sizeHint().height()]
 
     def _make_rows(self, rows: Sequence[DeviceRow]) -> None:
         ticked = set(self._ticked)
@@ -180,20 +207,20 @@ class DeviceTable(QTableWidget):
 
     def _arrange(self, rows: Sequence[DeviceRow]) -> None:
         """Set what is above and below each row, its height, and which rows are hidden."""
-        gpus = sum(not row.is_cpu for row in rows)
-        self._foot_row = gpus - 1 if 0 < gpus < len(rows) else -1
-        delegate, above = self._delegate, headings(rows)
-        delegate.dense = (gpus or len(rows)) > ROOMY_UP_TO
+        gpus, delegate = sum(not row.is_cpu for row in rows), self._delegate
+        shown = [number for number, row in enumerate(rows) if self._is_shown(number, row, has_gpus=gpus > 0)]
+        self._foot_row = gpus - 1 if 0 < gpus < len(rows) and not self._only_ticked else -1
+        above = {shown[place]: heading for place, heading in headings([rows[each] for each in shown]).items()}
+        delegate.dense = self._is_crowded or (gpus or len(rows)) > ROOMY_UP_TO
         self.verticalHeader().setDefaultSectionSize(delegate.height(heading=False, foot=False))
         self.verticalScrollBar().setSingleStep(delegate.height(heading=False, foot=False))
         self.blockSignals(True)
-        for number, row in enumerate(rows):
+        for number in range(len(rows)):
             foot = number == self._foot_row
             self._cell(number).setData(HEADING, above.get(number))
             self._cell(number).setData(FOOT, foot)
             self.setRowHeight(number, delegate.height(heading=number in above, foot=foot))
-            hidden = bool(gpus) and row.is_cpu and not self._unfolded and row.id not in self._ticked
-            self.setRowHidden(number, hidden)
+            self.setRowHidden(number, number not in shown)
         self.blockSignals(False)
         self.cpu_fold.setVisible(self._foot_row >= 0)
         self.cpu_fold.setChecked(not any(self.isRowHidden(number) for number in range(len(rows))))
@@ -201,6 +228,10 @@ class DeviceTable(QTableWidget):
         self._fit_columns()
         self.updateGeometry()
         self.resized.emit()
+
+    def _is_shown(self, number: int, row: DeviceRow, *, has_gpus: bool) -> bool:
+        folded = self._only_ticked or (has_gpus and row.is_cpu and not self._unfolded)
+        return not folded or _is_ticked(self._cell(number))  # a choice is never hidden
 
     def _fold(self) -> None:
         """Unfold the CPU devices; or hide those that are not ticked."""
@@ -213,7 +244,7 @@ class DeviceTable(QTableWidget):
         """Unfold the CPU devices if a hidden one has been ticked."""
         hidden = [item for item in self._first_cells() if self.isRowHidden(item.row()) and _is_ticked(item)]
         if hidden:
-            self._unfolded = True
+            self._unfolded |= not self._only_ticked
             self._arrange(self._rows)
             self.scrollToItem(hidden[0])
 
@@ -224,6 +255,7 @@ class DeviceTable(QTableWidget):
             self.cpu_fold.setGeometry(0, below - height, self.viewport().width(), height)
 
     def _scroll_to_fold(self) -> None:
+        self.reached.emit(self.cpu_fold.geometry())
         bar, fold = self.verticalScrollBar(), self.cpu_fold.geometry()
         below = fold.bottom() + 1 - self.viewport().height()
         bar.setValue(bar.value() + (below if below > 0 else min(fold.top(), 0)))
@@ -290,6 +322,18 @@ class DeviceTable(QTableWidget):
         self._place_fold()
         self._fit_columns()
 
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
+        """Have the present row scrolled into view, also where the list itself is scrolled."""
+        super().focusInEvent(event)
+        self.reached.emit(self.visualRect(self.model().index(max(self.currentRow(), 0), 0)))
+
+    def scrollTo(  # noqa: N802 (Qt's name)
+        self, index: Index, hint: QAbstractItemView.ScrollHint = QAbstractItemView.ScrollHint.EnsureVisible
+    ) -> None:
+        """Scroll to a row, also where the list itself is scrolled."""
+        super().scrollTo(index, hint)
+        self.reached.emit(self.visualRect(index))
+
     def updateGeometries(self) -> None:  # noqa: N802 (Qt's name)
         """Keep the line of the CPU devices below the GPUs."""
         super().updateGeometries()
@@ -324,7 +368,7 @@ class DeviceTable(QTableWidget):
         if self._menu is None:
             self._menu = DeviceMenu(self)
             self._menu.processes_asked.connect(self.processes_asked)
-            self._menu.alone_asked.connect(lambda device: self.tick_only([device]))
+            self._menu.alone_asked.connect(self.alone_asked)
         self._menu.show_device(self._rows[number])
         at = self.viewport().mapToGlobal(self._body(number).center()) if by_key else event.globalPos()
         self._menu.popup(at)
@@ -341,7 +385,9 @@ class DeviceTable(QTableWidget):
         for number, row in enumerate(self._rows):
             if row.id in self._pending_ticks:
                 self._pending_ticks.discard(row.id)
-                if row.id not in self._obstacles:
+                if (
+                    row.id not in self._obstacles or row.host
+                ):  # a host may answer later, and its choices stay until then
                     self._cell(number).setCheckState(Qt.CheckState.Checked)
                     self._show_obstacles()
         self.blockSignals(False)
@@ -380,17 +426,6 @@ class DeviceTable(QTableWidget):
 
 def _same(row: DeviceRow, before: DeviceRow) -> bool:
     return row is before or row == before or row.shown == before.shown  # usually identical: unchanged rows are reused
-
-
-def _tick_inputs(row: DeviceRow) -> tuple[object, ...]:
-    """Return what decides whether a device can be ticked."""
-    return row.id, row.lost, row.blocked, row.is_mig
-
-
-def _widths(row: DeviceRow) -> tuple[object, ...]:
-    """Return what decides how much room the parts of a row need."""
-    memory = row.memory_total_bytes, row.shared_memory
-    return row.label, row.user, row.free, row.blocked, row.power_limit_watts, not row.power, row.in_trouble, memory
 
 
 def _is_ticked(item: QTableWidgetItem) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from core.language import tr
 from .ansi_colours import char_format
 from .file_tail import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from .highlights import Highlights
-from .terminal import PLAIN, Terminal
+from .terminal import PLAIN, Style, Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
 
-    from .terminal import Change, Style
+    from .terminal import Change, TerminalLine
 
 SLACK_LINES = 300
 """Lines to remove at a time: removing single lines costs twenty times as much."""
@@ -34,6 +35,13 @@ PIECE_S, MIN_BYTES = 0.003, 1024
 """Target seconds per piece, and minimum bytes of a piece: text in many colours takes longer."""
 LOADING_MS = 25
 """Milliseconds between two reads while loading; afterwards the window's timer calls `follow`."""
+FAINT = Style(faint=True)
+CHATTER = re.compile(
+    r"(?:20\d\d-\d\d-\d\d [\d:.]+: (?=[IWE] \S+:\d+\])|(?=[IWE]\d{4} \d\d:\d\d:[\d.]+ +\d+ \S+:\d+\]))"
+    r"(?:[IW]|E.*(?:Unable to register|failed call to cuInit))"
+    r"|WARNING: All log messages before absl::InitializeLog"
+)
+"""Lines of TensorFlow's libraries about themselves, some of which look like errors. Real errors stay as they are."""
 STYLE_PROPERTY = QTextCharFormat.Property.UserProperty.value + 1
 """Property of a format with the index of its style."""
 
@@ -327,7 +335,7 @@ class LogView(QPlainTextEdit):
         for number, line in enumerate(change.lines):
             if number:
                 text.append("\n")
-            for chunk, looks in line.chunks:
+            for chunk, looks in _dimmed(line):
                 if looks != style:
                     cursor.insertText("".join(text), self._format(style))
                     text, style = [], looks
@@ -369,3 +377,10 @@ class LogView(QPlainTextEdit):
                     begin = block.position() + each.start
                     yield begin, begin + each.length, each.format.intProperty(STYLE_PROPERTY)
             block = block.next()
+
+
+def _dimmed(line: TerminalLine) -> list[tuple[str, Style]]:
+    """Return the chunks of a line; one of `CHATTER` is faint."""
+    if len(line.chunks) == 1 and line.chunks[0][1] == PLAIN and CHATTER.match(line.chunks[0][0]):
+        return [(line.chunks[0][0], FAINT)]
+    return line.chunks

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 HEADING = tr_noop("What you can try, gentlest first. Trainyard never does these for you.")
 
+BESIDE_PX = 3
+"""Room above a line of text beside a button, which is higher."""
+
 
 class RemedyList(QWidget):
     """Hidden while there is nothing to do."""
@@ -62,6 +65,8 @@ class RemedyList(QWidget):
             step.setWordWrap(True)
             command = PlainLabel(remedy.command)
             command.setWordWrap(True)
+            for text in (step, command):
+                text.setContentsMargins(0, BESIDE_PX, 0, 0)
             command.setStyleSheet(f'font-family: "{monospace}";')
             command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             spoken = tr("Copy the command: {command}", command=remedy.command)

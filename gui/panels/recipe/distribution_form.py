@@ -16,18 +16,15 @@ REDUCTION_TITLES = {
 }  # fmt: skip
 COMPRESSION_TITLES = {"none": tr_noop("off"), "powersgd": "PowerSGD"}
 
-LABEL_PX = 172
-"""Width of its labels, such as "Activation checkpointing"."""
-
 
 class DistributionForm(FieldGroup):
     """How a model and its gradients are spread over devices: fields of `Training`. Hides those of other strategies."""
 
     def __init__(self) -> None:
-        super().__init__(tr("Devices and memory"), label_px=LABEL_PX)
-        reduction, output, buckets, compression, meta, twice = (tr(row.title) for row in STRATEGY_SETTINGS)
+        super().__init__(tr("Devices and memory"))
+        reduction, output, buckets, compression, meta, made, twice = (tr(row.title) for row in STRATEGY_SETTINGS)
         self._add_gradient_fields(reduction, output, buckets, compression)
-        self._add_memory_fields(meta, twice)
+        self._add_memory_fields(meta, made, twice)
         self.set_defaults(asdict(Training()))
 
     def _add_gradient_fields(self, reduction: str, output: str, buckets: str, compression: str) -> None:
@@ -66,7 +63,7 @@ class DistributionForm(FieldGroup):
             ),
         )  # fmt: skip
 
-    def _add_memory_fields(self, meta: str, twice: str) -> None:
+    def _add_memory_fields(self, meta: str, made: str, twice: str) -> None:
         """Add what makes a model need less memory."""
         changed = self.changed.emit
         self._add(
@@ -75,6 +72,14 @@ class DistributionForm(FieldGroup):
                 "metaDeviceBox", meta,
                 tr("Make the model in shards, so that no process ever holds the whole of it. Its weights stay the "
                    "same."), changed, text=" ",
+            ),
+        )  # fmt: skip
+        self._add(
+            made,
+            make_on_device=editors.check(
+                "makeOnDeviceBox", made,
+                tr("Make the model in the memory of each rank's device, not of the host. A GPU draws other random "
+                   "numbers than the CPU, so its first weights are others."), changed, text=" ",
             ),
         )  # fmt: skip
         self._add(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
+from gui.style.formatting import setting_title
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import MAX_NUMBER
@@ -40,7 +41,7 @@ class RecipeForm(FieldGroup):
         kept = self._kept.get(reference, {})
         name = recipe.name if recipe else ""
         for setting in settings:
-            self._add(setting.name, **{setting.name: _editor(setting, name, self.changed.emit)})
+            self._add(setting_title(setting.name), **{setting.name: _editor(setting, name, self.changed.emit)})
         self.set_defaults({setting.name: setting.default for setting in settings})
         for each, field in self._editors.items():
             if each in kept:
@@ -93,13 +94,14 @@ def _is_plain(value: object) -> bool:
 def _editor(setting: Setting, recipe: str, changed: Callable[[], None]) -> Editor:
     """Return a field of the type of the default, which it shows. It calls `changed` at each change."""
     default = setting.default
-    tip = tr("Setting of {recipe}, default {default!r}", recipe=recipe, default=default)
-    name = f"setting-{setting.name}"
+    tip = tr("Setting {name} of {recipe}, default {default!r}", name=setting.name, recipe=recipe, default=default)
+    name, title = f"setting-{setting.name}", setting_title(setting.name)
     if isinstance(default, bool):
-        field = editors.check(name, setting.name, tip, changed)
+        field = editors.check(name, title, tip, changed)
     elif isinstance(default, int) and abs(default) <= MAX_NUMBER:
-        field = editors.integer(name, setting.name, tip, changed)
+        field = editors.integer(name, title, tip, changed)
     else:
-        field = editors.text(name, setting.name, tip, changed, empty_is_none=default is None)
+        empty = tr("default") if default == "" else ""
+        field = editors.text(name, title, tip, changed, empty=empty, empty_is_none=default is None)
     field.set_value(default)
     return field

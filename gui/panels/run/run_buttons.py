@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.icons import GAP_PX, glyph, icon_size
+from gui.style.theme import mark
 from gui.viewmodels.run.pause_button import no_run
 from gui.viewmodels.run.run_header import Forcing
 from gui.widgets.plain_text import verbatim
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from gui.viewmodels.run.pause_button import PauseButtonState
 
 START_KEYS, PAUSE_KEYS, STOP_KEYS, SAVE_KEYS = "Ctrl+Return", "Ctrl+P", "Ctrl+.", "Ctrl+S"
-LONGEST_TEXT = tr_noop("Pausing…")
-"""Longest text of the pause button."""
+LONGEST_TEXTS = (tr_noop("Pausing…"), tr_noop("Start over"))
+"""Longest texts of the pause button."""
 SAVE_ICON_PX = 15
 CANNOT_SAVE = tr_noop("There is no active run to save")
 FORCE = {
@@ -53,6 +54,7 @@ class RunButtons(QWidget):
         self.start.setShortcut(QKeySequence(START_KEYS))
         self._forces: Forcing | None = None
         self._compact = False
+        self._theme, self._proposes_start = theme, True
         self.start.clicked.connect(self.start_asked)
         self.stop.clicked.connect(self._on_stop_pressed)
         self.pause.pause_asked.connect(self.pause_asked)
@@ -75,8 +77,12 @@ class RunButtons(QWidget):
         self.pause.show_compact(compact)
         self._show_stop_text()
 
-    def allow_start(self, why_not: str) -> None:
-        """Enable Start, or disable it for a reason."""
+    def allow_start(self, why_not: str, *, is_proposed: bool = True) -> None:
+        """Enable Start, or disable it for a reason. `is_proposed`: whether it is what the user most likely wants."""
+        if is_proposed is not self._proposes_start:
+            self._proposes_start = is_proposed
+            mark(self.start, role="primary" if is_proposed else "")
+            self._show_start_icon()
         self.start.setEnabled(not why_not)
         self.start.setToolTip(verbatim(why_not or tr("Start this training ({keys})", keys=START_KEYS)))
 
@@ -97,12 +103,19 @@ class RunButtons(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
+        self._theme = theme
         for button in (self.start, self.stop):
             button.setIconSize(icon_size(gap=GAP_PX))
-        self.start.setIcon(glyph("play", theme.on_accent, theme.disabled, gap=GAP_PX))
+        self._show_start_icon()
         self.stop.setIcon(glyph("stop", theme.bad, theme.disabled, gap=GAP_PX))
         self.pause.set_theme(theme)
         self.save.set_theme(theme)
+
+    def _show_start_icon(self) -> None:
+        theme = self._theme
+        self.start.setIcon(
+            glyph("play", theme.on_accent if self._proposes_start else theme.text, theme.disabled, gap=GAP_PX)
+        )
 
     def _show_stop_text(self) -> None:
         """Keep the text while the button forces something: its icon says only that it stops."""
@@ -129,7 +142,7 @@ class PauseButton(SteadyButton):
     resume_asked = Signal()
 
     def __init__(self, theme: Theme) -> None:
-        super().__init__(tr(LONGEST_TEXT))
+        super().__init__(tr(LONGEST_TEXTS[0]))
         self.setObjectName("pauseButton")
         self._theme = theme
         self._resumes: bool | None = None
@@ -158,7 +171,8 @@ class PauseButton(SteadyButton):
         if self._compact:
             return hint
         metrics = self.fontMetrics()
-        extra_px = metrics.horizontalAdvance(tr(LONGEST_TEXT)) - metrics.horizontalAdvance(self.text())
+        longest_px = max(metrics.horizontalAdvance(tr(text)) for text in LONGEST_TEXTS)
+        extra_px = longest_px - metrics.horizontalAdvance(self.text())
         return QSize(hint.width() + max(extra_px, 0), hint.height())
 
     def _update_icon(self) -> None:

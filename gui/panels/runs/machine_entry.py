@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QPushButton, QWidget
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QPushButton
 
 from core.language import tr, tr_noop
+from gui.style.icons import glyph, icon_size
 from gui.widgets.plain_text import menu_text, verbatim
 
+if TYPE_CHECKING:
+    from gui.style.theme import Theme
+
+ICON_PX, ICON_GAP_PX = 13, 5
+"""Side of the icon, and room between it and the text, which begins where the names of the runs below do."""
 TITLE = tr_noop("This machine")
 TIP = tr_noop("Show the devices of this machine and what they did in the last hour, without a run (Esc)")
 
@@ -14,16 +22,17 @@ TIP = tr_noop("Show the devices of this machine and what they did in the last ho
 class MachineEntry(QPushButton):
     """Checked while no run is shown. A click leaves the shown run; pressing it again changes nothing."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(tr(TITLE), parent)
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(tr(TITLE))
         self.setObjectName("machineEntry")
         self.setProperty("role", "segment")
-        self.setStyleSheet("QPushButton { text-align: left; padding-left: 26px; }")
+        self.setStyleSheet("QPushButton { text-align: left; padding-left: 6px; }")
         self.setCheckable(True)
         self.setChecked(True)
         self.setToolTip(tr(TIP))
         self.setAccessibleDescription(tr(TIP))
         self.setAutoDefault(False)
+        self.set_theme(theme)
 
     def show_host(self, name: str) -> None:
         """Name another machine, whose runs are listed."""
@@ -35,3 +44,8 @@ class MachineEntry(QPushButton):
     def show_chosen(self, *, chosen: bool) -> None:
         """Mark that no run is shown."""
         self.setChecked(chosen)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self.setIconSize(icon_size(side=ICON_PX, gap=ICON_GAP_PX))
+        self.setIcon(glyph("machine", theme.muted, theme.disabled, gap=ICON_GAP_PX))

@@ -56,10 +56,8 @@ class MissedButton(QToolButton):
         self.setStyleSheet("QToolButton { padding: 3px 6px; font-weight: bold; }")
         self._theme = theme
         self._count = 0
-        self.popup = MissedPopup(self, theme)
-        self.popup.seen_button.clicked.connect(self._mark_all)
-        self.popup.list.itemClicked.connect(self._choose)
-        self.popup.list.itemActivated.connect(self._choose)
+        self._popup: MissedPopup | None = None
+        """Made when there is something to show: at the start of most windows there is nothing."""
         self.clicked.connect(self._open)
         self.show_rows(())
         self.set_theme(theme)
@@ -67,9 +65,10 @@ class MissedButton(QToolButton):
     def show_rows(self, rows: Sequence[MissedRow]) -> None:
         """Show that these ends were missed; without any, hide the button."""
         count = sum(row.is_new for row in rows)
-        self.popup.show_rows(rows)
+        if rows or self._popup is not None:
+            self._list().show_rows(rows)
         if not rows:
-            self.popup.close()
+            self._close()
         has_more = count > self._count
         self._count = count
         self.setText((str(count) if count <= MANY else f"{MANY}+") if count else "")
@@ -86,7 +85,8 @@ class MissedButton(QToolButton):
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self._theme = theme
-        self.popup.set_theme(theme)
+        if self._popup is not None:
+            self._popup.set_theme(theme)
         self._show_bell()
 
     def _show_bell(self) -> None:
@@ -95,16 +95,28 @@ class MissedButton(QToolButton):
         self.setIconSize(icon_size(side=BELL_PX, gap=gap))
         self.setIcon(glyph("bell", colour, self._theme.disabled, gap=gap, side=BELL_PX))
 
+    def _list(self) -> MissedPopup:
+        if self._popup is None:
+            self._popup = MissedPopup(self, self._theme)
+            self._popup.seen_button.clicked.connect(self._mark_all)
+            self._popup.list.itemClicked.connect(self._choose)
+            self._popup.list.itemActivated.connect(self._choose)
+        return self._popup
+
+    def _close(self) -> None:
+        if self._popup is not None:
+            self._popup.close()
+
     def _open(self) -> None:
-        self.popup.open_below(self)
+        self._list().open_below(self)
         self.looked_through.emit()
 
     def _mark_all(self) -> None:
-        self.popup.close()
+        self._close()
         self.all_seen.emit()
 
     def _choose(self, item: QListWidgetItem) -> None:
-        self.popup.close()
+        self._close()
         self.chosen.emit(str(item.data(ROW).dir))
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from gui.widgets.forms.field_group import FieldGroup
 
-COLUMN = 32
-"""Least width of a column, in letters."""
+COLUMN = 44
+"""Least width of a column, in letters: enough for fields beside their labels, which need half the height."""
 GAP_PX = 24
 TITLE_FROM = 70
 """Width of the sheet from which on there is room for its title, in letters."""

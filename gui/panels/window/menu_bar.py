@@ -50,6 +50,7 @@ EXPORT = (
 )
 """Of the shown run, of several runs, of the list."""
 LEAVE = (
+    Entry(name="hosts", text=tr_noop("&Hosts…")),
     Entry(name="preferences", text=tr_noop("Pre&ferences…"), keys="Ctrl+,"),
     Entry(name="close", text=tr_noop("&Close window"), keys="Ctrl+W"),
     Entry(name="quit", text=tr_noop("&Quit"), keys="Ctrl+Q"),

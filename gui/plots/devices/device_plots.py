@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.hosts.names import own_id
 from core.units import BYTES_PER_GB
 from gui.plots.base import Plot
 from gui.plots.items.canvas import TOP_MARGIN_PX
@@ -16,7 +17,7 @@ from gui.style.device_colours import faint
 from gui.style.formatting import DASH, clock
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from core.series.run_series import RunSeries
     from core.series.series import Series
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 READOUTS_UP_TO = 4
 """Maximum number of devices whose newest values fit beside the title."""
 CPU_PREFIX = "cpu:"
+NO_DEVICES: frozenset[str] = frozenset()
 
 
 class DevicePlot(Plot):
     """Readings of the devices over the time of the run, one colour per device, with its name at the end of its line.
 
-    While the present readings are shown, devices that are not ticked are faint, and CPU devices beside GPUs are left
-    out.
+    While the present readings are shown, devices that are not ticked are faint. CPU devices beside GPUs of the same
+    machine are left out, and the devices of hosts that are folded.
     """
 
     scale = 1.0
@@ -41,6 +43,7 @@ class DevicePlot(Plot):
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         super().__init__(name=name, title=title, theme=theme)
         self._ticked: frozenset[str] | None = None
+        self._folded: frozenset[str] = NO_DEVICES
         self._multi_line = MultiLineItem(self.canvas.getPlotItem())
         self.margin = MarginLabels(self.canvas)
         self.set_theme(theme)
@@ -53,11 +56,14 @@ class DevicePlot(Plot):
         """Return a scaled reading with its unit."""
         raise NotImplementedError
 
-    def emphasise(self, devices: Collection[str] | None) -> None:
-        """Draw the other devices faintly; None, or no device, draws all alike. None also draws CPU devices always."""
-        ticked = None if devices is None else frozenset(devices)
-        if ticked != self._ticked:
-            self._ticked = ticked
+    def emphasise(self, devices: Collection[str] | None, folded: Collection[str] = NO_DEVICES) -> None:
+        """Draw the other devices faintly; None, or no device, draws all alike. None also draws all that are left out.
+
+        `folded`: devices that are not drawn unless they are ticked.
+        """
+        chosen = None if devices is None else frozenset(devices), frozenset(folded)
+        if chosen != (self._ticked, self._folded):
+            self._ticked, self._folded = chosen
             self._apply_theme(self.theme)
             self.invalidate()
 
@@ -70,8 +76,9 @@ class DevicePlot(Plot):
         readings = self.readings(run_series)
         listed = [device for device in self.colours if device in readings]
         ordered = [*listed, *(device for device in readings if device not in self.colours)]
-        if self._ticked is not None and any(not device.startswith(CPU_PREFIX) for device in ordered):
-            ordered = [each for each in ordered if not each.startswith(CPU_PREFIX) or each in self._ticked]
+        if self._ticked is not None:
+            left_out = self._folded | _cpus_beside_gpus(ordered)
+            ordered = [each for each in ordered if each not in left_out or each in self._ticked]
         return {device: readings[device] for device in ordered}
 
     def is_faint(self, device: str) -> bool:
@@ -136,6 +143,7 @@ class DevicePlot(Plot):
 
     def _apply_theme(self, theme: Theme) -> None:
         self.margin.set_theme(theme)
+        self.margin.make_room(self.labels.values())
         self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.margin.width_px, 0)
         for device, line in self.lines().items():
             self._paint(device, line)
@@ -161,6 +169,14 @@ class DevicePlot(Plot):
         if len(shown) > READOUTS_UP_TO:
             return []
         return [self._row(device, series.last) for device, series in shown.items()]
+
+
+def _cpus_beside_gpus(devices: Sequence[str]) -> frozenset[str]:
+    """Return the ids of the CPU devices of machines that have a GPU."""
+    own = {device: own_id(device) for device in devices}
+    cpus = {device for device, each in own.items() if each.startswith(CPU_PREFIX)}
+    with_gpus = {device.removesuffix(each) for device, each in own.items() if device not in cpus}
+    return frozenset(device for device in cpus if device.removesuffix(own[device]) in with_gpus)
 
 
 class MemoryPlot(DevicePlot):

@@ -60,7 +60,8 @@ class HardwarePlot(DevicePlot):
         return HoverReading(x=reading.x, rows=(*reading.rows, *slow))
 
     def _empty_text(self) -> str:
-        if self.run_series is not None and self.run_series.utilisation:
+        devices = self.run_series.utilisation if self.run_series is not None else {}
+        if devices and all(device.startswith("cpu:") for device in devices):
             return tr("Only NVIDIA GPUs have these readings.")
         return super()._empty_text()
 

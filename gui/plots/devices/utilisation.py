@@ -34,7 +34,7 @@ LINES_UP_TO, LINES_UP_TO_S = 4, 3600.0
 TRAINED = tr_noop("mean while training")
 ROW_PX, MAX_ROWS = 14, 12
 """Height that a strip with its name needs, and how many strips get it."""
-AROUND_PX = 64
+AROUND_PX = 80
 """Height of the head and of the axis."""
 
 

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QColor, QFont
+from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
+from core.devices.device import LABEL_SEPARATOR
 from gui.style.text_size import scaled
 
 from .axes import BottomAxis, LeftAxis
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent, MouseDragEvent
     from PySide6.QtCore import QObject, QPointF
     from PySide6.QtGui import QKeyEvent
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
 
-LEFT_AXIS_WIDTH_PX = 52  # the same in every plot, to align the time axes
+LEFT_AXIS_WIDTH_PX, MAX_LEFT_WIDTH_PX = 52, 130  # the same in every plot, to align the time axes
+MARK_PX = 18
+"""Room for the mark in the colour of a device beside its name."""
 RIGHT_MARGIN_PX = 20  # room for half of the last label
 TOP_MARGIN_PX = 6
 
@@ -104,6 +109,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
 
     def __init__(self, *, y_by_hand: bool) -> None:
         self.bottom, self.left = BottomAxis(), LeftAxis()
+        self._names: tuple[str, ...] = ()
         self.view = View()
         super().__init__(viewBox=self.view, enableMenu=False, axisItems={"bottom": self.bottom, "left": self.left})
         self.view.disableAutoRange()
@@ -196,7 +202,18 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         for item in self.scene().items():
             if isinstance(item, pg.TextItem):
                 item.setFont(font)
-        self.left.setWidth(scaled(LEFT_AXIS_WIDTH_PX))
+        self._set_left_width()
+
+    def make_room(self, names: Iterable[str]) -> None:
+        """Make room for names of devices beside the axis, if they are those of other machines, which are longer."""
+        self._names = tuple(name for name in names if LABEL_SEPARATOR in name)
+        self._set_left_width()
+
+    def _set_left_width(self) -> None:
+        metrics = QFontMetricsF(self.left.style["tickFont"])
+        needed = max((metrics.horizontalAdvance(name) + MARK_PX for name in self._names), default=0.0)
+        usual, most = scaled(LEFT_AXIS_WIDTH_PX), scaled(MAX_LEFT_WIDTH_PX)
+        self.left.setWidth(min(max(usual, int(needed)), most))
 
     def _on_clicked(self, event: MouseClickEvent) -> None:
         if event.double():

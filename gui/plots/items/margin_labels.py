@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
+from core.devices.device import LABEL_SEPARATOR
 from gui.style.text_size import scaled
 
 from .drawing import Drawing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gui.style.theme import Theme
 
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
 SQUARE_PX, GAP_PX = 8.0, 4.0
 MIN_FONT_PX = 9
-WIDEST = "GPU 00…"
-"""A name for which there is room on the right."""
+WIDEST = "GPU 00 +9"
+"""A name for which there is always room on the right."""
+MAX_NAME_PX = 120
+"""Largest room for names, at a text scale of 1; in longer ones the middle is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class MarginLabels(Drawing):
         self._left: tuple[MarginLabel, ...] = ()
         self._right: tuple[MarginLabel, ...] = ()
         self._spread = True
+        self._names: tuple[str, ...] = ()
         self._strong, self._weak = QColor(), QColor()
         self.setZValue(15)
         canvas.view.sigResized.connect(self.prepareGeometryChange)
@@ -52,7 +57,14 @@ class MarginLabels(Drawing):
     @property
     def width_px(self) -> float:
         """The room that the labels on the right need."""
-        return SQUARE_PX + 2 * GAP_PX + QFontMetricsF(self._font()).horizontalAdvance(WIDEST) + 2
+        metrics = QFontMetricsF(self._font())
+        usual = metrics.horizontalAdvance(WIDEST)
+        needed = max((metrics.horizontalAdvance(f"{name} +9") for name in self._names), default=0.0)
+        return SQUARE_PX + 2 * GAP_PX + min(max(usual, needed), scaled(MAX_NAME_PX)) + 2
+
+    def make_room(self, names: Iterable[str]) -> None:
+        """Make room for names of devices on the right, if they are those of other machines, which are longer."""
+        self._names = tuple(name for name in names if LABEL_SEPARATOR in name)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
@@ -101,7 +113,7 @@ class MarginLabels(Drawing):
         for label, y, text_y in zip(self._left, places, keep_apart(places, 0.8 * metrics.height()), strict=True):
             painter.fillRect(QRectF(0, y - square / 2, square, square), QColor(label.colour))
             if text_y is not None:
-                text = metrics.elidedText(label.text, Qt.TextElideMode.ElideRight, room)
+                text = metrics.elidedText(label.text, Qt.TextElideMode.ElideMiddle, room)
                 self._draw(painter, QRectF(SQUARE_PX + GAP_PX, y - 20, room + GAP_PX, 40), text, label)
 
     def _paint_right(self, painter: QPainter, area: QRectF) -> None:
@@ -114,7 +126,7 @@ class MarginLabels(Drawing):
             shown = moved_apart(places, area.top() - 4, area.bottom() + 4, distance)
         else:
             shown = keep_apart(places, distance)
-        crowded = stand_for_others(places, shown) if self._spread else frozenset()
+        crowded = stand_for_others(places, shown) if self._spread else {}
         for number, (label, y) in enumerate(zip(self._right, shown, strict=True)):
             if y is None:
                 continue
@@ -122,8 +134,11 @@ class MarginLabels(Drawing):
             if label.colour:
                 painter.fillRect(QRectF(left, y - SQUARE_PX / 2, SQUARE_PX, SQUARE_PX), QColor(label.colour))
                 left += SQUARE_PX + GAP_PX
-            text = f"{label.text}…" if number in crowded else label.text
-            self._draw(painter, QRectF(left, y - 20, self.boundingRect().right() - left, 40), text, label)
+            room = self.boundingRect().right() - left
+            others = f" +{crowded[number]}" if number in crowded else ""
+            name_px = room - metrics.horizontalAdvance(others)
+            text = f"{metrics.elidedText(label.text, Qt.TextElideMode.ElideMiddle, name_px)}{others}"
+            self._draw(painter, QRectF(left, y - 20, room, 40), text, label)
 
     def _draw(self, painter: QPainter, box: QRectF, text: str, label: MarginLabel) -> None:
         painter.setPen(self._strong if label.strong else self._weak)
@@ -162,11 +177,11 @@ def moved_apart(wanted: Sequence[float], top: float, bottom: float, distance: fl
     return list(found)
 
 
-def stand_for_others(wanted: Sequence[float], shown: Sequence[float | None]) -> frozenset[int]:
-    """Return the numbers of the labels that are nearest to one that is left out."""
+def stand_for_others(wanted: Sequence[float], shown: Sequence[float | None]) -> Counter[int]:
+    """Return for how many labels that are left out each label stands, by its number: the nearest one does."""
     kept = [number for number, place in enumerate(shown) if place is not None]
     left_out = [place for place, found in zip(wanted, shown, strict=True) if found is None]
-    return frozenset(min(kept, key=lambda number: abs(wanted[number] - place)) for place in left_out)
+    return Counter(min(kept, key=lambda number: abs(wanted[number] - place)) for place in left_out)
 
 
 def keep_apart(wanted: Sequence[float], distance: float) -> list[float | None]:

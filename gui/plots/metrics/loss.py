@@ -18,7 +18,7 @@ from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.interruption_marks import InterruptionMarks
 from gui.plots.items.line import LineItem
 from gui.plots.items.value_marks import Crosses, EdgeArrows, EndLabel
-from gui.style.formatting import clock, number
+from gui.style.formatting import clock, number, significant
 
 from .family import VALIDATION, Family, families
 from .loss_controls import LossControls
@@ -284,7 +284,7 @@ class LossPlot(Plot):
             self.newest.hide()
             return
         end = max(float(series.steps[-1] if axis.column == "step" else series.times[-1]) for series in family.train)
-        text = tr(LAST if over else NOW, value=f"{newest:.3g}")
+        text = tr(LAST if over else NOW, value=significant(newest))
         x, height = axis.place(np.array([end])), self._height(np.array([newest]))
         self.newest.show(float(x[0]), float(height[0]), text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from core.arrays import np
@@ -11,6 +12,8 @@ from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
 from core.series.run_series import RunSeries
 from core.series.series import Series
+
+from .host_monitor import HostMonitor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +32,8 @@ NEWS_S = 0.4
 """Seconds between two polls that report news: each kind of device is read at its own times."""
 STALE_PERIODS, MIN_STALE_S = 3, 3.0
 """Readings older than both are out of date: a number of periods, and seconds."""
+HOST_STALE_S = 6.0
+"""Seconds after which readings of a host are out of date."""
 
 
 class ReadingsSource(Protocol):
@@ -50,9 +55,11 @@ class ReadingsSource(Protocol):
 class DeviceMonitor:
     """Live readings. `poll` never blocks; the helper processes start with the first poll."""
 
-    def __init__(self, sampler: ReadingsSource | None = None) -> None:
+    def __init__(self, sampler: ReadingsSource | None = None, hosts: HostMonitor | None = None) -> None:
         self.sampler: ReadingsSource = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
+        self.hosts = hosts or HostMonitor()
         self.survey = Survey()
+        """The devices of this machine."""
         self.series = RunSeries()
         """The readings of the last hour or so."""
         self.stale_age_s: dict[str, int] = {}
@@ -69,9 +76,11 @@ class DeviceMonitor:
         """Take new readings; return whether there are any, at most once in `NEWS_S`."""
         survey = self.sampler.poll()
         samples = self.sampler.new_samples()
-        self._record(samples)
+        self.hosts.poll()
+        self._record([*samples, *self.hosts.new_samples()])
         stale_age_s = self._too_old(survey, time.monotonic())
-        urgent = survey.devices != self.survey.devices or survey.banner != self.survey.banner
+        urgent = survey.devices != self.survey.devices or survey.banner != self.survey.banner or self.hosts.is_urgent
+        # Readings of hosts are shown with the next ones of this machine: else each host would have all shown again.
         self._news |= bool(samples) or urgent or stale_age_s != self.stale_age_s
         self.survey, self.stale_age_s = survey, stale_age_s
         if not self._news or (not urgent and time.monotonic() - self._reported_at < NEWS_S):
@@ -79,8 +88,21 @@ class DeviceMonitor:
         self._news, self._reported_at = False, time.monotonic()
         return True
 
+    @property
+    def all_machines(self) -> Survey:
+        """The devices of this machine, then those of the hosts, and their readings."""
+        surveys = (self.survey, *self.hosts.surveys)
+        if len(surveys) == 1:
+            return self.survey
+        return replace(
+            self.survey,
+            devices=tuple(device for each in surveys for device in each.devices),
+            samples=tuple(sample for each in surveys for sample in each.samples),
+        )
+
     def watch_closely(self, closely: bool) -> None:
-        """Read more often while the window can be seen."""
+        """Read more often while the window can be seen, and ask the hosts only then."""
+        self.hosts.ask(asking=closely)
         self._period_s = WATCHED_PERIOD_S if closely else UNWATCHED_PERIOD_S
         self.sampler.set_period(self._period_s, processes_s=self._processes_s)
 
@@ -93,15 +115,16 @@ class DeviceMonitor:
         self.sampler.set_period(self._period_s, processes_s=self._processes_s)
 
     def close(self) -> None:
-        """End the helper processes."""
+        """End the helper processes and the connections to hosts."""
+        self.hosts.ask(asking=False)  # they end at the same time
         self.sampler.close()
+        self.hosts.close()
 
     def _too_old(self, survey: Survey, now: float) -> dict[str, int]:
-        limit_s = max(STALE_PERIODS * self._period_s, MIN_STALE_S)
-        if now - min(survey.arrived.values(), default=now) <= limit_s:
-            return {}
-        ages = {sample.device_id: survey.age_s(sample.device_id, now) for sample in survey.samples if not sample.lost}
-        return {device: int(age) for device, age in ages.items() if age is not None and age > limit_s}
+        found = _too_old(survey, now, max(STALE_PERIODS * self._period_s, MIN_STALE_S))
+        for each in self.hosts.surveys:
+            found |= _too_old(each, now, HOST_STALE_S)
+        return found
 
     def _record(self, samples: Iterable[Sample]) -> None:
         ordered = sorted(samples, key=lambda sample: sample.time)
@@ -113,6 +136,14 @@ class DeviceMonitor:
         newest = ordered[-1].time if ordered else 0.0
         if self.series.started is not None and newest - self.series.started > KEPT_S + SLACK_S:
             trim(self.series, newest - KEPT_S)
+
+
+def _too_old(survey: Survey, now: float, limit_s: float) -> dict[str, int]:
+    """Return by device id the age in seconds of readings that are older than the limit."""
+    if now - min(survey.arrived.values(), default=now) <= limit_s:
+        return {}
+    ages = {sample.device_id: survey.age_s(sample.device_id, now) for sample in survey.samples if not sample.lost}
+    return {device: int(age) for device, age in ages.items() if age is not None and age > limit_s}
 
 
 def trim(run_series: RunSeries, since: float) -> None:

@@ -55,6 +55,11 @@ class HostMachine(Machine):
         self.host = mirror.host.name
         self._pending: list[Asked] = []
 
+    @property
+    def knows_runs(self) -> bool:
+        """Whether the host has said which runs there are."""
+        return self.mirror.state.is_complete
+
     def sampler(self) -> ReadingsSource:
         """Return the readings that arrive from the host."""
         return HostSampler(self.mirror)

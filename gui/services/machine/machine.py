@@ -56,6 +56,11 @@ class Machine:
         """The folder of runs; for a host, that of their copies."""
         self._gpus = GpuCheck()
 
+    @property
+    def knows_runs(self) -> bool:
+        """Whether all runs are known, so that an empty list means that there are none."""
+        return True
+
     def sampler(self) -> ReadingsSource | None:
         """Return where the readings of the devices come from; None for the drivers of this machine."""
         return None

@@ -57,6 +57,8 @@ class RunSession(QObject):
 
     attached = Signal()
     """Another run, or none, is shown from now on."""
+    end_asked = Signal()
+    """The user of this window has asked the run to end: to stop, to pause, or at once."""
     changed = Signal()
     """There are new facts."""
     ended = Signal()
@@ -220,6 +222,7 @@ class RunSession(QObject):
     def pause(self) -> None:
         """Request that the run saves, ends and frees its devices. Raises `RunError` with a sentence."""
         self._ask("pause")
+        self.end_asked.emit()
 
     def save(self) -> None:
         """Request a checkpoint. Raises `RunError` with a sentence."""
@@ -230,12 +233,14 @@ class RunSession(QObject):
         if self.run is not None:
             self._request(self.run, "stop")
             self.stop_asked = time.monotonic()
+            self.end_asked.emit()
             self.changed.emit()
 
     def force(self) -> None:
         """Force a stop that is under way, or end the memory watch. Raises `RunError` with a sentence."""
         if self.run is not None:
             self._request(self.run, "force")
+            self.end_asked.emit()
 
     def progress(self) -> ProgressView | None:
         """Return the progress of the run; None until its plan is known."""

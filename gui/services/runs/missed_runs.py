@@ -1,12 +1,14 @@
 """Which ends of runs the user has missed: while the window was closed, hidden, minimised or not active.
 
 They are kept in the settings file, for each folder of runs, so that the next window goes on where this one ended.
+Several windows on one folder merge what they keep: what the user has seen in one of them is not missed in any.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
@@ -16,18 +18,29 @@ from core.runs.facts.verdicts import HELD
 from gui.services.window.settings_file import SettingsFile, folder_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from core.history.summary import RunSummary
 
     from .run_list import RunListService
 
-VERSION = 1
+VERSION = 2
 MARGIN_S = 10.0
 """Seconds before a moment in which a run may have ended that the list of runs did not show yet."""
 MAX_KEPT = 500
 """Ends that are kept; the oldest are forgotten."""
 ON_REQUEST = frozenset({RunState.STOPPED, RunState.PAUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """An end that the user has missed."""
+
+    ended: float
+    """Unix seconds; a run that was resumed has another end."""
+    is_new: bool = True
+    """Whether the user has not looked at the list since."""
 
 
 class MissedRuns(QObject):
@@ -45,11 +58,13 @@ class MissedRuns(QObject):
         """Whether no window has followed this folder before: then what has ended so far was not missed."""
         self._since = time.time() if self._is_first else _number(kept.get("looked"), time.time())
         """Unix seconds up to which an earlier window has seen all ends of runs that it knew."""
-        self._missed = dict.fromkeys(_texts(kept.get("missed")), True)
-        """By name of the folder, whether the user has not looked at the list since; the latest last."""
+        self._missed = {name: Missed(ended) for name, ended in _times(kept.get("missed")).items()}
+        """By name of the folder; the latest last."""
+        self._seen = _times(kept.get("seen"))
+        """By name, the ends that the user has seen, in this window or another one; the latest last."""
         self._going = {name: asked is True for name, asked in _items(kept.get("going"))}
         """By name, runs that are not over, and whether this window asked them to stop or pause."""
-        self._ends = {name: _number(when, 0.0) for name, when in _items(kept.get("ends"))}
+        self._ends = _times(kept.get("ends"))
         """By name, when runs ended whose end was noticed near the last look."""
         self._over: dict[str, RunSummary] = {}
         self._known: set[int] = set()
@@ -67,14 +82,14 @@ class MissedRuns(QObject):
 
         Runs that were deleted, or go on again, are not among them.
         """
-        found = [(self._over[name], is_new) for name, is_new in self._missed.items() if name in self._over]
+        found = [(self._over[name], each.is_new) for name, each in self._missed.items() if name in self._over]
         return sorted(found, key=lambda each: each[0].ended or 0.0, reverse=True)
 
     def attend(self, *, attended: bool) -> None:
         """Note whether the user has the window before them at this moment: it is shown and active."""
-        has_left = self._attended_since is not None and not attended
+        has_turned = attended is (self._attended_since is None)
         self._attended_since = (self._attended_since or time.time()) if attended else None
-        if has_left or self._is_first:
+        if has_turned or self._is_first:
             self._is_first = False
             self.save()
 
@@ -85,28 +100,71 @@ class MissedRuns(QObject):
 
     def look_through(self) -> None:
         """Note that the user has looked at the list."""
-        self._change(dict.fromkeys(self._missed, False))
+        self._note_seen((name, each.ended) for name, each in self._missed.items())
+        self._change({name: replace(each, is_new=False) for name, each in self._missed.items()})
 
     def see(self, run_dir: Path) -> None:
         """Note that the user has looked at a run."""
-        self._change({name: is_new for name, is_new in self._missed.items() if name != run_dir.name})
+        self._note_seen((name, each.ended) for name, each in self._missed.items() if name == run_dir.name)
+        self._change({name: each for name, each in self._missed.items() if name != run_dir.name})
 
     def see_all(self) -> None:
         """Note that the user has seen all of them."""
+        self._note_seen((name, each.ended) for name, each in self._missed.items())
         self._change({})
 
+    @property
+    def looked_at(self) -> dict[str, Missed]:
+        """The missed ends at which the user has looked in the list, by name of the folder."""
+        return {name: each for name, each in self._missed.items() if not each.is_new}
+
+    def keep_looked_at(self, missed: Mapping[str, Missed]) -> None:
+        """List these ends, too: those of the same window, whose parts were made again."""
+        self._missed = {**missed, **self._missed}
+        self.changed.emit()
+
     def save(self) -> None:
-        """Write what the next window needs."""
+        """Write what the next window needs, and take over what the user has seen in other windows."""
+        self._file.save()  # reads what other windows have written since
+        kept = self._file.mapping(self._key)
+        if kept.get("version") != VERSION:
+            kept = {}
+        self._note_seen(_times(kept.get("seen")).items())
         looked = self._since
         if self._taken is not None and not self._run_list.left:
             looked = max(time.time() - MARGIN_S, self._since)
+        looked = max(looked, _number(kept.get("looked"), 0.0))
+        ends = {**_times(kept.get("ends")), **self._ends}
+        asked = {name for name, was_asked in _items(kept.get("going")) if was_asked is True}
         self._file.keep_mapping(self._key, {
-            "version": VERSION, "looked": looked, "missed": [name for name, is_new in self._missed.items() if is_new],
-            "going": self._going, "ends": {name: when for name, when in self._ends.items() if when > looked},
+            "version": VERSION, "looked": looked, "missed": self._missed_anywhere(_times(kept.get("missed"))),
+            "seen": self._seen, "going": {name: mine or name in asked for name, mine in self._going.items()},
+            "ends": {name: when for name, when in ends.items() if when > looked},
         })  # fmt: skip
         self._file.save()
+        left = {name: each for name, each in self._missed.items() if not each.is_new or not self._has_seen(name, each)}
+        if left != self._missed:
+            self._missed = left
+            self.changed.emit()
 
-    def _change(self, missed: dict[str, bool]) -> None:
+    def _missed_anywhere(self, others: Mapping[str, float]) -> dict[str, float]:
+        """Return the ends that were missed in this window or another one, and seen in none."""
+        missed = dict(others)
+        for name, each in self._missed.items():
+            missed[name] = max(each.ended, missed.pop(name, 0.0))
+        unseen = [(name, ended) for name, ended in missed.items() if not self._has_seen(name, Missed(ended))]
+        return dict(unseen[-MAX_KEPT:])
+
+    def _has_seen(self, name: str, end: Missed) -> bool:
+        return name in self._seen and end.ended <= self._seen[name]
+
+    def _note_seen(self, ends: Iterable[tuple[str, float]]) -> None:
+        for name, ended in ends:
+            self._seen[name] = max(ended, self._seen.pop(name, 0.0))
+        for oldest in list(self._seen)[:-MAX_KEPT]:
+            del self._seen[oldest]
+
+    def _change(self, missed: dict[str, Missed]) -> None:
         if missed != self._missed:
             self._missed = missed
             self.save()
@@ -152,8 +210,11 @@ class MissedRuns(QObject):
             self._ends[name] = summary.ended
         is_expected = was_asked and summary.state in ON_REQUEST and summary.verdict not in HELD
         self._missed.pop(name, None)  # an earlier end of a run that was resumed
-        if not (self._was_seen(summary) or is_expected or summary.owner):
-            self._missed[name] = True
+        ended = _number(summary.ended, 0.0)
+        if self._was_seen(summary) or is_expected:
+            self._note_seen([(name, ended)])
+        elif not summary.owner and not self._has_seen(name, Missed(ended)):
+            self._missed[name] = Missed(ended)
             for oldest in list(self._missed)[:-MAX_KEPT]:
                 del self._missed[oldest]
 
@@ -179,8 +240,9 @@ def _number(value: object, default: float) -> float:
     return float(value) if is_number else default  # type: ignore[arg-type]
 
 
-def _texts(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str)][-MAX_KEPT:] if isinstance(value, list) else []
+def _times(value: object) -> dict[str, float]:
+    """Return times by name, the latest last."""
+    return {name: _number(when, 0.0) for name, when in _items(value)[-MAX_KEPT:]}
 
 
 def _items(value: object) -> list[tuple[str, Any]]:

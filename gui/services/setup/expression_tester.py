@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
-from core.metrics import expression_trial
 from gui.services.background_task import BackgroundTask, reason
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ class ExpressionTester(QObject):
 
 
 def _tried(expression: str, run_dir: Path) -> str:
+    from core.metrics import expression_trial  # not at the start of the window: few type an expression
+
     try:
         return expression_trial.describe_result(expression_trial.try_expression(expression, run_dir))
     except ValueError as error:

@@ -6,9 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.catalog.frameworks import framework_title
+from core.catalog.strategies import LAUNCH_MODES, strategies_of
 from core.comparison.table_text import setting_text
 from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural
+from core.schema.spec import SCRIPT
 from core.text import one_line
 from core.units import BYTES_PER_GB
 from gui.style.formatting import DASH
@@ -17,6 +20,7 @@ from gui.viewmodels.run.settings_rows import TRAINING
 if TYPE_CHECKING:
     from core.comparison.quantities import Quantity
     from core.comparison.table import Comparison, Difference, Row
+    from core.schema.settings import SettingValue
 
 MAX_PEAKS = 4
 """Devices whose peak memory stands in a cell; of more, the highest alone."""
@@ -104,8 +108,19 @@ def _summary(comparison: Comparison) -> str:
 def _setting(comparison: Comparison, name: str, row: Row) -> Cell:
     value = row.differs[name]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    text = DASH if value is None else setting_text(comparison, name, row)
+    text = DASH if value is None else _named(name, value, row) or setting_text(comparison, name, row)
     return Cell(text=text, is_number=is_number, tip=one_line(setting_words(name, value), 400))
+
+
+def _named(name: str, value: SettingValue, row: Row) -> str:
+    """Return the title of a framework or strategy; the empty string for other settings, and for unknown strategies."""
+    if name == "framework":
+        return framework_title(str(value))
+    if name == "strategy":
+        of = str(row.runs[0].settings.values.get("framework"))
+        strategies = LAUNCH_MODES if of == SCRIPT else strategies_of(of)
+        return next((tr(each.title) for each in strategies if each.name == value), "")
+    return ""
 
 
 def _quantity(row: Row, quantity: Quantity, *, is_best: bool) -> Cell:

@@ -62,9 +62,14 @@ class CpuSummary:
         return f"{devices} · {percent(self.utilisation_percent)}"
 
     @property
+    def memory(self) -> str:
+        """`96.0 / 512 GB`."""
+        return memory(self.host_used_bytes, self.host_total_bytes)
+
+    @property
     def host_memory(self) -> str:
         """`host memory 96.0 / 512 GB`."""
-        return tr("host memory {memory}", memory=memory(self.host_used_bytes, self.host_total_bytes))
+        return tr("host memory {memory}", memory=self.memory)
 
     @property
     def accessible_text(self) -> str:

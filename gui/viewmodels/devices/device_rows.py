@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from core.devices.device import HEAT
+from core.devices.device import HEAT, LABEL_SEPARATOR
 from core.devices.names import shown_name
 from core.language import tr, tr_stored
 from gui.style.formatting import DASH, memory, percent
@@ -44,6 +44,8 @@ class DeviceRow:
     lost: str | None = None
     blocked: str | None = None
     """Why it cannot be ticked, as a sentence."""
+    host: str = ""
+    """The machine that it is on; the empty string for this machine."""
     used_by: str | None = None
     """Names of the active runs on it."""
     held_by: str | None = None
@@ -65,6 +67,11 @@ class DeviceRow:
     def current(self) -> bool:
         """True if its readings are up to date."""
         return not self.lost and self.stale_age_s is None
+
+    @property
+    def own_label(self) -> str:
+        """The label without the machine, as it is painted below the heading of its machine."""
+        return self.label.removeprefix(f"{self.host}{LABEL_SEPARATOR}") if self.host else self.label
 
     @property
     def title(self) -> str:
@@ -217,6 +224,18 @@ class DeviceRow:
         return tr(", ").join(part for part in parts if part)
 
     @property
+    def tick_inputs(self) -> tuple[object, ...]:
+        """What decides whether it can be ticked."""
+        return self.id, self.lost, self.blocked, self.is_mig
+
+    @property
+    def widths(self) -> tuple[object, ...]:
+        """What decides how much room the parts of its row need."""
+        memory = self.memory_total_bytes, self.shared_memory
+        power = self.power_limit_watts, not self.power, self.in_trouble
+        return self.own_label, self.user, self.free, self.blocked, power, memory
+
+    @property
     def shown(self) -> tuple[object, ...]:
         """What is painted and said of it: if this is as before, the row need not be painted again."""
         length = round(ROUNDING * (self.memory_fraction or 0.0))
@@ -284,6 +303,7 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         power_limit_watts=sample.power_limit_watts if sample else None,
         lost=sample.lost if sample else None,
         blocked=device.blocked,
+        host=device.host,
         used_by=known.used_by.get(device.id),
         held_by=known.held_by.get(device.id),
         kept_for=known.kept_for.get(device.id),

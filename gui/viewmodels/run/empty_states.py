@@ -111,17 +111,17 @@ FIRST_STEPS = (
     FirstStep(
         name="firstTickButton",
         button=tr_noop("Tick the free devices"),
-        sentence=tr_noop("Choose where to train. The list of devices shows which are in use, and by whom."),
+        sentence=tr_noop("Choose where to train; nothing uses them."),
     ),
     FirstStep(
         name="firstExampleButton",
         button=tr_noop("Train {example}"),
-        sentence=tr_noop("Train a small example network on the ticked devices, or on a free one. It takes seconds."),
+        sentence=tr_noop("Train a small example network in seconds."),
     ),
     FirstStep(
         name="firstScriptButton",
         button=tr_noop("Open a script…"),
-        sentence=tr_noop("Train a program of your own as it is. Its loss is read from what it prints."),
+        sentence=tr_noop("Train a program of your own, unchanged."),
     ),
 )
 

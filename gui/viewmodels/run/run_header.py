@@ -189,7 +189,7 @@ def _sentence(run: RunSnapshot) -> str:
     if not resumable or run.facts.state is RunState.PAUSED:
         return sentence
     if run.facts.checkpoint is None:
-        return tr("{sentence} It has no checkpoint: Resume starts it over.", sentence=sentence)
+        return tr("{sentence} It has no checkpoint and can only be started over.", sentence=sentence)
     return tr("{sentence} It can be resumed from its last checkpoint.", sentence=sentence)
 
 

@@ -18,6 +18,7 @@ from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.model_parts import part_sentences
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.text import join_names
+from gui.style.formatting import setting_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -196,7 +197,7 @@ def _recipe_rows(spec: RunSpec, recipe: RecipeFile | None) -> list[SettingRow]:
     usual = {each.name: each.default for each in recipe.settings} if recipe is not None else {}
     return [
         SettingRow(
-            label=name,
+            label=setting_title(name),
             value=_text(name, value),
             usual=_text(name, usual[name]) if name in usual and usual[name] != value else "",
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
 from core.runs.facts.states import RunState, state_info
+from gui.style.formatting import significant
 
 if TYPE_CHECKING:
     from core.history.run_loss import RunLoss
@@ -42,4 +43,4 @@ def state_sentence(state: RunState, *, is_script: bool) -> str:
 
 def loss_words(loss: RunLoss | None) -> str:
     """Return `val. loss 0.306` or `loss 0.214`; the empty string without a loss."""
-    return "" if loss is None else f"{loss.title} {loss.value:.3g}"
+    return "" if loss is None else f"{loss.title} {significant(loss.value)}"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_stored
 from core.runs.facts.states import RunState, state_info
 from core.schema.paths import SCALING_SUFFIX
-from gui.style.formatting import DAY_S, day, moment
+from gui.style.formatting import DAY_S, day, moment, number
 from gui.viewmodels.run.progress import epoch_of
 from gui.viewmodels.run.state_words import STATE_MARKS, loss_words, state_sentence
 
@@ -69,11 +70,25 @@ def run_rows(
     """
     days = _headings(_listed_by(summaries), limit, now) if by_day else {}
     queued = {each.run_dir: each for each in queue}
-    rows = [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]]
+    rows = _told_apart(summaries, [_row(each, now, queued.get(each.dir), by_day=by_day) for each in summaries[:limit]])
     return [
         replace(row, day=days[place][0], of_day=days[place][1]) if place in days else row
         for place, row in enumerate(rows)
     ]
+
+
+def _told_apart(summaries: Sequence[RunSummary], rows: Sequence[RunRow]) -> list[RunRow]:
+    """Return the rows, with the seconds of the start where several have one name and one minute."""
+    alike = Counter(row.title for row in rows)
+
+    def exact(row: RunRow, started: float | None) -> RunRow:
+        if started is None or alike[row.title] == 1 or row.is_queued:
+            return row
+        then = time.localtime(started)
+        minute, second = time.strftime("%H:%M ", then), time.strftime("%H:%M:%S ", then)
+        return replace(row, title=row.title.replace(minute, second, 1), brief=row.brief.replace(minute, second, 1))
+
+    return [exact(row, summary.started) for row, summary in zip(rows, summaries, strict=False)]
 
 
 def _row(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day: bool) -> RunRow:
@@ -174,7 +189,9 @@ def _losses(summary: RunSummary) -> str:
     """Return all losses of a run that are known; the empty string without any."""
     best, mean, last = summary.best_validation, summary.mean_loss, summary.last_loss
     sentences = (
-        "" if best is None else tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=best[0]),
+        ""
+        if best is None
+        else tr("Best validation loss: {loss:.4g}, at step {step}.", loss=best[1], step=number(best[0], 1)),
         "" if mean is None else tr("Loss, smoothed: {loss:.4g}.", loss=mean),
         "" if last is None else tr("Loss of the last step: {loss:.4g}.", loss=last),
     )
@@ -244,4 +261,4 @@ def _epoch(summary: RunSummary) -> str:
 
 def _step(summary: RunSummary) -> str:
     """Return the step of a script without epochs; the empty string before its first step."""
-    return tr("step {step}", step=summary.step) if summary.step else ""
+    return tr("step {step}", step=number(summary.step, 1)) if summary.step else ""

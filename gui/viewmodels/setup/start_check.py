@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from core.catalog.strategies import strategy_of
 from core.config import validation
 from core.config.examination import changed_at, examine, examine_script, spec_obstacles
 from core.config.validation import ProblemKind
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 TOO_MANY_TICKED = tr_noop(
     "This strategy needs one device, but {labels} are ticked. Untick all but one, or choose another strategy."
 )
+TOO_FEW_TICKED = tr_noop(
+    "This strategy needs {count} devices or more, but only {labels} is ticked. Tick more, or choose another strategy."
+)
+OTHER_KIND_TICKED = tr_noop("This strategy runs on {names} only. Tick those, or choose another strategy.")
 NOTHING_TICKED = tr_noop("No device is ticked. Tick one or more in the list of devices.")
 
 
@@ -139,7 +144,7 @@ def spec_problems(spec: RunSpec, survey: Survey, remedy: str) -> list[str]:
     """Return why a spec cannot be started on these devices. `remedy`: what to do about a device that is lost."""
     found, own = spec_obstacles(spec, survey.devices)
     chosen = [device for device in survey.devices if device.id in spec.devices]
-    return [*found, *_sentences(own, chosen), *lost(chosen, survey, remedy)]
+    return [*found, *_sentences(own, spec, chosen), *lost(chosen, survey, remedy)]
 
 
 def refused(folder_problem: str, *problems: str) -> StartCheck:
@@ -155,7 +160,7 @@ def _checked(found: Examination, spec: RunSpec, now: StartConditions) -> StartCh
     problems = (
         *([now.folder_problem] if now.folder_problem else []),
         *found.problems,
-        *_sentences(found.own, chosen),
+        *_sentences(found.own, spec, chosen),
         *lost(chosen, survey, tr("Untick it.")),
     )
     doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
@@ -179,11 +184,24 @@ def _checked(found: Examination, spec: RunSpec, now: StartConditions) -> StartCh
     )
 
 
-def _sentences(problems: Sequence[Problem], chosen: Sequence[Device]) -> list[str]:
-    """Return the sentences; for problems with the number of devices, the window's own: it has ticks, and titles."""
+def _sentences(problems: Sequence[Problem], spec: RunSpec, chosen: Sequence[Device]) -> list[str]:
+    """Return the sentences; for devices that do not suit the strategy, the window's own: it has ticks, and titles."""
     labels = join_names(first_names([device.label for device in chosen]))
-    own = {ProblemKind.NO_DEVICE: tr(NOTHING_TICKED), ProblemKind.TOO_MANY: tr(TOO_MANY_TICKED, labels=labels)}
-    return [own.get(each.kind, each.sentence) for each in problems]
+
+    def words(problem: Problem) -> str:
+        match problem.kind:
+            case ProblemKind.NO_DEVICE:
+                return tr(NOTHING_TICKED)
+            case ProblemKind.TOO_MANY:
+                return tr(TOO_MANY_TICKED, labels=labels)
+            case ProblemKind.TOO_FEW:
+                return tr(TOO_FEW_TICKED, count=strategy_of(spec).min_devices, labels=labels)
+            case ProblemKind.OTHER_KIND:
+                return tr(OTHER_KIND_TICKED, names=validation.device_kinds(strategy_of(spec)))
+            case _:
+                return problem.sentence
+
+    return [words(each) for each in problems]
 
 
 def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from core.catalog import strategies
 from core.config import validation
+from core.config.validation import ProblemKind
 from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from core.catalog.strategies import Strategy
     from core.devices.device import Device
 
 
@@ -33,8 +35,23 @@ def strategy_rows(framework: str, devices: Sequence[Device]) -> list[StrategyRow
             strategy=strategy.name,
             title=tr(strategy.title),
             summary=tr(strategy.summary),
-            obstacle=validation.obstacle(strategy, devices),
+            obstacle=_obstacle(strategy, devices),
         )
         for strategy in strategies.strategies_of(framework)
     ]
     return sorted(rows, key=lambda row: bool(row.obstacle))
+
+
+def _obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
+    """Return why a strategy cannot use these devices, below its title; the empty string if it can."""
+    if reason := strategy.unavailable():
+        return reason
+    match validation.misfit(strategy, devices):
+        case ProblemKind.OTHER_KIND:
+            return tr("Runs on {names} only.", names=validation.device_kinds(strategy))
+        case ProblemKind.TOO_FEW:
+            return tr("Needs {count} devices or more.", count=strategy.min_devices)
+        case ProblemKind.TOO_MANY:
+            return tr("Trains on one device.")
+        case _:
+            return ""

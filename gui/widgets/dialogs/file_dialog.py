@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QFileDialog, QToolButton
+from PySide6.QtWidgets import QFileDialog, QHeaderView, QToolButton, QTreeView
 
 from core.language import tr, tr_noop
 from gui.style.icons import glyph, icon_size
+from gui.style.text_size import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 ANY_FILE = tr_noop("All files (*)")
 ROLE = QPalette.ColorRole
+WIDTH_PX = 760
+"""Width in which the names of files have room beside size, kind and date."""
 
 
 def python_files() -> str:
@@ -47,6 +50,7 @@ class FileDialog(QFileDialog):
         self.fileSelected.connect(_remember)
         self.finished.connect(self.deleteLater)
         self._draw_arrows()
+        self._widen_columns()
 
     def ask_for_folder(self) -> None:
         """Offer folders in place of files."""
@@ -62,6 +66,17 @@ class FileDialog(QFileDialog):
             if button is not None:  # the desktop's dialog has none
                 button.setIcon(glyph(arrow, *colours))
                 button.setIconSize(icon_size())
+
+    def _widen_columns(self) -> None:
+        """Show size, kind and date whole, and give the names the rest: Qt cuts the texts of a larger font."""
+        rows = self.findChild(QTreeView, "treeView")
+        if rows is None:  # as above
+            return
+        header = rows.header()
+        for column in range(1, header.count()):
+            header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self.resize(max(self.width(), scaled(WIDTH_PX)), self.height())
 
 
 def _remember(path: str) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from .editors import Editor
 
-LABEL_PX = 108
-"""Width of labels: narrower than usual, so that groups fit side by side."""
+LABEL_PX = 166
+"""Width of labels: that of the longest one, so that the fields of groups below each other are aligned."""
 CHANGED = "•"
 """Stands before the label of a changed field, so that the mark is more than a colour."""
 
@@ -31,10 +31,8 @@ class FieldGroup(QWidget):
 
     changed = Signal()
 
-    def __init__(self, heading: str, *, label_px: int = LABEL_PX) -> None:
-        """`label_px`: the width of its labels."""
+    def __init__(self, heading: str) -> None:
         super().__init__()
-        self._label_px = label_px
         self._editors: dict[str, Editor] = {}
         self._labels: dict[str, PlainLabel] = {}
         self._titles: dict[str, str] = {}
@@ -152,7 +150,7 @@ class FieldGroup(QWidget):
         """Add a row of one field."""
         for name, each in editor.items():
             self._editors[name], self._titles[name] = each, title
-            self._rows.addRow(label(title, each.widget, self._label_px), each.widget)
+            self._rows.addRow(label(title, each.widget, LABEL_PX), each.widget)
             self._labels[name] = self._rows.labelForField(each.widget)  # type: ignore[assignment]  # as `label` made it
 
     def _clear(self) -> None:

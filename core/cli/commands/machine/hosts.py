@@ -14,7 +14,6 @@ from core.text import first_names, join_names
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.hosts.inquiry import HostReport
 
 ADD, REMOVE = "add", "remove"
 ACTIONS = (ADD, REMOVE)
@@ -54,12 +53,12 @@ def hosts(options: Namespace) -> int:
         else:
             warn(tr("No host has been added. Add one: trainyard hosts add USER@HOST"))
         return 0
-    from core.hosts.inquiry import ask, report_document  # only where there are hosts
+    from core.hosts.inquiry import ask, report_document, state_words  # only where there are hosts
 
     reports = ask(listed.hosts, devices=False)
     if options.json:
         return say_rows(options, [report_document(each) for each in reports], ())
-    rows = [{"name": each.host.name, "address": each.host.address, "state": _state(each)} for each in reports]
+    rows = [{"name": each.host.name, "address": each.host.address, "state": state_words(each)} for each in reports]
     return say_rows(options, rows, ("name", "address", "state"))
 
 
@@ -81,7 +80,7 @@ def _add(options: Namespace) -> int:
     command = host_list.COMMAND if options.remote_command is None else options.remote_command
     host = host_list.Host(name=name, address=options.host, command=command)
     host_list.check_new(host, host_list.load())
-    from core.hosts.inquiry import ask, report_document
+    from core.hosts.inquiry import ask, report_document, state_words
 
     (report,) = ask([host], devices=True)
     if report.error is not None:
@@ -94,7 +93,7 @@ def _add(options: Namespace) -> int:
         warn(report.clock_problem)
     found = report.devices.devices if report.devices else ()
     names = first_names([full_name(host.name, device.short_name) for device in found])
-    say(tr("{name} has been added: {state}. Its devices: {devices}", name=host.name, state=_state(report),
+    say(tr("{name} has been added: {state}. Its devices: {devices}", name=host.name, state=state_words(report),
            devices=join_names(names) or tr("none")))  # fmt: skip
     return 0
 
@@ -107,16 +106,3 @@ def _remove(options: Namespace) -> int:
         say(tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
                address=host.address))  # fmt: skip
     return 0
-
-
-def _state(report: HostReport) -> str:
-    """Return whether a host answers, in words: version and clock, or why it does not."""
-    if report.error is not None or report.hello is None or report.clock is None:
-        return str(report.error)
-    state = tr(
-        "reachable, Trainyard {version}, Python {python}, clock {offset:+.1f} s",
-        version=report.hello.version,
-        python=report.hello.python,
-        offset=report.clock.offset_s,
-    )
-    return join_sentences([f"{state}.", report.clock_problem]) if report.clock_problem else state

@@ -67,6 +67,8 @@ class Task:
     def __post_init__(self) -> None:
         self.is_plain = self.autocast is None and self.training_metrics is None and self.scaler is None
         """Whether a pass is the model, the loss and nothing else. Asked in each step, so it is not a property."""
+        self.forward: Callable[..., Any] = self.module if self.training_step is None else self.module.forward
+        """The forward pass where no strategy wraps the module: a recipe's own step needs none of its hooks."""
 
     @property
     def value_names(self) -> Sequence[str]:
@@ -90,7 +92,7 @@ def learning_rate(optimizer: torch.optim.Optimizer) -> float:
     return float(optimizer.param_groups[0]["lr"])
 
 
-def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> Tensor:
+def backward(task: Task, model: Callable[..., Any], batch: MicroBatch, scale: float) -> Tensor:
     """Make one forward and backward pass on `scale` times the mean loss. Return the mean loss, detached."""
     loss = task.loss(model(*batch.inputs), batch.target) if task.is_plain else _measured_loss(task, model, batch)
     scaled = loss if scale == 1.0 else loss * scale  # saves a small model two multiplications
@@ -100,7 +102,7 @@ def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> T
     return loss.detach()
 
 
-def _measured_loss(task: Task, model: nn.Module, batch: MicroBatch) -> Tensor:
+def _measured_loss(task: Task, model: Callable[..., Any], batch: MicroBatch) -> Tensor:
     """Return the loss of a forward pass in the run's precision, and measure the metrics in the steps that do so."""
     if task.autocast is None:
         output = model(*batch.inputs)
@@ -115,7 +117,7 @@ def _measured_loss(task: Task, model: nn.Module, batch: MicroBatch) -> Tensor:
     return loss  # before the backward pass, the output is free again
 
 
-def step_backward(task: Task, module: nn.Module, batch: MicroBatch, scale: float) -> Measured:
+def step_backward(task: Task, module: Callable[..., Any], batch: MicroBatch, scale: float) -> Measured:
     """Make the pass of a recipe's own step on `scale` times its loss, or, if it has a weight, on weight times loss."""
     assert task.training_step is not None
     if task.autocast is None:
@@ -166,16 +168,18 @@ def own_part(gradient: Tensor) -> Tensor:
     return gradient.to_local() if hasattr(gradient, "to_local") else gradient
 
 
-def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Tensor:
+def passes(task: Task, model: Callable[..., Any], micro_batches: list[MicroBatch]) -> Tensor:
     """Make all passes of one optimizer step in one process. Return the mean loss over the batch, detached.
 
     With a step of the recipe's own, it is followed by the step's metrics: shape (1 + metrics).
     """
     if task.training_step is not None:
-        whole = len(micro_batches) == 1
-        results = [step_backward(task, model, batch, 1.0 if whole else batch.share) for batch in micro_batches]
-        if whole and results[0].weight is None:
-            return results[0].values
+        if len(micro_batches) == 1:
+            results = [step_backward(task, model, micro_batches[0], 1.0)]
+            if results[0].weight is None:
+                return results[0].values
+        else:
+            results = [step_backward(task, model, batch, batch.share) for batch in micro_batches]
         values, weight = merge(results, micro_batches)
         if isinstance(weight, torch.Tensor):
             scale_gradients(task.optimizer, 1 / weight)

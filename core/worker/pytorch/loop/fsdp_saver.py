@@ -19,10 +19,12 @@ from .saver import (
     OPTIMIZER,
     does_not_fit,
     load_scale,
+    load_stream,
     random_file,
     random_states,
     read,
     save_scale,
+    save_stream,
     set_random_states,
     write,
 )
@@ -51,6 +53,7 @@ class ShardedSaver:
             write(folder / MODEL, model)
             write(folder / OPTIMIZER, optimizer)
             save_scale(self._task, folder)
+        save_stream(self._task, folder, self._rank)
         write(folder / random_file(self._rank), random_states())
 
     def load(self, folder: Path) -> None:
@@ -71,6 +74,7 @@ class ShardedSaver:
             load_scale(self._task, folder)
         except (RuntimeError, ValueError, KeyError) as error:
             raise does_not_fit(folder, error) from error
+        load_stream(self._task, folder, self._rank)
         set_random_states(read(folder / random_file(self._rank)))
 
     def _compare(self, found: dict[str, Any]) -> None:

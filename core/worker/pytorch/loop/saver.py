@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....language import tr
+from ..task.stream import StreamBatches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from ....schema.checkpoint import StateSaver
     from ...context import Context
     from .common import Task
 
@@ -31,9 +33,11 @@ SCALER = "scaler.pt"
 class WholeSaver:
     """Saves a model that is whole on every rank: rank 0 writes it, each rank its random states."""
 
-    def __init__(self, task: Task, context: Context) -> None:
+    def __init__(self, task: Task, context: Context, *, beside: StateSaver | None = None) -> None:
+        """`beside`: saves what each rank of a strategy has besides."""
         self._task = task
         self._rank = context.rank
+        self._beside = beside
 
     def save(self, folder: Path) -> None:
         """Write this rank's files."""
@@ -41,6 +45,9 @@ class WholeSaver:
             write(folder / MODEL, self._task.model.state_dict())
             write(folder / OPTIMIZER, _optimizer_state(self._task))
             save_scale(self._task, folder)
+        if self._beside is not None:
+            self._beside.save(folder)
+        save_stream(self._task, folder, self._rank)
         write(folder / random_file(self._rank), random_states())
 
     def load(self, folder: Path) -> None:
@@ -51,6 +58,9 @@ class WholeSaver:
             load_scale(self._task, folder)
         except (RuntimeError, ValueError, KeyError) as error:
             raise does_not_fit(folder, error) from error
+        if self._beside is not None:
+            self._beside.load(folder)
+        load_stream(self._task, folder, self._rank)
         set_random_states(read(folder / random_file(self._rank)))
 
 
@@ -84,6 +94,23 @@ def load_scale(task: Task, folder: Path) -> None:
     for each, state in zip(task.turns or (task,), read(folder / SCALER), strict=True):
         assert each.scaler is not None
         each.scaler.load_state_dict(state)
+
+
+def save_stream(task: Task, folder: Path, rank: int) -> None:
+    """Write the state of the training's stream, if it has one: each rank reads it by itself."""
+    if isinstance(task.train, StreamBatches) and (state := task.train.state_dict()):
+        write(folder / _stream_file(rank), state)
+
+
+def load_stream(task: Task, folder: Path, rank: int) -> None:
+    """Load what `save_stream` wrote, if it wrote anything."""
+    path = folder / _stream_file(rank)
+    if isinstance(task.train, StreamBatches) and path.exists():
+        task.train.load_state_dict(read(path))
+
+
+def _stream_file(rank: int) -> str:
+    return f"stream-{rank}.pt"
 
 
 def random_file(rank: int) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Unplaced:
-    """A recipe's model, still on the CPU, and its data."""
+    """A recipe's model, on the CPU or where it was made, and its data."""
 
     model: nn.Module
     train: Batches | StreamBatches
@@ -68,7 +68,7 @@ def prepare(
     whole_batches: bool = False,
     making: AbstractContextManager[Any] | None = None,
 ) -> Unplaced:
-    """Build data and model, the model still on the CPU.
+    """Build data and model, the model on the CPU unless the run makes it on its device.
 
     `whole_batches`: each rank gets whole global batches instead of slices. `making`: entered while the model is made.
     """
@@ -77,13 +77,18 @@ def prepare(
         share_socket_folder(context.run_dir)
     device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
     data = {name: _data(recipe, name, seed) for name in ("train_data", "val_data")}
-    with making or contextlib.nullcontext():
+    with making or _made_on(device if context.training.make_on_device else None):
         model = build_model(recipe, "model", seed)
     make = partial(_batches, recipe, context, device, whole=whole_batches)
     train = make("train_data", data["train_data"])
     val = None if data["val_data"] is None else make("val_data", data["val_data"])
     context.notice_large_batch(train.items)
     return Unplaced(model=model, train=train, val=val, device=device)
+
+
+def _made_on(device: torch.device | None) -> AbstractContextManager[Any]:
+    """Return a context in which new tensors are on this device unless they name another; None for the CPU."""
+    return device or contextlib.nullcontext()
 
 
 def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: object) -> nn.Module:

@@ -8,6 +8,7 @@ import multiprocessing.util
 import os
 import socket
 import tempfile
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -15,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from ....language import tr
 from ...streams import limited_items
-from .nested import map_tensors, rebuild, tensors_in
+from .nested import map_tensors, rebuild, rebuilder, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +79,7 @@ def as_dataset(data: object, function: str, *, any_shape: bool = False) -> Datas
     """
     if any_shape and not hasattr(data, "__getitem__") and not tensors_in(data):
         any_shape = False  # for the error below
-    if any_shape and (isinstance(data, (torch.Tensor, tuple, dict)) or dataclasses.is_dataclass(data)):
+    if any_shape and _holds_tensors(data):
         return _nested_dataset(data, function)
     if isinstance(data, tuple) and any(hasattr(part, "shape") for part in data):
         return _tensor_dataset(data, function)
@@ -101,6 +102,15 @@ def as_dataset(data: object, function: str, *, any_shape: bool = False) -> Datas
             )
         )
     return dataset
+
+
+def _holds_tensors(data: object) -> bool:
+    """Return whether data are tensors in some shape, and no data set of items."""
+    if isinstance(data, (torch.Tensor, tuple, dict)):
+        return True
+    if dataclasses.is_dataclass(data):
+        return not hasattr(data, "__getitem__")
+    return isinstance(data, MutableMapping) and bool(tensors_in(data))  # such as Hugging Face's `BatchEncoding`
 
 
 def _tensor_dataset(data: Sequence[Any], function: str) -> TensorDataset:
@@ -281,11 +291,12 @@ class Batches:
 
     def _selected(self) -> Iterator[tuple[Any, int]]:
         """Yield the micro-batches of data that are tensors, and their numbers of items."""
+        make = None if self._shape is None else rebuilder(self._shape)
         for index in self.micro_slices():
             tensors = [tensor.index_select(0, index) for tensor in self._tensors]
             if self._moves:
                 tensors = [tensor.to(self.device, non_blocking=True) for tensor in tensors]
-            yield tensors if self._shape is None else rebuild(self._shape, tensors), len(index)
+            yield tensors if make is None else make(tensors), len(index)
 
     def _loaded(self) -> Iterator[tuple[Any, int]]:
         """Yield the micro-batches of the data loader, and their numbers of items."""

@@ -9,8 +9,8 @@ import torch
 
 from ....language import tr
 from ....schema.settings import DEFAULT_LEARNING_RATE
-from ...recipe import wrong_return
-from ...steps import OPTIMIZERS, TRAINING_STEP, foreign_parameter, shared_parameter, unused_optimizer, wrong_optimizers
+from ...recipe import TRAINING_STEP, wrong_return
+from ...steps import OPTIMIZERS, foreign_parameter, shared_parameter, unused_optimizer, wrong_optimizers
 from ..loop.scaling import LossScaler
 from .schedule import recipe_schedule
 from .steps import StepReader

@@ -78,6 +78,26 @@ class StreamBatches:
         self._collate: Collate = collate or default_collate
         self._check: Callable[[Any], Any] = (lambda batch: batch) if any_shape else checked
         self._sizes: dict[int, int] = {}
+        self._reading: tuple[_Part, int, int] | None = None
+        """The epoch's reader in this process, the epoch, and its steps so far."""
+        self._begun: dict[str, Any] = {}
+        """The state from which a resumed epoch begins."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps, so that a resumed epoch need not read the stream from its beginning.
+
+        It is empty where the stream has no state of plain values, or is read by other processes: then a resumed epoch
+        reads past the items that were used.
+        """
+        if self._reading is None or self._workers:
+            return {}
+        part, epoch, steps = self._reading
+        kept = part.state()
+        return {} if kept is None else {"epoch": epoch, "steps": steps, **kept}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self._begun = state
 
     def shuffled(self, epoch: int, skip: int = 0) -> Iterator[list[MicroBatch]]:
         """Yield the micro-batches of each step of an epoch, in the stream's order, without the first `skip` steps."""
@@ -96,16 +116,20 @@ class StreamBatches:
         if hasattr(stream, "set_epoch"):
             stream.set_epoch(epoch)
         wanted = range(skip, sys.maxsize if self._limit is None else self._limit)
-        part = _Part(stream, self._shares, self._collate, spread(self._seed, epoch), wanted)
+        is_kept = (self._begun.get("epoch"), self._begun.get("steps")) == (epoch, skip)
+        begun, self._begun = (self._begun if is_kept and not self._workers else None), {}
+        seed = spread(self._seed, epoch)
+        part = _Part(stream, self._shares, self._collate, seed=seed, wanted=wanted, begun=begun)
         steps: Iterable[_Step] = part
         if self._workers:
             steps = DataLoader(
                 part, batch_size=None, num_workers=self._workers, pin_memory=self.device.type == "cuda",
-                generator=torch.Generator().manual_seed(spread(self._seed, epoch)),
+                generator=torch.Generator().manual_seed(seed),
             )  # fmt: skip
         count = skip
         for number, (batches, sizes, items) in enumerate(steps, start=skip):
             self._sizes = {number: items}
+            self._reading = part, epoch, number + 1
             share, own = self._shares.share(items), sum(sizes)
             yield [
                 MicroBatch(self._on_device(batch), share * size / own)
@@ -129,17 +153,44 @@ _Step = tuple[list[Any], list[int], int]
 class _Part(IterableDataset[_Step]):
     """The steps of a stream as one rank sees them; of several loader workers, each takes every n-th step."""
 
-    def __init__(self, stream: Iterable[Any], shares: Shares, collate: Collate, seed: int, wanted: range) -> None:
-        """`wanted`: the numbers of the steps to yield."""
+    def __init__(
+        self,
+        stream: Iterable[Any],
+        shares: Shares,
+        collate: Collate,
+        *,
+        seed: int,
+        wanted: range,
+        begun: dict[str, Any] | None,
+    ) -> None:
+        """`wanted`: the numbers of the steps to yield. `begun`: what `state` returned after the step before them."""
         self._stream, self._shares, self._collate = stream, shares, collate
-        self._seed, self._wanted = seed, wanted
+        self._seed, self._wanted, self._begun = seed, wanted, begun
+        self._states = _Randomness(seed)
+
+    def state(self) -> dict[str, Any] | None:
+        """Return the state of the stream and its random numbers; None if the stream has none that can be kept."""
+        if not (hasattr(self._stream, "state_dict") and hasattr(self._stream, "load_state_dict")):
+            return None
+        with self._states.own():
+            kept = self._stream.state_dict()
+        return {"stream": kept, "random": self._states.kept()} if _is_plain(kept) else None
+
+    def _begin(self) -> tuple[Iterator[Any], int]:
+        """Return the stream from where it is to be read, and the step of its next item."""
+        with self._states.own():
+            if self._begun is None:
+                return iter(self._stream), 0
+            self._stream.load_state_dict(self._begun["stream"])  # type: ignore[attr-defined]  # `state` has seen it
+            stream = iter(self._stream)
+        self._states.set_kept(self._begun["random"])  # beginning may have drawn numbers
+        return stream, self._wanted.start
 
     def __iter__(self) -> Iterator[_Step]:
         worker, workers = _worker()
-        states = _Randomness(self._seed)
-        with states.own():
-            stream = iter(self._stream)
-        for step in range(self._wanted.stop):
+        states = self._states
+        stream, first = self._begin()
+        for step in range(first, self._wanted.stop):
             is_mine = step in self._wanted and (step - self._wanted.start) % workers == worker
             with states.own():
                 following = islice(stream, self._shares.batch_size)
@@ -149,6 +200,15 @@ class _Part(IterableDataset[_Step]):
             if is_mine:
                 batches = self._shares.of(items)
                 yield [self._collate(each) for each in batches], [len(each) for each in batches], len(items)
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value can be loaded from a checkpoint without running code."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, (*value, *value.values())))
+    if isinstance(value, (list, tuple)):
+        return type(value) in {list, tuple} and all(map(_is_plain, value))
+    return value is None or type(value) in {bool, int, float, str, bytes, torch.Tensor}
 
 
 def _worker() -> tuple[int, int]:
@@ -180,3 +240,21 @@ class _Randomness(StreamRandomness):
         others, torchs = states
         super().restore(others)
         torch.set_rng_state(torchs)
+
+    def kept(self) -> dict[str, Any]:
+        """Return the stream's states as plain values and tensors, for a checkpoint."""
+        (python, numpys), torchs = self._states
+        found: dict[str, Any] = {"python": python, "torch": torchs}
+        if numpys is not None:
+            name, keys, *rest = numpys
+            found["numpy"] = (name, keys.tolist(), *rest)
+        return found
+
+    def set_kept(self, states: dict[str, Any]) -> None:
+        """Continue from what `kept` returned."""
+        numpys = sys.modules.get("numpy")
+        of_numpy = None
+        if numpys is not None:
+            name, keys, *rest = states["numpy"] if "numpy" in states else numpys.random.get_state()
+            of_numpy = (name, numpys.array(keys, dtype="uint32"), *rest)
+        self._states = (states["python"], of_numpy), states["torch"]

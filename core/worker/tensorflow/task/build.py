@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from ....language import tr
-from ...recipe import CALLBACKS, wrong_return
+from ...recipe import wrong_return
 from ...steps import check_names, has_steps, turn_names, validates_itself
 from ...training.epoch_end import set_epoch_end
 from ...training.skipped_steps import SkippedSteps
@@ -58,6 +58,8 @@ class Task:
     """Measures `metrics` on the training batches, too; None where they are not measured."""
     skipped_steps: SkippedSteps | None = None
     """For float16, whose `optimizer` is a `LossScaleOptimizer`."""
+    has_several_outputs: bool = False
+    """Whether the loss is computed of several outputs of the model."""
     own_variables: list[keras.Variable] | None = None
     """What the optimizer trains, where it is one of several; None for all variables of the model."""
     of_optimizers: tuple[Task, ...] = ()
@@ -149,6 +151,7 @@ def build(
             validation_step=validation_step(recipe, model),
             training_metrics=_training_metrics(metrics, model, train, recipe, context),
             skipped_steps=SkippedSteps(name=name) if training.precision == "float16" else None,
+            has_several_outputs=len(tf.nest.flatten(output)) > 1,
             own_variables=owned.variables,
         )
         for (name, owned), step in zip(optimizers.items(), steps, strict=True)
@@ -183,14 +186,14 @@ def _training_metrics(
     """Return what measures the metrics on training batches; None without any, or where it is switched off.
 
     A parameter server's workers would have to send every output to the chief. A step of the recipe's own, or of the
-    model's own with `fit`, reports what it has measured itself. Callbacks may decide by the metrics of each batch.
+    model's own with `fit`, reports what it has measured itself.
     """
     by_fit = context.spec.framework == "keras"
     own_step = has_steps(recipe) or (by_fit and type(model).train_step is not keras.Model.train_step)
     if own_step or context.spec.strategy == "parameter_server" or not context.training.training_metrics:
         return None
     check_names("metrics", recipe.name, metrics)
-    return TrainingMetrics(metrics, train, always=by_fit and recipe.has(CALLBACKS)) if metrics else None
+    return TrainingMetrics(metrics, train) if metrics else None
 
 
 def _refuse_texts(batches: Batches) -> None:

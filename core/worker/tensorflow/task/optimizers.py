@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
+import tensorflow as tf
 
 from ....language import tr
 from ....schema.settings import DEFAULT_LEARNING_RATE
@@ -42,9 +43,48 @@ def build_optimizers(recipe: LoadedRecipe, context: Context, model: keras.Model)
         if training.weight_decay is not None:
             optimizer.weight_decay = training.weight_decay  # decoupled, in all optimizers of Keras
         if training.precision == "float16":
-            found[name] = Owned(keras.optimizers.LossScaleOptimizer(optimizer), variables)
+            found[name] = Owned(_scaling(optimizer), variables)
         found[name].optimizer.build(model.trainable_variables if variables is None else variables)
     return found
+
+
+def _scaling(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.LossScaleOptimizer:
+    """Return the optimizer with a scaled loss."""
+    strategy = tf.distribute.get_strategy()
+    shares = isinstance(strategy, tf.distribute.experimental.CentralStorageStrategy)
+    return (CentralLossScale if shares else keras.optimizers.LossScaleOptimizer)(optimizer)
+
+
+class CentralLossScale(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]  # Keras has no types
+    """Loss scaling whose own variables are changed once for all replicas.
+
+    Keras lets each replica change them, within a condition. A replica cannot do that to variables that all share.
+    """
+
+    def apply(self, grads: list[tf.Tensor], trainable_variables: list[keras.Variable]) -> None:
+        """Take the step if all gradients are finite, and adapt the scale. The gradients are equal on all replicas."""
+        tf.distribute.get_replica_context().merge_call(self._apply_once, args=(grads, trainable_variables))
+
+    def _apply_once(self, strategy: tf.distribute.Strategy, grads: Any, variables: Any) -> None:  # noqa: ANN401 (of all replicas)
+        on_replicas = strategy.extended.call_for_each_replica
+        finite = strategy.experimental_local_results(on_replicas(self.check_finite, args=(grads,)))[0]
+
+        def take() -> None:
+            on_replicas(self._take, args=(grads, variables))
+            scale, good = tf.convert_to_tensor(self.dynamic_scale), tf.convert_to_tensor(self.step_counter) + 1
+            grows = tf.equal(good, self.dynamic_growth_steps)
+            self.dynamic_scale.assign(tf.where(grows, 2 * scale, scale))
+            self.step_counter.assign(tf.where(grows, tf.zeros_like(good), good))
+
+        def skip() -> None:
+            self.dynamic_scale.assign(tf.convert_to_tensor(self.dynamic_scale) / 2)
+            self.step_counter.assign(0)
+
+        tf.cond(finite, take, skip)
+
+    def _take(self, grads: list[tf.Tensor], variables: list[keras.Variable]) -> None:
+        scale = tf.convert_to_tensor(self.dynamic_scale)
+        self.inner_optimizer.apply([each / scale for each in grads], variables)
 
 
 def _single(recipe: LoadedRecipe) -> keras.optimizers.Optimizer:

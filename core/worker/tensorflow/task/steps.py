@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from ....language import tr_noop
 from ... import steps
-from ...steps import LOSS, OPTIMIZERS, TRAINING_STEP, WEIGHT, has_steps, validates_itself, validating_function
+from ...recipe import TRAINING_STEP
+from ...steps import LOSS, OPTIMIZERS, WEIGHT, has_steps, validates_itself, validating_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -26,10 +26,10 @@ class TrainingMetrics(MetricSchedule):
     measured steps could round otherwise. A value is the mean over the global batch.
     """
 
-    def __init__(self, metrics: Mapping[str, Measure], train: Batches, *, always: bool = False) -> None:
-        """`always`: whether every step is measured, whatever it costs."""
+    def __init__(self, metrics: Mapping[str, Measure], train: Batches) -> None:
         super().__init__()
-        self.always = always
+        self.always = False
+        """Whether every step is measured, whatever it costs."""
         self.names = tuple(metrics)
         self._metrics, self._train = tuple(metrics.values()), train
         self._first = 0

@@ -1,0 +1,133 @@
+"""Hosts that do not exist, each in another state: one that trains, one whose clock is off, and one that is away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.devices.device import Device, Sample, Survey
+from core.hosts import host_list, watch
+from core.hosts.connection import Clock
+from core.hosts.exchange import HostUse, HostUses
+from core.hosts.failures import Failure, HostError
+from core.hosts.host_list import Host
+from core.hosts.names import device_here, sample_here
+from core.hosts.protocol import Hello
+from core.hosts.watch import HostState, Phase
+from core.system.processes import HostId
+
+from .machine import GB, NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PERIOD_S, PAST_S = 1.0, 120
+HELLO = Hello(
+    protocol=1, version="0.1.0", python="3.12.3", user="anna", runs="/home/anna/.local/share/trainyard/runs",
+    identity=HostId(host="node2", boot="", pid_namespace=""),
+)  # fmt: skip
+AWAY = HostError(
+    Failure.UNREACHABLE,
+    "node4 (anna@node4) cannot be reached. Check that it is switched on, its firewall, and the network or VPN. "
+    "ssh says: connect to host node4 port 22: No route to host",
+)
+LOADS = ((88, 61.2, 64, 548), (84, 60.9, 66, 541), (2, 17.3, 41, 92), (0, 0.3, 34, 68))
+"""Of the GPUs of the first host: per cent, GB, degrees Celsius, watts."""
+USES = HostUses(
+    by_device={
+        "GPU-a0": HostUse(runs=("a",), names=("llama_lora",)),
+        "GPU-a1": HostUse(runs=("a",), names=("llama_lora",)),
+        "GPU-a2": HostUse(others=("pid 812 blender (ben)",), program="blender (ben)"),
+    },
+    available_bytes=790 * GB,
+)
+
+
+class PlayedWatch:
+    """Takes the place of `HostWatch`: the state is always the same."""
+
+    def __init__(self, host: Host) -> None:
+        self.state = STATES[host.name]
+        self._samples = _past(self.state.survey.samples)
+
+    @property
+    def host(self) -> Host:
+        return self.state.host
+
+    def begin(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def retry(self) -> None:
+        pass
+
+    def join(self, timeout_s: float) -> None:
+        pass
+
+    def new_samples(self) -> list[Sample]:
+        fetched, self._samples = self._samples, []
+        return fetched
+
+
+def _past(samples: Sequence[Sample]) -> list[Sample]:
+    return [sample.at(NOW - PAST_S + number * PERIOD_S) for number in range(PAST_S) for sample in samples]
+
+
+def _survey(host: str, gpus: Sequence[Device], samples: Sequence[Sample]) -> Survey:
+    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="AMD EPYC 9554 64-Core Processor, 64 cores",
+                 memory_total_bytes=1024 * GB, cores=tuple(range(64)))  # fmt: skip
+    devices = (*gpus, cpu)
+    own = (*samples, Sample(device_id=cpu.id, time=NOW, utilisation_percent=21.0))
+    return Survey(
+        devices=tuple(device_here(host, each) for each in devices),
+        samples=tuple(sample_here(host, each) for each in own),
+    )
+
+
+def _gpu(host: str, number: int, model: str, gigabytes: int) -> Device:
+    return Device(id=f"GPU-{host}{number}", kind="nvidia", label=f"GPU {number}", name=model,
+                  memory_total_bytes=gigabytes * GB)  # fmt: skip
+
+
+def _state(name: str, survey: Survey, offset_s: float, uses: HostUses) -> HostState:
+    clock = Clock(offset_s=offset_s, round_trip_s=0.04)
+    return HostState(host=_host(name), phase=Phase.REACHABLE, hello=HELLO, clock=clock, survey=survey, uses=uses)
+
+
+def _host(name: str) -> Host:
+    return Host(name=name, address=f"anna@{name}")
+
+
+def _busy() -> Survey:
+    gpus = [_gpu("a", number, "NVIDIA H100 80GB HBM3", 80) for number in range(len(LOADS))]
+    samples = [
+        Sample(device_id=gpu.id, time=NOW, utilisation_percent=busy, memory_used_bytes=int(used * GB),
+               temperature_celsius=heat, power_watts=watts, power_limit_watts=700.0)
+        for gpu, (busy, used, heat, watts) in zip(gpus, LOADS, strict=True)
+    ]  # fmt: skip
+    return _survey("node2", gpus, samples)
+
+
+def _idle() -> Survey:
+    gpus = [_gpu("b", number, "NVIDIA GeForce RTX 4090", 24) for number in range(2)]
+    samples = [
+        Sample(device_id=gpu.id, time=NOW, utilisation_percent=0.0, memory_used_bytes=GB // 4,
+               temperature_celsius=36, power_watts=22.0, power_limit_watts=450.0)
+        for gpu in gpus
+    ]  # fmt: skip
+    return _survey("node3", gpus, samples)
+
+
+STATES = {
+    "node2": _state("node2", _busy(), 0.02, USES),
+    "node3": _state("node3", _idle(), -75.0, HostUses(available_bytes=990 * GB)),
+    "node4": HostState(host=_host("node4"), phase=Phase.NOT_REACHABLE, error=AWAY),
+}
+
+
+def add_hosts() -> None:
+    """Add them to the list of the user whom the pictures are about."""
+    watch.HostWatch = PlayedWatch  # type: ignore[assignment, misc]  # in this process, which is for pictures alone
+    for state in STATES.values():
+        host_list.add(state.host)

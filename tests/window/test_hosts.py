@@ -1,0 +1,305 @@
+"""Hosts in the window, through a real ssh server: their sections, what is told of them, and the dialog.
+
+A connection takes about half a second of processor time, half of it for the start of Trainyard on the other side.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPushButton, QScrollArea, QTableWidget
+
+from core.config.choices import ScriptChoices
+from core.config.script_check import ScriptCheckRequest, check_script, fill_in
+from core.hosts import host_list, watch
+from core.runs.facts.states import state_info
+from core.runs.run import Run
+from gui.controllers.window.card_navigation import next_stop
+from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.waiting import wait_until
+
+
+class Hosts:
+    """The sections of a window, through their widgets."""
+
+    def __init__(self, panel) -> None:
+        self.panel, self.window = panel, panel.window
+
+    def header(self, host: str):
+        return self.window.findChild(QAbstractButton, f"hostHeader-{host}")
+
+    def table(self, host: str) -> QTableWidget:
+        return self.window.findChild(QTableWidget, f"deviceTable-{host}")
+
+    def words(self, host: str) -> str:
+        return self.header(host).heading.words if self.header(host) else ""
+
+    def note(self, host: str) -> str:
+        label = self.window.findChild(QLabel, f"hostNote-{host}")
+        return label.text() if label is not None and label.isVisible() else ""
+
+    def retry(self, host: str) -> QPushButton:
+        return self.window.findChild(QPushButton, f"hostRetry-{host}")
+
+    def shown(self, host: str) -> list[str]:
+        """The ids of the rows that are shown."""
+        table = self.table(host)
+        rows = [row for row in range(table.rowCount()) if not table.isRowHidden(row)] if table.isVisible() else []
+        return [table.item(row, 0).data(Qt.ItemDataRole.UserRole) for row in rows]
+
+    def until_reachable(self, *hosts: str) -> None:
+        for host in hosts:
+            self.panel.until(lambda host=host: "reachable · clock" in self.words(host), f"{host} to be reachable")
+            self.panel.until(lambda host=host: self.table(host).rowCount() > 0, f"the devices of {host}")
+
+    def tick(self, host: str, row: int = 0) -> None:
+        self.table(host).item(row, 0).setCheckState(Qt.CheckState.Checked)
+
+
+@pytest.fixture
+def hosts(drive):
+    """Return a function that opens a window and gives access to its hosts."""
+    return lambda: Hosts(drive())
+
+
+def test_devices_of_hosts_have_readings_names_and_colours_in_list_and_plots(server, hosts):
+    add_host("one")
+    add_host("second", command=TRAINYARD)
+    host_list.remove("second")
+    host_list.add(host_list.Host(name="second", address="two", command=str(TRAINYARD)))
+    shown = hosts()
+    shown.until_reachable("one", "second")
+    assert shown.shown("one") == ["one/cpu:0", "one/cpu:1"]
+    assert shown.shown("second") == ["second/cpu:0"]
+    item = shown.table("second").item(0, 0)
+    shown.panel.until(lambda: shown.table("second").item(0, 1).text().endswith(" %"), "a reading")
+    assert item.text().startswith("second · CPU 0")
+    assert item.data(Qt.ItemDataRole.AccessibleTextRole).startswith("second · CPU 0, ")
+    assert "utilisation" in item.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert "second/cpu:0" in item.toolTip()
+    assert shown.header("second").accessibleName().startswith("second, reachable, clock ")
+    assert "Trainyard" in shown.header("second").toolTip()
+    assert f"{server.folder}/two" in shown.header("second").toolTip()
+    plot = shown.panel.plot("utilisationPlot")
+    shown.panel.until(lambda: "second/cpu:0" in plot.shown(plot.run_series), "its readings")
+    rows = {row.id: row.colour for row in shown.window.panels.devices.rows}
+    assert {device: rows[device] for device in plot.colours} == rows
+    assert len(set(rows.values())) == len(rows)
+    assert plot.labels["second/cpu:0"] == "second · CPU 0"
+    shown.panel.until(lambda: "second · CPU 0" in plot.canvas.accessibleDescription(), "the spoken values")
+    reading = plot.reading_at(plot.canvas.x_range[1])
+    assert {"one · CPU 0", "one · CPU 1", "second · CPU 0"} <= {row.label for row in reading.rows}
+
+
+def test_folded_host_hides_what_is_not_ticked_in_list_and_plots_and_stays_folded(server, hosts, qtbot):
+    add_host("one")
+    shown = hosts()
+    shown.until_reachable("one")
+    shown.tick("one", 1)
+    plot = shown.panel.plot("utilisationPlot")
+    shown.panel.until(lambda: "one/cpu:0" in plot.curves(), "a line")
+    qtbot.keyClick(shown.header("one"), Qt.Key.Key_Space)
+    assert shown.shown("one") == ["one/cpu:1"]
+    assert "1 device" in shown.header("one").heading.devices or "2 devices" in shown.header("one").heading.devices
+    shown.panel.until(lambda: "one/cpu:0" not in plot.curves() and "one/cpu:1" in plot.curves(), "the ticked line only")
+    shown.window.close()
+    again = hosts()
+    again.panel.until(lambda: again.header("one") is not None, "the section")
+    again.until_reachable("one")
+    assert not again.header("one").isChecked()
+    again.panel.until(lambda: again.shown("one") == ["one/cpu:1"], "the ticked device")
+    qtbot.mouseClick(again.header("one"), Qt.MouseButton.LeftButton)
+    assert again.shown("one") == ["one/cpu:0", "one/cpu:1"]
+
+
+def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(server, hosts):
+    add_host("one")
+    shown = hosts()
+    shown.until_reachable("one")
+    shown.panel.tick("cpu:0")
+    shown.tick("one")
+    shown.panel.until(lambda: "one/cpu:0" in shown.panel.start_status.text(), "what the form says")
+    assert shown.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0")
+    shown.window.close()
+    host_list.remove("one")
+    host_list.add(host_list.Host(name="one", address="closed", command=str(TRAINYARD)))
+    again = hosts()
+    again.panel.until(lambda: "not reachable" in again.words("one"), "the failure")
+    assert again.shown("one") == ["one/cpu:0"]
+    item = again.table("one").item(0, 0)
+    assert item.checkState() is Qt.CheckState.Checked
+    assert "one is not reachable" in item.toolTip()
+    assert again.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0"), "never a run on fewer devices"
+    assert not again.panel.start_button.isEnabled()
+    item.setCheckState(Qt.CheckState.Unchecked)
+    assert again.window.panels.setup.choices().devices == ("cpu:0",)
+
+
+def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(server, hosts, qtbot, tmp_path):
+    program = tmp_path / "trainyard-there"
+    add_host("one", command=program)
+    shown = hosts()
+    shown.panel.until(lambda: shown.words("one") == "not reachable", "the failure")
+    assert shown.note("one").startswith(f"On one, {program} starts nothing.")
+    assert shown.shown("one") == []
+    assert "Try to reach one again" in shown.retry("one").accessibleName()
+    program.write_text(f'#!/bin/sh\nexec {TRAINYARD} "$@"\n')
+    program.chmod(0o755)
+    qtbot.mouseClick(shown.retry("one"), Qt.MouseButton.LeftButton)
+    assert not server.agents(), "it was not asked again by itself: only the user could mend this"
+    shown.until_reachable("one")
+    assert shown.note("one") == ""
+    assert not shown.retry("one").isVisible()
+
+
+def test_connection_that_is_cut_is_told_and_made_again(server, hosts, monkeypatch):
+    monkeypatch.setattr(watch, "FIRST_WAIT_S", 0.5)
+    add_host("one")
+    shown = hosts()
+    shown.until_reachable("one")
+    shown.tick("one")
+    (agent,) = server.agents()
+    agent.kill()
+    shown.panel.until(lambda: shown.words("one") == "not reachable", "the cut")
+    assert "What trains there goes on" in shown.note("one")
+    assert shown.table("one").item(0, 1).text() == "–", "a missing reading is no zero"
+    shown.until_reachable("one")
+    assert shown.window.panels.devices.ticked() == ("one/cpu:0",)
+    shown.panel.until(lambda: shown.table("one").item(0, 1).text().endswith(" %"), "a reading")
+
+
+def test_hosts_are_asked_only_while_the_window_can_be_seen(server, hosts):
+    add_host("one")
+    shown = hosts()
+    shown.until_reachable("one")
+    assert server.agents()
+    shown.window.hide()
+    wait_until(lambda: not server.sessions(), what="the connection to end")
+    shown.window.show()
+    shown.panel.until(server.agents, "another connection")
+    shown.until_reachable("one")
+    shown.window.close()
+    wait_until(lambda: not server.sessions(), what="the connection to end")
+
+
+def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, tmp_path):
+    program = tmp_path / "hangs"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    add_host("one", command=program)
+    shown = hosts()
+    shown.panel.until(lambda: shown.words("one") == "connecting …", "the section")
+    shown.panel.until(server.sessions, "the connection")
+    began = time.monotonic()
+    for _ in range(20):
+        shown.window.poll()
+    assert time.monotonic() - began < 2
+    shown.window.close()
+    wait_until(lambda: not server.sessions(), what="the connection to end")
+
+
+def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
+    shown = hosts()
+    assert shown.window.findChild(QTableWidget, "deviceTable-one") is None
+    shown.window.findChild(QAction, "hostsAction").trigger()
+    dialog = shown.window.controllers.host_list._dialog
+    result = dialog.findChild(QLabel, "hostResult")
+
+    def add(address: str, name: str = "", command: str = "") -> None:
+        for field, text in (("Address", address), ("Name", name), ("Command", command)):
+            dialog.findChild(QLineEdit, f"host{field}Edit").setText(text)
+        qtbot.mouseClick(dialog.findChild(QPushButton, "addHostButton"), Qt.MouseButton.LeftButton)
+
+    add("-o nonsense")
+    assert "is no address of a machine" in result.text()
+    add("closed")
+    shown.panel.until(lambda: "accepts no connections by ssh" in result.text(), "the failure")
+    assert result.text().endswith("The host was not added.")
+    assert host_list.load().hosts == ()
+    add("one", command=str(TRAINYARD))
+    shown.panel.until(lambda: "one is reachable, Trainyard" in result.text(), "the answer")
+    assert result.text().endswith("Its devices: CPU 0 and CPU 1.")
+    assert [each.name for each in host_list.load().hosts] == ["one"]
+    shown.until_reachable("one")
+    table = dialog.findChild(QTableWidget, "hostTable")
+    shown.panel.until(lambda: table.rowCount() == 1 and "reachable" in table.item(0, 2).text(), "its line")
+    table.selectRow(0)
+    qtbot.mouseClick(dialog.findChild(QPushButton, "testHostButton"), Qt.MouseButton.LeftButton)
+    assert "Asking one" in result.text()
+    shown.panel.until(lambda: "one is reachable" in result.text(), "the answer")
+    add("one", name="ONE")
+    assert "There is a host one already" in result.text()
+    shown.tick("one")
+    table.selectRow(0)
+    qtbot.mouseClick(dialog.findChild(QPushButton, "removeHostButton"), Qt.MouseButton.LeftButton)
+    assert "Its ticked devices are unticked: one · CPU 0." in shown.panel.question().text
+    shown.panel.answer("yesButton")
+    shown.panel.until(lambda: shown.header("one") is None or not shown.header("one").isVisible(), "its section to go")
+    assert host_list.load().hosts == ()
+    assert shown.window.panels.devices.ticked() == ()
+    dialog.reject()
+
+
+def test_tab_leads_through_the_hosts_in_the_order_of_sight_and_scrolls_to_them(server, hosts, tmp_path):
+    add_host("one")
+    add_host("closed", command=TRAINYARD)
+    shown = hosts()
+    shown.window.resize(1100, 560)
+    shown.until_reachable("one")
+    shown.panel.until(lambda: shown.note("closed"), "the failure")
+    shown.panel.table.setFocus()
+    names, scroll = [], shown.window.findChild(QScrollArea, "machineList")
+    wanted = ["hostHeader-one", "deviceTable-one", "hostHeader-closed", "hostRetry-closed"]
+    while wanted[-1] not in names:
+        stop = next_stop(shown.window, forward=True)
+        stop.setFocus(Qt.FocusReason.TabFocusReason)
+        names.append(stop.objectName())
+        assert len(names) < 10, names
+        if names[-1] in wanted[:3]:
+            top = stop.mapTo(scroll.viewport(), stop.rect().topLeft()).y()
+            assert 0 <= top < scroll.viewport().height(), f"{names[-1]} is out of sight"
+    assert [name for name in names if name in wanted] == wanted
+
+
+def test_menu_of_a_host_ticks_its_devices(server, hosts):
+    add_host("one")
+    shown = hosts()
+    shown.until_reachable("one")
+    shown.panel.tick("cpu:1")
+
+    def choose(text: str) -> None:
+        header = shown.header("one")
+        header.customContextMenuRequested.emit(header.rect().center())
+        menu = next(each for each in shown.window.findChildren(QMenu, "hostMenu") if each.isVisible())
+        next(each for each in menu.actions() if each.text() == text).trigger()
+        menu.close()
+
+    choose("Tick all its devices")
+    assert shown.window.panels.devices.ticked() == ("cpu:1", "one/cpu:0", "one/cpu:1")
+    choose("Untick its devices")
+    assert shown.window.panels.devices.ticked() == ("cpu:1",)
+
+
+def test_runs_on_a_host_are_chips_of_its_devices(server, hosts, tmp_path, script, monkeypatch):
+    """The run is started as a user of the host would, in the folder of runs there."""
+    monkeypatch.setattr(watch, "USES_PERIOD_S", 0.5)
+    runs = tmp_path / "runs-there"
+    add_host("one", command=f"{TRAINYARD} --runs {runs}")
+    shown = hosts()
+    shown.until_reachable("one")
+    choices = ScriptChoices(script=str(script), arguments=("2000",), devices=("cpu:0",), name="mine")
+    devices = shown.window.services.device_monitor.survey.devices
+    spec = fill_in(check_script(ScriptCheckRequest.of(choices)), choices, devices)
+    run = Run.start(spec, runs)
+    try:
+        shown.panel.until(lambda: shown.table("one").item(0, 3).text() == "runs mine", "the chip")
+        assert shown.table("one").item(1, 3).text() == ""
+        assert shown.panel.table.item(0, 3).text() == "", "it is not a run of this window's folder"
+    finally:
+        run.request("stop")
+        run.request("force")
+        wait_until(lambda: run.poll() is not None and state_info(run.facts.state).over, 30, "the end of the run")
+    shown.panel.until(lambda: shown.table("one").item(0, 3).text() == "", "the chip to go")
