@@ -16,7 +16,7 @@ from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.hosts.names import split_name
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.launchers import loopback
-from core.text import join_names
+from core.text import join_labels, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +156,9 @@ def _framework_problems(spec: RunSpec) -> list[str]:
 
 def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
     if elsewhere := [name for name in spec.devices if split_name(name)]:
-        return [Problem(kind=ProblemKind.UNKNOWN_DEVICE, sentence=_not_here(elsewhere))]
+        labels = {device.id: device.label for device in devices}
+        sentence = _not_here([labels.get(name, name) for name in elsewhere])
+        return [Problem(kind=ProblemKind.UNKNOWN_DEVICE, sentence=sentence)]
     by_id = {device.id: device for device in devices}
     names = ", ".join(device.short_name for device in devices) or tr("none (no device was found)")
     if unknown := [repr(name) for name in spec.devices if name not in by_id]:
@@ -182,7 +184,7 @@ def _not_here(names: Sequence[str]) -> str:
         "{names} are devices of other machines, and training on those is not possible yet. Log in there and start the "
         "run there.",
         len(names),
-        names=join_names(names),
+        names=join_labels(names),
     )
 
 
