@@ -47,6 +47,13 @@ class Machine:
     host = ""
     """The name of the host; the empty string for this machine."""
 
+    @cached_property
+    def _gpus(self) -> GpuCheck:
+        """The check of GPUs, which remembers what it was answered."""
+        from core.config.visible_gpus import GpuCheck  # not at the start of the window
+
+        return GpuCheck()
+
     @property
     def is_here(self) -> bool:
         """Whether it is this machine."""
@@ -55,12 +62,6 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.root = root
         """The folder of runs; for a host, that of their copies."""
-
-    @cached_property
-    def _gpus(self) -> GpuCheck:
-        from core.config.visible_gpus import GpuCheck  # not at the start of the window, but in the thread of a check
-
-        return GpuCheck()
 
     @property
     def knows_runs(self) -> bool:
