@@ -29,7 +29,6 @@ EXEMPT = {
     "core/catalog/interpreters.py": {"import sys; ": PROGRAM},
     "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/machine/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
-    "core/catalog/interpreters.py": {"import importlib.metadata": PROGRAM},
     "core/cli/commands/machine/devices.py": {"held by": "the heading of a column, as in `--json`"},
     "core/worker/pytorch/model/deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
     "core/devices/device.py": {
