@@ -20,29 +20,58 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from .main_window import MainWindow
+    from .services.machine.host_machine import HostMachine
+    from .services.machine.machine import Machine
 
 log = logging.getLogger(__name__)
 
 NO_WINDOW = 2
 
 
-def create_window(runs_root: Path) -> MainWindow:
-    """Return a complete window on the runs under a folder, not shown yet. There must be a QApplication."""
-    window = _create_window(runs_root)
+def create_window(runs_root: Path, machine: Machine | None = None) -> MainWindow:
+    """Return a complete window on the runs under a folder, not shown yet. There must be a QApplication.
+
+    `machine`: another one, whose runs are shown instead.
+    """
+    window = _create_window(machine or _machine(runs_root, None))
     window.create_plots()
     return window
 
 
-def _create_window(runs_root: Path) -> MainWindow:
+def _create_window(machine: Machine) -> MainWindow:
     """Return a window that creates its plots just after its first frame."""
     from .main_window import MainWindow
 
     locale.setlocale(locale.LC_NUMERIC, "C")  # QApplication sets the desktop's, under which C libraries misread 1.5
-    return MainWindow(runs_root)
+    return MainWindow(machine)
 
 
-def main(runs_root: Path) -> int:
-    """Open the window and return when it is closed; return 2 if there is no display or no Qt."""
+def host_machine(host: str) -> HostMachine:
+    """Return another machine, and begin to connect. Raises `ValueError` with a sentence for what is no host.
+
+    `host`: the name of one in the user's list, or its address.
+    """
+    from core.hosts.host_list import find_or_make
+    from core.hosts.mirror.mirror import Mirror
+
+    from .services.machine.host_machine import HostMachine
+
+    mirror = Mirror(find_or_make(host))
+    mirror.start()
+    return HostMachine(mirror)
+
+
+def _machine(runs_root: Path, host: str | None) -> Machine:
+    from .services.machine.machine import Machine
+
+    return Machine(runs_root) if host is None else host_machine(host)
+
+
+def main(runs_root: Path, host: str | None = None) -> int:
+    """Open the window and return when it is closed; return 2 if there is no display or no Qt.
+
+    `host`: another machine whose runs are shown; raises `ValueError` with a sentence for what is none.
+    """
     problem = display_problem(os.environ)
     if problem is None:
         try:
@@ -59,13 +88,16 @@ def main(runs_root: Path) -> int:
     app.setApplicationName("trainyard")
     app.setApplicationDisplayName("Trainyard")
     app.setDesktopFileName("trainyard")
-    window = _create_window(runs_root)
+    machine = _machine(runs_root, host)
+    window = _create_window(machine)
     _catch_exceptions(window)
     _close_on_signals(window)
     collector = GarbageCollector(app)
     window.completed.connect(collector.start)
     window.show()
-    return app.exec()
+    status = app.exec()
+    machine.close()
+    return status
 
 
 def _catch_exceptions(window: MainWindow) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QIcon
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu, QTabBar, QWidget
 
@@ -39,6 +39,7 @@ from gui.controllers.window.window_state import WindowState
 from gui.panels.window.file_drop import dropped_program, pass_drops_to_window
 from gui.panels.window.notice_window import NoticeWindow, notice_sentence
 from gui.services.devices.device_monitor import DeviceMonitor
+from gui.services.devices.host_monitor import HostMonitor
 from gui.services.services import Services
 from gui.services.window.garbage_collector import collect_all
 from gui.services.window.preferences import PreferencesFile
@@ -50,9 +51,11 @@ from resources import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QKeyEvent, QShowEvent
+
+    from gui.controllers.machine.host_controller import HostController
+    from gui.services.machine.machine import Machine
 
 TITLE = "Trainyard"
 RETRY_MS = 100
@@ -87,12 +90,15 @@ class Controllers:
         self.preferences = PreferencesController(panels, self.devices, preferences)
         self.comparison = ComparisonController(panels, services, self.export)
         self.outputs = OutputController(panels, services, self.help)
+        self.host = _host_controller(panels, services)
         self.navigation = CardNavigation(window, panels, self.layout)
-        self.objects = (
+        self.objects: tuple[QObject, ...] = (
             self.start, self.run, self.reuse, self.history, self.removal, self.memory, self.devices, self.menu,
             self.help, self.export, self.preferences, self.navigation, self.first_steps, self.teach, self.layout,
             self.outputs, self.recipe_copy, self.scaling, self.comparison, self.queue, self.missed, self.host_list,
         )  # fmt: skip
+        if self.host is not None:
+            self.objects = (*self.objects, self.host)
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
         self._terminator = services.process_terminator
@@ -104,15 +110,26 @@ class Controllers:
         return any(each.busy for each in busy)
 
 
+def _host_controller(panels: MainPanels, services: Services) -> HostController | None:
+    """Return what shows the connection to a host; None for a window on this machine, which loads nothing of it."""
+    if services.machine.is_here:
+        return None
+    from gui.controllers.machine.host_controller import HostController
+
+    return HostController(panels, services)
+
+
 class MainWindow(QMainWindow):
     """A viewer of the runs under a folder. It can be closed, or killed, at any moment and nothing is lost."""
 
     completed = Signal()
     """All parts of the window exist, the plots too: after the first frame."""
 
-    def __init__(self, runs_root: Path) -> None:
+    def __init__(self, machine: Machine) -> None:
+        """`machine`: the one whose runs are shown."""
         super().__init__()
-        self.setWindowTitle(TITLE)
+        self._machine = machine
+        self.setWindowTitle(self._title(""))
         self.resize(SIZE)
         self.show_close_notice: Callable[[str], None] = self.show_notice
         """Called once with a sentence that runs continue after the window is closed."""
@@ -122,7 +139,6 @@ class MainWindow(QMainWindow):
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         self._app = app
-        self._runs_root = runs_root
         self._preferences = PreferencesFile(SettingsFile())
         self._language_problem = choose_language(app, self._preferences.preferences.language)
         self._place: ViewPlace | None = None
@@ -130,7 +146,8 @@ class MainWindow(QMainWindow):
         if not app.styleSheet():
             set_palette(app, self._theme)
         self.setAcceptDrops(True)
-        self._make_parts(DeviceMonitor(), is_new=True)
+        monitor = DeviceMonitor(machine.sampler(), HostMonitor(is_here=machine.is_here))
+        self._make_parts(monitor, is_new=True)
         self.setFocus()  # on the window itself, so that no widget looks selected
         self._app.fontChanged.connect(self._follow_font)
         self._app.screenRemoved.connect(lambda _: QTimer.singleShot(0, self, self.controllers.state.bring_back))
@@ -143,7 +160,7 @@ class MainWindow(QMainWindow):
     def _make_parts(self, monitor: DeviceMonitor, *, is_new: bool) -> None:
         """Make panels, services and controllers. `is_new`: the window has no size yet."""
         self.panels = MainPanels(self._theme)
-        self.services = Services(self._runs_root, self, monitor)
+        self.services = Services(self._machine, self, monitor)
         self.controllers = Controllers(self, self.panels, self.services, self._preferences)
         self.controllers.state.restore_text_size()
         apply(self._app, self._theme)  # after the widgets are in place: Qt would re-style each that is added later
@@ -159,13 +176,17 @@ class MainWindow(QMainWindow):
         services.python_finder.found.connect(panels.setup.script.show_pythons)
         services.expression_tester.tested.connect(panels.setup.script.show_trial)
         panels.setup.search_folder_changed.connect(services.python_finder.search)
-        panels.header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
+        panels.header.heading_changed.connect(lambda name: self.setWindowTitle(self._title(name)))
         panels.header.run_ended.connect(lambda: self._app.alert(self))  # without effect on the window in use
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
         panels.devices.host_made.connect(lambda _: QTimer.singleShot(0, self, controllers.navigation.order_tabs))
         controllers.start.started.connect(controllers.state.save)
-        controllers.start.began.connect(self._warn_of_logout)
+        if controllers.host is not None:
+            controllers.host.connected.connect(controllers.start.reread)
+            controllers.host.newest_wanted.connect(controllers.run.attach_to_newest)
+        else:
+            controllers.start.began.connect(self._warn_of_logout)
         panels.menu.action("addToQueue").triggered.connect(lambda _: controllers.start.add_to_queue())
         controllers.comparison.toggled.connect(controllers.run.show_facts)
         controllers.comparison.toggled.connect(lambda: QTimer.singleShot(0, self, controllers.navigation.order_tabs))
@@ -181,6 +202,8 @@ class MainWindow(QMainWindow):
         """Bring everything up to date. Nothing here blocks."""
         services, controllers = self.services, self.controllers
         controllers.missed.poll()
+        if controllers.host is not None:
+            controllers.host.poll()
         fresh = services.device_monitor.poll()
         if fresh:
             controllers.devices.show()
@@ -205,6 +228,10 @@ class MainWindow(QMainWindow):
         self.panels.plots.redraw()
         if self._place is not None and not self._place.scroll_on():
             self._place = None
+
+    def _title(self, name: str) -> str:
+        """Return the title of the window. `name`: that of the shown run, or the empty string."""
+        return " – ".join(part for part in (name, self._machine.host, TITLE) if part)
 
     def create_plots(self) -> None:
         """Create the plots, unless there are some."""
@@ -350,7 +377,11 @@ class MainWindow(QMainWindow):
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
         """Choose the file or folder that was dropped."""
         path = dropped_program(event)
-        if path is not None:
+        if path is not None and not self._machine.is_here:
+            sentence = tr("{host} trains with its own files. Type the path that the script has there.",
+                          host=self._machine.host)  # fmt: skip
+            self.panels.message.show_message(sentence, "warn")
+        elif path is not None:
             self.panels.setup.open_file(path)
             event.acceptProposedAction()
 
@@ -380,7 +411,8 @@ class MainWindow(QMainWindow):
         self.services.close()
         self.controllers.state.save()
         live = [each for each in self.services.run_list.summaries if state_info(each.state).live]
-        if live and self.controllers.state.first_time("told"):
+        if live and self._machine.is_here and self.controllers.state.first_time("told"):
             self.show_close_notice(notice_sentence([each.name for each in live], [each.dir.name for each in live]))
         self.services.device_monitor.close()
+        self._machine.close(wait=False)
         super().closeEvent(event)

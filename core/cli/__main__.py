@@ -11,7 +11,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from core import language
-from core.cli.options import WRONG_USE, common
+from core.cli.options import WRONG_USE, window_options
 from core.errors import RunError
 from core.history import index
 from core.language import tr
@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (options := _window_options(words)) is not None:
             return window(options)
         options = _parse(words)
+        _check_host(options)
         command: Callable[[Namespace], int] = version if options.version else options.command
         return command(options)
     except (ValueError, RunError) as error:
@@ -66,9 +67,9 @@ def _window_options(words: list[str]) -> Namespace | None:
 
     The window opens sooner when the commands, and what they need, are not imported.
     """
-    if words and (len(words) != 2 or words[0] != "--runs" or words[1].startswith("-")):
+    if words and (len(words) != 2 or words[0] not in {"--runs", "--host"} or words[1].startswith("-")):
         return None
-    return common().parse_args(words, Namespace(runs=index.default_root()))
+    return window_options().parse_args(words, Namespace(runs=index.default_root(), host=None))
 
 
 def _parse(words: list[str]) -> Namespace:
@@ -76,7 +77,7 @@ def _parse(words: list[str]) -> Namespace:
 
     end = words.index("--") if "--" in words else len(words)  # the words after it belong to the script
     # The namespace has the default of `--runs`: a default of the option would overwrite one before the command.
-    given = Namespace(runs=index.default_root(), arguments=words[end + 1 :])
+    given = Namespace(runs=index.default_root(), host=None, arguments=words[end + 1 :])
     options, unknown = command_parser(window).parse_known_args(words[:end], given)
     if unknown:
         options.parser.refuse(unknown)
@@ -97,7 +98,23 @@ def window(options: Namespace) -> int:
     """Open the window."""
     from gui.app import main as open_window
 
-    return open_window(options.runs)
+    return open_window(options.runs, options.host)
+
+
+def _check_host(options: Namespace) -> None:
+    """Raise `ValueError` if `--host` is given with something that it is not for."""
+    if options.host is None:
+        return
+    if options.command is not window:
+        raise ValueError(
+            tr("--host opens the window on the runs of another machine. To run one command there: ssh {host} trainyard "
+               "{command}", host=options.host, command=options.parser.prog.rpartition(" ")[2])
+        )  # fmt: skip
+    if options.runs != index.default_root():
+        raise ValueError(
+            tr("--runs is a folder of this machine, and --host opens the runs of another one. To name a folder there: "
+               "trainyard hosts add ADDRESS --command 'trainyard --runs DIR'")
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -130,6 +130,21 @@ def common() -> Parser:
     return parser
 
 
+def window_options() -> Parser:
+    """Return the options without a command, which opens the window."""
+    parser = Parser(prog="trainyard", parents=[common()], add_help=False)
+    add_host(parser)
+    return parser
+
+
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """Add the option that opens the window on another machine."""
+    parser.add_argument(
+        "--host", default=argparse.SUPPRESS, metavar="HOST",
+        help=tr("open the window on the runs of another machine: USER@HOST, or a name that `trainyard hosts` lists"),
+    )  # fmt: skip
+
+
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `run`."""
     _add_choices(parser)

@@ -9,7 +9,7 @@ from core.cli.commands.common import RUN
 from core.cli.commands.machine import agent, catalog, desktop, devices, hosts, notify, pythons
 from core.cli.commands.runs import compare, curves, export, imports, listing, remove, report, sweep
 from core.cli.commands.training import control, presets, queue, scale, start
-from core.cli.options import Parser, add_detach, add_open_ports, add_run_options, add_yes, common
+from core.cli.options import Parser, add_detach, add_host, add_open_ports, add_run_options, add_yes, common
 from core.cli.queue_options import add_queue_options
 from core.language import tr, tr_noop
 
@@ -78,6 +78,7 @@ def command_parser(default: Command) -> Parser:
     with_json.add_argument("--json", action="store_true", help=tr("print one JSON document and nothing else"))
     parser = Parser(prog="trainyard", description=tr(DESCRIPTION), parents=[shared])
     parser.add_argument("--version", action="store_true", help=tr("print the version of Trainyard"))
+    add_host(parser)
     parser.set_defaults(command=default, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND")
     for row in COMMANDS:

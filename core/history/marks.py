@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.language import tr
+from core.runs import copies
 from core.runs.ownership import owner_of_run
 from core.schema.events import parse
 from core.schema.files import not_written, open_to_append, open_to_read
@@ -80,6 +81,7 @@ def change_marks(
     Raises `ValueError` with a sentence for a tag or note that cannot be used or a run of another user, `RunError` if
     the marks cannot be written.
     """
+    copies.refuse(run_dir)
     if owner := owner_of_run(run_dir):
         raise ValueError(tr("Run {id} belongs to {owner}. Only its owner can mark it.", id=run_dir.name, owner=owner))
     added, removed, note = [check_tag(each) for each in add_tags], [*remove_tags], note.strip()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import tr
+from core.runs import copies
 from core.runs.ownership import owner_of_run
 from core.schema.files import not_written, write_whole
 from core.schema.paths import NAME_FILE, SPEC_FILE
@@ -35,6 +36,7 @@ def rename(run_dir: Path, name: str) -> str:
     Raises `ValueError` with a sentence for a name that cannot be used or a run of another user, `RunError` if the name
     cannot be written.
     """
+    copies.refuse(run_dir)
     name = re.sub(" +", " ", name).strip()  # as it is read; a line break or a tab is refused
     if problem := why_no_name(name):
         raise ValueError(problem)

@@ -7,6 +7,8 @@
 - `connection`: talk to the agent of one host
 - `carriers`: how an agent is started on a host, and what the errors of that mean
 - `agent`: the process on the other machine
+- `mirror`: the runs of a host, copied here and kept up to date, and requests to them
+- `run_files`: which files of runs travel, and which names they may have
 - `failures`: what can go wrong with a host
 - `protocol`: what travels between a connection and an agent
 - `exchange`: devices, readings and what uses them, as they travel

@@ -70,7 +70,8 @@ class Connection:
         self._answers: dict[int, Answer] = {}
         self._last = 0
         self._failure: HostError | None = None
-        self._sent_at = time.monotonic()
+        self._sent_at = self.heard_at = time.monotonic()
+        """When something was last sent, and received."""
         self._carrier = carrier_of(host.address)
         try:
             self._process = HelperProcess(self._carrier.command(host, devices), stdin=True, stderr=subprocess.PIPE)
@@ -87,8 +88,11 @@ class Connection:
         if self._failure is not None:
             raise self._failure
         status = self._process.exit_code()  # before reading, so that everything it wrote is read
+        known = len(self._process.output)
         try:
             is_open = self._process.receive(timeout_s if status is None else 0.0)
+            if len(self._process.output) > known:
+                self.heard_at = time.monotonic()
             for line in self._process.read_lines():
                 self._take(line)
         except ValueError as error:
@@ -157,6 +161,10 @@ class Connection:
     def fail_at(self, why: str) -> NoReturn:
         """Give the connection up, since what arrived makes no sense. `why`: a sentence."""
         self._fail_at(why)
+
+    def fail_silent(self, silent_s: float) -> NoReturn:
+        """Give the connection up, since nothing has arrived for `silent_s` seconds."""
+        self._fail(self._carrier.explain_silence(self.host, silent_s))
 
     def close(self) -> None:
         """End the carrier, and with it the agent, and wait for the carrier's end."""

@@ -63,6 +63,23 @@ class HostList:
         return next((each for each in self.hosts if each.name.lower() == name.lower()), None)
 
 
+def find_or_make(text: str) -> Host:
+    """Return the host of this name in the list, else one of this address that is not in the list.
+
+    Raises `ValueError` with a sentence if it is neither.
+    """
+    found = load()
+    host = found.find(text) or next((each for each in found.hosts if each.address == text), None)
+    if host is not None:
+        return host
+    from core.hosts.carriers.registry import carrier_of
+
+    carrier = carrier_of(text)
+    if problem := carrier.address_problem(text):
+        raise ValueError(join_sentences([each for each in (found.problem, problem) if each]))
+    return Host(name=carrier.default_name(text), address=text, command=carrier.start_with(None))
+
+
 def hosts_file() -> Path:
     """Return the path of the file, whether it exists or not."""
     return config_folder() / HOSTS_FILE

@@ -17,6 +17,7 @@ from core.language import tr, tr_noop
 from core.queue import device_check, workload
 from core.queue.folder import own_line
 from core.queue.request import QueueRequest, change_request, read_request, write_request
+from core.runs import copies
 from core.runs.directory import cannot_write, launch
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
@@ -169,6 +170,7 @@ def start_now(run_dir: Path) -> None:
 
 
 def _change(run_dir: Path, **changes: Any) -> None:  # noqa: ANN401 (fields of different types)
+    copies.refuse(run_dir)
     if facts_of(run_dir).state is not RunState.QUEUED:
         raise ValueError(tr("Run {run} is not in the queue.", run=run_dir.name))
     try:
@@ -231,7 +233,7 @@ def revive(runs_root: Path) -> list[Path]:
     line = own_line().line
     found = []
     for run_dir in reversed(directories(runs_root)):
-        if not is_regular(run_dir / QUEUE_FILE) or owner_of_run(run_dir) is not None:
+        if not is_regular(run_dir / QUEUE_FILE) or owner_of_run(run_dir) is not None or copies.is_copy(run_dir):
             continue
         if not line.is_waiting(run_dir.name) and _is_left(run_dir):
             found.append(run_dir)

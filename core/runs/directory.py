@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
+from core.runs import copies
 from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, open_to_read
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
 from core.system.own_processes import SUPERVISOR, own_command, start_in_background
@@ -36,8 +37,9 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
 def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
     """Start a process of ours that owns a run directory; return None if it has exited already.
 
-    Raises `OSError` or `CalledProcessError`.
+    Raises `OSError`, `CalledProcessError` or, for a copy, `RunError`.
     """
+    copies.refuse(run_dir)
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         command = own_command(module, str(run_dir.resolve()), *options)
         return start_in_background(command, log.fileno(), survives_logout=True)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
+from core.runs import copies
 from core.schema.paths import SPEC_FILE
 from core.system.process_info import user_name
 from core.text import first_names, one_line, replace_control_characters
@@ -25,6 +26,8 @@ LOADING = ("LD_", "DYLD_", "PYTHON", "PATH")
 
 def owner_of_run(run_dir: Path) -> str | None:
     """Return the user to whom a run belongs if that is another one; None for a run of one's own."""
+    if (there := copies.there(run_dir)) is not None:
+        return there.owners.get(run_dir.name)
     return _other_user(run_dir, run_dir / SPEC_FILE)
 
 

@@ -19,29 +19,29 @@ from .setup.python_finder import PythonFinder
 from .window.poll_timer import PollTimer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from PySide6.QtCore import QObject
 
     from .devices.device_monitor import DeviceMonitor
+    from .machine.machine import Machine
 
 
 class Services:
-    """Everything that works in the background of a window on the runs under `runs_root`."""
+    """Everything that works in the background of a window on the runs of a machine."""
 
-    def __init__(self, runs_root: Path, window: QObject, monitor: DeviceMonitor) -> None:
+    def __init__(self, machine: Machine, window: QObject, monitor: DeviceMonitor) -> None:
+        self.machine = machine
         self.poll_timer = PollTimer(window)
         self.device_monitor = monitor
-        self.run_list = RunListService(runs_root)
+        self.run_list = RunListService(machine.root)
         self.missed_runs = MissedRuns(self.run_list)
-        self.queue = QueueService(self.run_list)
-        self.session = RunSession()
+        self.queue = QueueService(self.run_list, is_here=machine.is_here)
+        self.session = RunSession(machine.request)
         self.scaling_tables = ScalingTables(self.run_list)
         self.output_reader = OutputReader(self.session)
-        self.process_scanner = ProcessScanner(self.device_monitor, self.run_list, self.session)
+        self.process_scanner = ProcessScanner(self.device_monitor, self.run_list, self.session, is_here=machine.is_here)
         self.process_terminator = ProcessTerminator()
-        self.orphan_scanner = OrphanScanner(runs_root)
-        self.python_finder = PythonFinder()
+        self.orphan_scanner = OrphanScanner(machine.root, is_here=machine.is_here)
+        self.python_finder = PythonFinder(is_here=machine.is_here)
         self.expression_tester = ExpressionTester()
         self.rule_teacher = RuleTeacher()
         # Qt deletes them with the window. If Python's garbage collector deleted a QObject while Qt holds the lock that

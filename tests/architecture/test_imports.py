@@ -16,10 +16,10 @@ HEAVY = ("PySide6", "pyqtgraph", "torch", "tensorflow", "keras", "pynvml")
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The top-level modules that are loaded after a statement in a fresh interpreter."""
-    code = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    """The modules that are loaded after a statement in a fresh interpreter, packages of others by their first name."""
+    code = f"import sys\n{statement}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return {name if name.startswith(("core.", "gui.")) else name.partition(".")[0] for name in done.stdout.split()}
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,15 @@ def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
     loaded = loaded_by(
         "from pathlib import Path\nfrom PySide6.QtWidgets import QApplication, QTableWidget\n"
-        "from gui.main_window import MainWindow\n"
-        f"app = QApplication([]); window = MainWindow(Path({str(tmp_path)!r}) / 'runs')\n"
+        "from gui.main_window import MainWindow\nfrom gui.services.machine.machine import Machine\n"
+        f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
         "assert window.findChild(QTableWidget, 'deviceTable').rowCount() > 0\n"
         "window.grab(); window.services.device_monitor.close()"
     )
     assert "PySide6" in loaded
     assert not loaded & {"numpy", "pyqtgraph"}
+    there = {"gui.services.machine.host_machine", "gui.controllers.machine.host_controller"}
+    assert not loaded & there, "nothing of the window on another machine is loaded for the runs of this one"
 
 
 def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +68,8 @@ def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypat
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
     code = (
         "import sys\nfrom pathlib import Path\nfrom PySide6.QtWidgets import QApplication\n"
-        "from gui.main_window import MainWindow\n"
-        f"app = QApplication([]); window = MainWindow(Path({str(tmp_path)!r}) / 'runs')\n"
+        "from gui.main_window import MainWindow\nfrom gui.services.machine.machine import Machine\n"
+        f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
         "window.show(); window.poll(); window.close()\n"
         "print(*sorted(name for name in sys.modules if name.startswith('core.hosts')))"
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from core.schema.spec import RunSpec
+    from gui.services.machine.machine import Machine
 
 TIMEOUT_MS = 60_000
 
@@ -35,10 +36,11 @@ TIMEOUT_MS = 60_000
 class Driver:
     """One visible window."""
 
-    def __init__(self, qtbot: QtBot, runs_root: Path) -> None:
+    def __init__(self, qtbot: QtBot, runs_root: Path, machine: Machine | None = None) -> None:
+        """`machine`: another one, whose runs the window shows."""
         self.qtbot = qtbot
         self.notices: list[str] = []
-        self.window = create_window(runs_root)
+        self.window = create_window(runs_root, machine)
         self.window.show_close_notice = self.notices.append
         qtbot.addWidget(self.window)
         self.window.show()

@@ -17,6 +17,7 @@ from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.panels.run.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
 from gui.services.devices.process_scanner import ProcessScanner
 from gui.services.devices.process_terminator import ProcessTerminator
+from gui.services.machine.machine import Machine
 from gui.services.run.run_session import RunSession
 from gui.style import formatting
 from gui.style.theme import DARK
@@ -104,6 +105,7 @@ def controller(qtbot, tmp_path):
         process_terminator=ProcessTerminator(),
         orphan_scanner=FakeOrphanScanner(),
         queue=SimpleNamespace(set_aside={}),
+        machine=Machine(tmp_path),
     )
     panels = SimpleNamespace(details=details, leftovers=strip, message=None, theme=DARK)
     return MemoryController(panels, services)

@@ -8,7 +8,7 @@ import pytest
 
 from core.history import removal
 from core.runs.facts.states import RunState
-from gui.controllers.runs import removal_controller
+from gui.services.machine.machine import Machine
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 
@@ -77,7 +77,7 @@ def test_window_keeps_updating_while_run_is_deleted(drive, script, runs_root, mo
         return remove(run_dir)
 
     monkeypatch.setattr(removal, "remove", slow)
-    wait_until(lambda: not removal_controller.check_removal(run.dir).why_not, what="the run to be removable")
+    wait_until(lambda: not Machine(run.dir.parent).check_removal(run.dir).why_not, what="the run to be removable")
     panel.runs.run_menu.show_run(run.dir)
     delete(panel, panel.runs.run_menu)
     try:

@@ -11,6 +11,7 @@ from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, check_script
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
+from gui.services.machine.machine import Machine
 from gui.services.setup.start_checker import StartChecker
 from gui.viewmodels.setup.script_text import TypedScript
 from gui.viewmodels.setup.start_check import StartConditions, check_script_start, checking
@@ -106,7 +107,7 @@ def typed(folder, source: str) -> TypedScript:
 @pytest.fixture
 def check(qtbot, tmp_path):
     """Return a function that checks choices in the background."""
-    checker = StartChecker(tmp_path / "runs")
+    checker = StartChecker(Machine(tmp_path / "runs"))
 
     def run(choices: TypedScript):
         with qtbot.waitSignal(checker.checked, timeout=60_000) as checked:

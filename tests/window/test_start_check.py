@@ -18,12 +18,14 @@ from core.history.device_use import DeviceUsers
 from core.history.summary import RunSummary
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
+from core.runs.run import Run
 from core.schema.spec import write_spec
 from gui.controllers.setup import start_controller
 from gui.controllers.setup.start_controller import StartController
 from gui.panels.run.header import HeaderPanel
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.panels.setup.start_status import StartStatus
+from gui.services.machine.machine import Machine
 from gui.style.theme import DARK
 from gui.viewmodels.setup.device_sharing import shared_device_question
 from gui.viewmodels.setup.reading_check import readings_state
@@ -284,7 +286,11 @@ def controller(qtbot, tmp_path):
         monitor = SimpleNamespace(survey=here, all_machines=here, stale_age_s={}, hosts=SimpleNamespace(held_by=dict))
         session = session or SimpleNamespace(attach=lambda run: None)
         services = SimpleNamespace(
-            device_monitor=monitor, process_scanner=Scanner(), run_list=run_list, session=session
+            device_monitor=monitor,
+            process_scanner=Scanner(),
+            run_list=run_list,
+            session=session,
+            machine=Machine(run_list.root),
         )
         new_controller = StartController(panels, services)
         new_controller.setParent(panels)
@@ -297,7 +303,7 @@ def test_confirmation_covers_only_the_named_runs(qtbot, controller, questions, t
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
     run_list, started = RunList(tmp_path, {"cpu:0": (one,)}), []
     new_controller = controller(run_list)
-    monkeypatch.setattr(start_controller.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
+    monkeypatch.setattr(Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
     new_controller.check(choices("cpu:0"))
     new_controller.start()
     qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp and share CPU 0 with one?"], timeout=20_000)
@@ -324,7 +330,7 @@ def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, ques
         poll=lambda: polled.append(1),
     )
     new_controller = controller(run_list, session)
-    monkeypatch.setattr(start_controller.Run, "resume", resumed.append)
+    monkeypatch.setattr(Run, "resume", resumed.append)
     new_controller.resume()
     qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp and share CPU 0 with other?"], timeout=20_000)
     assert not new_controller.is_resuming(session.run)

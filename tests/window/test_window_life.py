@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 from core.runs.facts.states import RunState
 from gui.app import create_window
 from gui.main_window import MainWindow
+from gui.services.machine.machine import Machine
 from tests.support.acting import played
 from tests.support.running import start
 
@@ -72,7 +73,7 @@ def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_r
     panel.plot("lossPlot").controls.smoothing_button.set_weight(0.85)
     panel.window.close()
     for polled in (False, True):  # a window that is closed before its first poll keeps the settings of the plots
-        window = MainWindow(runs_root)  # as the command makes it
+        window = MainWindow(Machine(runs_root))  # as the command makes it
         qtbot.addWidget(window)
         assert window.panels.devices.table.rowCount() > 0
         assert window.findChild(QWidget, "lossPlot") is None

@@ -5,4 +5,6 @@
 - `request`: one request of a connection
 - `clock`: the time there
 - `devices`, `uses`: the devices there and their readings; what uses them
+- `runs`: the runs there, and parts of their files
+- `control`: steer, rename, mark and remove runs there
 """

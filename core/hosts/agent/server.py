@@ -151,8 +151,8 @@ class Agent:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def serve(runs_root: Path) -> None:
-    """Answer on this process's input and output, then end it. Never returns."""
+def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]] | None = None) -> None:
+    """Answer on this process's input and output, then end it. Never returns. `more`: further abilities."""
     requests, answers = os.dup(STDIN), os.dup(STDOUT)
     os.set_blocking(answers, True)
     # Libraries print now and then, which must not mix with the answers, and no child may read the requests.
@@ -162,7 +162,7 @@ def serve(runs_root: Path) -> None:
     os.close(nothing)
     status = 0
     try:
-        Agent(runs_root, requests, answers).run()
+        Agent(runs_root, requests, answers, {**ABILITIES, **(more or {})}).run()
     except ValueError as error:
         sys.stderr.write(f"trainyard: {error}\n")
         status = 1

@@ -10,6 +10,7 @@ from core.metrics.reread import Result, reread
 from core.metrics.rules import rule_file, teaching
 from core.metrics.rules.rule import METRIC, NO_METRIC
 from core.metrics.rules.rule_set import usable_rules
+from core.runs import copies
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
@@ -66,6 +67,7 @@ class Teacher:
 
         Rules of that file that the run does not have stay in it. Raises `ValueError` or `RunError` with a sentence.
         """
+        copies.refuse(self._run.dir)
         script = self._spec.script
         assert script is not None
         given = path or script.rules_file

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from gui.viewmodels.devices.process_rows import ProcessRow
 
 NOBODY = tr_noop("No process holds memory of a device.")
+THERE = tr_noop(
+    "The processes of {host} are not listed here: their numbers mean other processes on this machine. "
+    "trainyard devices lists them on {host}."
+)
 NO_GPU = tr_noop("No GPU was found. Only processes of runs on CPU devices can be listed, and there are none now.")
 
 
@@ -44,7 +48,7 @@ class MemoryController(QObject):
         super().__init__()
         self._monitor, self._run_list = services.device_monitor, services.run_list
         self._session, self._scanner = services.session, services.process_scanner
-        self._queue = services.queue
+        self._queue, self._machine = services.queue, services.machine
         self._terminator, self._orphans = services.process_terminator, services.orphan_scanner
         self._panels, self._message = panels, panels.message
         self._details, self._strip = details, strip = panels.details, panels.leftovers
@@ -105,7 +109,7 @@ class MemoryController(QObject):
             processes=self._scanner.device_processes,
             run_id=session.run.id if session.run else None,
             memory_of_run=session.memory_now(),
-            available_bytes=available_bytes(),
+            available_bytes=available_bytes() if self._machine.is_here else None,
             stale_age_s=self._monitor.stale_age_s,
             other_runs_on=self._other_runs_on(),
         )
@@ -132,6 +136,9 @@ class MemoryController(QObject):
 
     def _show_processes(self) -> None:
         survey, facts = self._monitor.survey, self._session.facts
+        if not self._machine.is_here:
+            self._details.processes.show_rows([], empty=tr(THERE, host=self._machine.host), problem="")
+            return
         rows = process_rows(
             self._scanner.entries(), device_labels(self._monitor.all_machines.devices, facts), self._scanner.runs()
         )

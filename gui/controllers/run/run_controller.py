@@ -40,7 +40,7 @@ class RunController(QObject):
         super().__init__()
         self._panels, self._start, self._scaling = panels, start, scaling
         self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
-        self._queue = services.queue
+        self._queue, self._machine = services.queue, services.machine
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self.show_run)
@@ -148,7 +148,7 @@ class RunController(QObject):
     def _show_empty_words(self) -> None:
         """Set what stands where there is nothing to show."""
         session, details = self._session, self._panels.details
-        are_runs = bool(self._run_list.summaries)
+        are_runs = bool(self._run_list.summaries) or not self._machine.knows_runs
         situation = situation_of(session.facts, is_shown=session.run is not None, are_runs=are_runs)
         is_first = situation is Situation.FIRST and bool(self._panels.plots.plots)
         self._panels.first_steps.show_heading(empty_words(Place.LOSS, situation) if is_first else "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from core.language import join_sentences, tr
+from core.language import join_sentences, tr, tr_noop
 from core.metrics.rules.rule import METRIC, STEP, number_at
 from gui.panels.log.teach_dialog import TeachDialog
 from gui.services.run.rule_teacher import Answer, Pointed, ReadAnew
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gui.controllers.window.dock_layout import MainPanels
     from gui.services.services import Services
 
+THERE = tr_noop("Rules are kept beside the script, which is on {host}. Open the window there to teach the log.")
+
 
 class TeachController(QObject):
     """One dialog at a time."""
@@ -26,6 +28,7 @@ class TeachController(QObject):
         super().__init__()
         self._panels, self._log = panels, panels.details.log
         self._session, self._run_list, self._teacher = services.session, services.run_list, services.rule_teacher
+        self._machine = services.machine
         self._dialog: TeachDialog | None = None
         self._pointed: Pointed | None = None
         self._waiting: Path | None = None
@@ -59,6 +62,9 @@ class TeachController(QObject):
         """Open the dialog for a number, and try it."""
         run = self._session.run
         if run is None or self._dialog is not None:
+            return
+        if not self._machine.is_here:
+            self._panels.message.show_message(tr(THERE, host=self._machine.host), "warn")
             return
         begin, end = number_at(line, position) or (position, position)
         number, is_metric = line[begin:end], role == METRIC.strip()

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from core.errors import RunError
-from core.history.rename import rename, why_no_name
+from core.history.rename import why_no_name
 from core.language import tr, tr_noop, tr_plural
 from core.runs.run import Run
 from core.schema.paths import SCALING_SUFFIX
@@ -59,7 +59,7 @@ class ExportController(QObject):
     def __init__(self, panels: MainPanels, services: Services, help_: HelpController) -> None:
         super().__init__()
         self._panels, self._message = panels, panels.message
-        self._run_list, self._session = services.run_list, services.session
+        self._run_list, self._session, self._machine = services.run_list, services.session, services.machine
         self._help = help_
         self._writing = ""
         """What to say when writing takes long; the empty string if it was said, or need not be."""
@@ -107,13 +107,14 @@ class ExportController(QObject):
         if menu.run_dir.endswith(SCALING_SUFFIX):
             of_run = tr("This row is a scaling table. Click it, and choose one of its runs below.")
             found = {name: "" if name in OF_TABLES else of_run for name in found}
-        menu.allow(found)
+        menu.allow({**found, **self._machine.obstacles(Path(menu.run_dir))})
 
     # -- name and folder -------------------------------------------------------------------------
 
     def _copy_path(self, run_dir: str) -> None:
-        QGuiApplication.clipboard().setText(run_dir)
-        self._message.show_passing(tr("Copied the path {path}.", path=run_dir))
+        path = self._machine.folder_of(Path(run_dir))
+        QGuiApplication.clipboard().setText(path)
+        self._message.show_passing(tr("Copied the path {path}.", path=path))
 
     def _ask_for_name(self, run_dir: str) -> None:
         summary = self._run_list.summary(run_dir)
@@ -129,7 +130,7 @@ class ExportController(QObject):
 
     def _rename(self, run_dir: Path, name: str) -> None:
         try:
-            rename(run_dir, name)
+            self._machine.rename(run_dir, name)
         except (RunError, ValueError) as error:
             self._message.show_message(str(error), "bad")
         self._run_list.reread(run_dir)

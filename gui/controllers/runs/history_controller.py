@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from core.errors import RunError
-from core.history.marks import MAX_NOTE, change_marks, check_tag
+from core.history.marks import MAX_NOTE, check_tag
 from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_plural
 from gui.style.formatting import number
@@ -31,7 +31,7 @@ class HistoryController(QObject):
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
         self._panels, self._message = panels, panels.message
-        self._run_list = services.run_list
+        self._run_list, self._machine = services.run_list, services.machine
         self._filter = panels.run_filter
         self._filter.search_changed.connect(self._search)
         self._run_list.changed.connect(self._show)
@@ -78,6 +78,8 @@ class HistoryController(QObject):
             unknown = search.unknown_keys(every)
             problem = unknown_sentence(unknown) if unknown else _finds_none(len(every), is_search=bool(search.text))
         self._filter.show_problem(problem if search.text else "")
+        if not problem and not self._machine.knows_runs:
+            problem = tr("Runs are not known until there is a connection to {host}.", host=self._machine.host)
         self._panels.runs.show_empty_words(problem)
 
     # -- marks -----------------------------------------------------------------------------------
@@ -92,7 +94,7 @@ class HistoryController(QObject):
     def _change(self, run_dir: str, **changes: Any) -> bool:  # noqa: ANN401 (as `change_marks`)
         """Change the marks of a run; return whether that was possible."""
         try:
-            change_marks(Path(run_dir), **changes)
+            self._machine.change_marks(Path(run_dir), **changes)
         except (RunError, ValueError) as error:
             self._message.show_message(str(error), "bad")
             return False
@@ -135,7 +137,7 @@ class HistoryController(QObject):
             why_not = obstacles(summary)["archive"]
             try:
                 if summary is not None and not why_not:
-                    change_marks(summary.dir, **changes(summary.marks))
+                    self._machine.change_marks(summary.dir, **changes(summary.marks))
             except (RunError, ValueError) as error:
                 why_not = str(error)
             if why_not:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from core.runs.facts.states import state_info
 from core.schema.paths import SCALING_SUFFIX
 from core.units import disk
 from gui.services.background_task import BackgroundTask, reason
+from gui.services.machine.machine import RemovalCheck
 from gui.viewmodels.runs.run_actions import not_done
 from gui.viewmodels.runs.run_rows import run_title
 from gui.widgets.dialogs.confirm_dialog import ask
@@ -34,21 +34,13 @@ NAMED = 8
 """Runs that a question names; the others are counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalCheck:
-    """Whether a run can be deleted."""
-
-    why_not: str = ""
-    """Why it cannot be deleted: a sentence, or the empty string."""
-    size_bytes: int = 0
-
-
 class RemovalController(QObject):
     """`poll` never blocks. A run that the window shows is no longer shown once it is being deleted."""
 
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
         self._panels, self._message = panels, panels.message
+        self._machine = services.machine
         self._run_list, self._session = services.run_list, services.session
         self._checking: BackgroundTask[list[RemovalCheck]] = BackgroundTask("size of a run")
         self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
@@ -92,9 +84,10 @@ class RemovalController(QObject):
     def _check(self, run_dirs: Sequence[str]) -> None:
         wanted = set(run_dirs)
         chosen = [each for each in self._run_list.summaries if str(each.dir) in wanted]
-        folders = [each.dir for each in chosen]
+        folders, machine = [each.dir for each in chosen], self._machine
         if chosen and self._checking.start(
-            lambda: [check_removal(each) for each in folders], lambda error: [_check_failed(error)] * len(folders)
+            lambda: [machine.check_removal(each) for each in folders],
+            lambda error: [_check_failed(error)] * len(folders),
         ):
             self._asked = chosen
 
@@ -142,7 +135,7 @@ class RemovalController(QObject):
                 "This cannot be undone.",
                 state=tr(state_info(chosen.state).label).lower(),
                 size=disk(size_bytes),
-                folder=chosen.dir,
+                folder=self._machine.folder_of(chosen.dir),
             ),
             yes=tr("Delete it"),
         )
@@ -150,10 +143,10 @@ class RemovalController(QObject):
     def _go_on(self) -> None:
         if not self._waiting or self._removing.busy:
             return
-        run_dir = self._waiting[0].dir
+        run_dir, machine = self._waiting[0].dir, self._machine
         self._session.leave(run_dir)
         self._removing.start(
-            lambda: removal.remove(run_dir),
+            lambda: machine.remove(run_dir),
             lambda error: Removed(
                 freed_bytes=0,
                 problem=tr("{folder} could not be deleted: {reason}.", folder=run_dir, reason=reason(error)),
@@ -256,12 +249,6 @@ class RemovalController(QObject):
             return name, Removed(freed_bytes=0, problem=problem)
 
         self._deleting_table.start(lambda: (name, deletion.delete(root, name, with_runs=with_runs)), failed)
-
-
-def check_removal(run_dir: Path) -> RemovalCheck:
-    """Check whether a run can be deleted, and measure its size on disk. Blocks for seconds."""
-    why_not = removal.why_not(run_dir)
-    return RemovalCheck(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
 
 
 def _check_failed(error: Exception) -> RemovalCheck:

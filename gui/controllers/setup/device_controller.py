@@ -41,7 +41,8 @@ class DeviceController(QObject):
         panel.ticks_changed.connect(self._pass_on_ticks)
         panel.folded.connect(self._pass_on_ticks)
         panel.processes_asked.connect(panels.details.show_processes_on)
-        panel.table.cpu_fold.runs_root = services.run_list.root
+        self._is_here = services.machine.is_here
+        panel.table.cpu_fold.runs_root = services.run_list.root if self._is_here else None
         panel.resized.connect(self.resized)
         services.process_scanner.changed.connect(self.show)
         services.run_list.changed.connect(self.show)
@@ -63,7 +64,7 @@ class DeviceController(QObject):
         rows = self._listed(self._rows.make(survey, colours, self._memory.on_devices()), panel.table.ticked())
         panel.table.show_rows(rows)
         if any(not row.is_cpu for row in rows):
-            panel.table.cpu_fold.show_summary(cpu_summary(survey, available_bytes()))
+            panel.table.cpu_fold.show_summary(cpu_summary(survey, available_bytes() if self._is_here else None))
         if monitor.hosts.states or panel.sections:
             panel.show_hosts(self._hosts(colours))
         panel.show_banner(tr_stored(survey.banner or ""))

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import FRAMEWORKS
-from core.config.validation import is_installed, recipe_problems
 from core.errors import RunError
 from core.history.device_use import largest_others
 from core.language import tr, tr_stored
-from core.runs.run import Run
 from gui.services.background_task import BackgroundTask, problem_of
 from gui.services.setup.start_checker import StartChecker
 from gui.services.setup.start_request import StartRequest, outcome_of, spec_of_choices, spec_unless
@@ -24,8 +22,6 @@ from gui.viewmodels.setup.start_check import (
     StartCheck,
     StartConditions,
     checking,
-    resume_problems,
-    spec_problems,
 )
 from gui.widgets.dialogs.confirm_dialog import ask
 
@@ -36,8 +32,10 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from core.runs.facts.run_facts import RunFacts
+    from core.runs.run import Run
     from core.schema.spec import RunSpec
     from gui.controllers.window.dock_layout import MainPanels
+    from gui.services.machine.machine import Machine
     from gui.services.services import Services
     from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion
     from gui.viewmodels.setup.start_check import Choices
@@ -71,7 +69,8 @@ class StartController(QObject):
         self._panels, self._message = panels, panels.message
         self._monitor, self._scanner = services.device_monitor, services.process_scanner
         self._run_list, self._session = services.run_list, services.session
-        self._checker = StartChecker(self._run_list.root)
+        self._machine = services.machine
+        self._checker = StartChecker(self._machine)
         self._checker.setParent(self)
         self._checker.checked.connect(self._take_check)
         self._choices: Choices | None = None
@@ -86,6 +85,9 @@ class StartController(QObject):
         self._checking_request: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("last-check")
         self._resuming: BackgroundTask[str] = BackgroundTask("resume")
         self._resuming_dir: Path | None = None
+        self._starting: BackgroundTask[Run | Exception] = BackgroundTask("start-there")
+        self._show_there: Callable[[Run], None] = self._show_started
+        """What is done with the run that is being started on a host."""
         self._installed: BackgroundTask[frozenset[str]] = BackgroundTask("frameworks")
         self._started_at = float("-inf")
         self._debounce = QTimer(self)
@@ -125,7 +127,8 @@ class StartController(QObject):
     def reread(self) -> None:
         """Check everything again: files may have been edited and packages installed."""
         self._panels.setup.reread()
-        self._installed.start(_installed_frameworks, lambda _: frozenset(row.id for row in FRAMEWORKS))
+        machine = self._machine
+        self._installed.start(machine.installed_frameworks, lambda _: frozenset(row.id for row in FRAMEWORKS))
         self.check(self._panels.setup.choices())
         self._poll_timer.start()
 
@@ -140,7 +143,8 @@ class StartController(QObject):
     @property
     def busy(self) -> bool:
         """Whether a run is being started or resumed."""
-        return self._start_when_checked or self._checking_request.busy or self._resuming.busy
+        tasks = (self._checking_request, self._resuming, self._starting)
+        return self._start_when_checked or any(each.busy for each in tasks)
 
     def close(self) -> None:
         """Check and start nothing any more."""
@@ -201,11 +205,11 @@ class StartController(QObject):
         elif check.problems or check.spec is None:
             self._check_now()
         else:
-            now, root = self._conditions(), self._run_list.root
+            now, machine = self._conditions(), self._machine
             self._check_request(
                 StartRequest(
                     verb="Start",
-                    check=lambda: spec_of_choices(check, choices, now, root),
+                    check=lambda: spec_of_choices(machine, check, choices, now),
                     launch=self._enqueue if queues else self._launch,
                     choices=choices,
                     queues=queues,
@@ -217,16 +221,20 @@ class StartController(QObject):
         if self._just_started or self._checking_request.busy:
             return
         self._message.show_message("")
-        survey = self._monitor.all_machines
+        survey, machine = self._monitor.all_machines, self._machine
 
         def check() -> RunSpec:
-            problems = spec_problems(spec, survey, tr("Duplicate the run, and tick another device."))
-            return spec_unless(problems or recipe_problems(spec), spec)
+            return spec_unless(machine.spec_problems(spec, survey), spec)
 
         self._check_request(StartRequest(verb="Start", check=check, launch=self._launch))
 
     def _launch(self, spec: RunSpec) -> None:
-        run = Run.start(spec, self._run_list.root)
+        if self._machine.is_here:
+            self._show_started(self._machine.start(spec))
+        else:
+            self._launch_there(spec, lambda machine: machine.start(spec), self._show_started)
+
+    def _show_started(self, run: Run) -> None:
         self._started_at = time.monotonic()
         self._run_list.poll(now=True)
         self._message.show_message("")
@@ -237,11 +245,29 @@ class StartController(QObject):
 
     def _enqueue(self, spec: RunSpec) -> None:
         """Let a run wait for its devices. The window goes on showing what it shows."""
-        from core.queue.control import enqueue  # imported here, since the window starts without it
-        from core.queue.request import QueueRequest
-
         labels = {each.id: each.label for each in self._monitor.all_machines.devices if each.id in spec.devices}
-        enqueue(spec, self._run_list.root, QueueRequest(labels=labels))
+        if self._machine.is_here:
+            self._machine.enqueue(spec, labels)
+            self._show_queued(spec)
+        else:
+            self._launch_there(spec, lambda machine: machine.enqueue(spec, labels), lambda _: self._show_queued(spec))
+
+    def _launch_there(self, spec: RunSpec, work: Callable[[Machine], Run], show: Callable[[Run], None]) -> None:
+        """Start or queue a run on the host, in the background: its answer may take seconds."""
+        machine = self._machine
+        if self._starting.start(lambda: work(machine), lambda error: error):
+            self._show_there = show
+            self._started_at = time.monotonic()
+            self._message.show_message(tr("Starting {name} on {host} …", name=spec.name, host=machine.host), "good")
+            self._poll_timer.start()
+
+    def _take_started(self, outcome: Run | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._show_failure(outcome)
+        else:
+            self._show_there(outcome)
+
+    def _show_queued(self, spec: RunSpec) -> None:
         self._started_at = time.monotonic()
         self._run_list.poll(now=True)
         self._message.show_passing(
@@ -273,19 +299,19 @@ class StartController(QObject):
         if spec is None:
             self._launch_resume(run.dir)
             return
-        survey = self._monitor.all_machines
+        survey, machine = self._monitor.all_machines, self._machine
         self._check_request(
             StartRequest(
                 verb="Resume",
-                check=lambda: spec_unless(resume_problems(run.id, spec, facts, survey), spec),
+                check=lambda: spec_unless(machine.resume_problems(run, spec, facts, survey), spec),
                 launch=lambda _: self._launch_resume(run.dir),
                 run_dir=run.dir,
             )
         )
 
     def _launch_resume(self, run_dir: Path) -> None:
-        self._resuming_dir = run_dir
-        self._resuming.start(lambda: problem_of(lambda: Run.resume(run_dir)), str)
+        self._resuming_dir, machine = run_dir, self._machine
+        self._resuming.start(lambda: problem_of(lambda: machine.resume(run_dir)), str)
         self._poll_timer.start()
         self.resuming_changed.emit()
 
@@ -364,11 +390,14 @@ class StartController(QObject):
             self._show(checking(self._choices))
         if (outcome := self._checking_request.poll()) is not None:
             self._take_checked_request(outcome)
+        if (started := self._starting.poll()) is not None:
+            self._take_started(started)
         if (problem := self._resuming.poll()) is not None:
             self._take_resumed(problem)
         if (installed := self._installed.poll()) is not None:
             self._panels.setup.show_installed(installed)
-        if not (checking_now or self._checking_request.busy or self._resuming.busy or self._installed.busy):
+        busy = (self._checking_request, self._resuming, self._starting, self._installed)
+        if not (checking_now or any(each.busy for each in busy)):
             self._poll_timer.stop()
 
 
@@ -378,7 +407,3 @@ def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[
         action()
     else:
         ask(window, action, question=question.question, words=question.words, yes=question.yes)
-
-
-def _installed_frameworks() -> frozenset[str]:
-    return frozenset(row.id for row in FRAMEWORKS if is_installed(row))

@@ -46,7 +46,9 @@ class MainPanels:
         self.message = MessageStrip("messageStrip", theme)
         self.run_message = MessageStrip("runStrip", theme)
         self.leftovers = LeftoversStrip(theme)
-        self.messages = MessageStack((self.message, self.run_message, self.leftovers))
+        self.host_message = MessageStrip("hostStrip", theme)
+        """About the connection to the host whose runs are shown."""
+        self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message))
         self.devices = DevicePanel(theme)
         self.setup = SetupPanel(theme)
         self.machine = MachineEntry(theme)
@@ -81,7 +83,7 @@ class MainPanels:
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self.theme = theme
-        strips = (self.message, self.run_message, self.leftovers)
+        strips = (self.message, self.run_message, self.leftovers, self.host_message)
         for panel in (
             self.header,
             *strips,

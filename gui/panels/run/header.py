@@ -15,7 +15,7 @@ from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader, run_header
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import title_text, verbatim
+from gui.widgets.plain_text import PlainLabel, title_text, verbatim
 
 from .progress import ProgressLine
 from .run_buttons import RunButtons
@@ -64,6 +64,10 @@ class HeaderPanel(QWidget):
         self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
         self.missed = MissedButton(theme)
+        self.host = PlainLabel()
+        self.host.setObjectName("hostLabel")
+        self.host.setProperty("role", "pill")
+        self.host.hide()
         self._shown: RunHeader | None = None
         self._lay_out()
         self.show_header(run_header(None))
@@ -122,6 +126,18 @@ class HeaderPanel(QWidget):
         others_px = layout.totalMinimumSize().width() - self.progress.minimumSizeHint().width()
         self.progress.show_within(self.width() - others_px)
 
+    def show_host(self, name: str, tone: str, sentence: str) -> None:
+        """Name the host whose runs are shown. `tone`: a colour of the theme; `sentence`: on the connection."""
+        if (name, tone, sentence) == (self.host.text(), self.host.property("tone"), self.host.accessibleDescription()):
+            return
+        self.host.setText(name)
+        self.host.setAccessibleName(tr("Runs of {host}", host=name))
+        self.host.setAccessibleDescription(sentence)
+        self.host.setToolTip(verbatim(sentence))
+        self.host.show()
+        mark(self.host, tone=tone)
+        self._fit()
+
     def show_compact(self, *, compact: bool) -> None:
         """Take less room: the buttons are icons."""
         self.buttons.show_compact(compact=compact)
@@ -163,4 +179,5 @@ class HeaderPanel(QWidget):
         layout.addSpacing(8)
         layout.addWidget(self.progress)
         layout.addWidget(self._released)
+        layout.addWidget(self.host)
         layout.addWidget(self.missed)

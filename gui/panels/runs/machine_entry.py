@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QPushButton
 
 from core.language import tr, tr_noop
 from gui.style.icons import glyph, icon_size
+from gui.widgets.plain_text import menu_text, verbatim
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
@@ -32,6 +33,13 @@ class MachineEntry(QPushButton):
         self.setAccessibleDescription(tr(TIP))
         self.setAutoDefault(False)
         self.set_theme(theme)
+
+    def show_host(self, name: str) -> None:
+        """Name another machine, whose runs are listed."""
+        tip = tr("Show the devices of {host} and what they did in the last hour, without a run (Esc)", host=name)
+        self.setText(menu_text(name))
+        self.setToolTip(verbatim(tip))
+        self.setAccessibleDescription(tip)
 
     def show_chosen(self, *, chosen: bool) -> None:
         """Mark that no run is shown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from core.arrays import np
 from core.devices.device import Survey
@@ -36,11 +36,27 @@ HOST_STALE_S = 6.0
 """Seconds after which readings of a host are out of date."""
 
 
+class ReadingsSource(Protocol):
+    """Where readings come from: a `Sampler`, or the connection to a host."""
+
+    def poll(self) -> Survey:
+        """Return what is known now."""
+
+    def new_samples(self) -> list[Sample]:
+        """Return the samples that arrived since the last call."""
+
+    def set_period(self, period_s: float, *, processes_s: float = PROCESSES_S) -> None:
+        """Read every `period_s` seconds from now on, and the lists of processes every `processes_s`."""
+
+    def close(self) -> None:
+        """End what reads."""
+
+
 class DeviceMonitor:
     """Live readings. `poll` never blocks; the helper processes start with the first poll."""
 
-    def __init__(self, sampler: Sampler | None = None, hosts: HostMonitor | None = None) -> None:
-        self.sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
+    def __init__(self, sampler: ReadingsSource | None = None, hosts: HostMonitor | None = None) -> None:
+        self.sampler: ReadingsSource = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
         self.hosts = hosts or HostMonitor()
         self.survey = Survey()
         """The devices of this machine."""

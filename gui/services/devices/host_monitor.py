@@ -26,7 +26,9 @@ END_S = 2.0
 class HostMonitor:
     """What is known of the hosts. `poll` never waits. Without hosts, nothing of `core.hosts` is loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_here: bool = True) -> None:
+        """`is_here`: whether the window shows this machine; beside the devices of a host, no others are shown."""
+        self._is_here = is_here
         self.states: tuple[HostState, ...] = ()
         """In the order of the user's list."""
         self.surveys: tuple[Survey, ...] = ()
@@ -44,7 +46,7 @@ class HostMonitor:
 
     def poll(self) -> None:
         """Take what has arrived, and notice a change of the list."""
-        if time.monotonic() - self._looked_at >= LOOK_S:
+        if self._is_here and time.monotonic() - self._looked_at >= LOOK_S:
             self._look()
         states = tuple(watch.state for watch in self._watches)
         if len(states) == len(self.states) and all(map(_is_same, states, self.states)):

@@ -25,8 +25,10 @@ class OrphanScanner(QObject):
 
     changed = Signal()
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_here: bool = True) -> None:
+        """`is_here`: whether the runs are those of this machine; processes of another one are not searched here."""
         super().__init__()
+        self._is_here = is_here
         self.found: tuple[OrphanedProcess, ...] = ()
         self._root = root
         self._task: BackgroundTask[list[OrphanedProcess] | None] = BackgroundTask("leftovers")
@@ -35,6 +37,8 @@ class OrphanScanner(QObject):
     def scan(self) -> None:
         """Search all processes in the background."""
         root = self._root
+        if not self._is_here:
+            return
         self._task.start(lambda: find_orphans(root), lambda _: None)  # on an error, keep what is known
 
     def poll(self) -> None:

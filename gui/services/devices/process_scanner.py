@@ -73,8 +73,12 @@ class ProcessScanner(QObject):
     changed = Signal()
     """Processes came or went, or changed; growing older is no change."""
 
-    def __init__(self, monitor: DeviceMonitor, board: RunListService, session: RunSession) -> None:
+    def __init__(
+        self, monitor: DeviceMonitor, board: RunListService, session: RunSession, *, is_here: bool = True
+    ) -> None:
+        """`is_here`: whether runs and devices are those of this machine; a pid of another one means nothing here."""
         super().__init__()
+        self._is_here = is_here
         self.device_processes: tuple[ProcessInfo, ...] = ()
         """One entry for each process and device: processes that drivers list, and workers of the run on CPU devices."""
         self._monitor, self._board, self._session = monitor, board, session
@@ -102,6 +106,8 @@ class ProcessScanner(QObject):
 
     def poll(self, *, shown: bool) -> None:
         """Take the results of the scans, and start those that are due. `shown`: the processes can be seen."""
+        if not self._is_here:
+            return
         if self._take_scan() | self._take_described():
             self.changed.emit()
         self._describe_when_due(shown=shown)

@@ -23,7 +23,7 @@ from gui.viewmodels.run.run_header import RunSnapshot
 from .run_memory import ReadRun, RunMemory, identity_of, siblings, take_in, timeline_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from core.diagnosis.timeline import Timeline
@@ -66,8 +66,10 @@ class RunSession(QObject):
     read_on = Signal(float)
     """The share of a long run that was read: 0.0 once there is a sketch, 1.0 when it is read completely."""
 
-    def __init__(self) -> None:
+    def __init__(self, request: Callable[[Run, str], None] | None = None) -> None:
+        """`request`: asks a run for something; None for the runs of this machine (`ask_run`)."""
         super().__init__()
+        self._request = request or ask_run
         self.run: Run | None = None
         self.run_series: RunSeries | None = None
         self.timeline: Timeline | None = None
@@ -229,12 +231,7 @@ class RunSession(QObject):
     def stop(self) -> None:
         """Request a stop. Raises `RunError` with a sentence."""
         if self.run is not None:
-            if state_info(self.facts.state).waits:
-                from core.queue.control import cancel  # imported here, since the window starts without it
-
-                cancel(self.run.dir)
-            else:
-                self.run.request("stop")
+            self._request(self.run, "stop")
             self.stop_asked = time.monotonic()
             self.end_asked.emit()
             self.changed.emit()
@@ -242,7 +239,7 @@ class RunSession(QObject):
     def force(self) -> None:
         """Force a stop that is under way, or end the memory watch. Raises `RunError` with a sentence."""
         if self.run is not None:
-            self.run.request("force")
+            self._request(self.run, "force")
             self.end_asked.emit()
 
     def progress(self) -> ProgressView | None:
@@ -363,7 +360,7 @@ class RunSession(QObject):
 
     def _ask(self, what: str) -> None:
         if self.run is not None:
-            self.run.request(what)
+            self._request(self.run, what)
             self._last_request = (what, time.monotonic(), self.facts.checkpoint)
             self.changed.emit()
 
@@ -375,6 +372,16 @@ class RunSession(QObject):
             self.spec = run.spec()
         except ValueError as error:
             self.spec_problem = str(error)
+
+
+def ask_run(run: Run, name: str) -> None:
+    """Ask a run of this machine for something. A queued run that is to stop leaves the queue. Raises `RunError`."""
+    if name == "stop" and state_info(run.facts.state).waits:
+        from core.queue.control import cancel  # imported here, since the window starts without it
+
+        cancel(run.dir)
+    else:
+        run.request(name)
 
 
 @dataclass(slots=True, eq=False)

@@ -38,8 +38,10 @@ class QueueService(QObject):
     failed = Signal(str)
     """Why the queue cannot be read, or the empty string when it can be read again; each once."""
 
-    def __init__(self, run_list: RunListService) -> None:
+    def __init__(self, run_list: RunListService, *, is_here: bool = True) -> None:
+        """`is_here`: whether the runs are those of this machine; the queue of another one is not read."""
         super().__init__()
+        self._is_here = is_here
         self._run_list = run_list
         self._view: QueueView | None = None
         self._task: BackgroundTask[QueueView | RunError] = BackgroundTask("queue")
@@ -68,6 +70,8 @@ class QueueService(QObject):
 
     def poll(self) -> None:
         """Take what was read, and read again if it is time."""
+        if not self._is_here:
+            return
         self._revive()
         result = self._task.poll()
         if result is not None:

@@ -18,14 +18,18 @@ class PythonFinder(QObject):
     found = Signal(list)
     """All that is known by now."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_here: bool = True) -> None:
+        """`is_here`: whether runs are started on this machine; the Pythons of another one are not searched here."""
         super().__init__()
+        self._is_here = is_here
         self._search: PythonSearch | None = None
         self._near: Path | None = None
         self._entries: list[FoundPython] = []
 
     def search(self, near: Path | None) -> None:
         """Search, beginning near this folder. The same folder, or one that does not exist, changes nothing."""
+        if not self._is_here:
+            return
         if self._search is None:
             from core.pythons.search import PythonSearch  # not at the start of the window
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.config.validation import recipe_problems
+from core.errors import RunError
 from core.language import join_sentences
-from core.runs.directory import folder_problem
 from core.system.logout import at_logout
-from gui.viewmodels.setup.start_check import StartCheck, StartConditions, recheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from core.schema.spec import RunSpec
+    from gui.services.machine.machine import Machine
     from gui.viewmodels.setup.device_sharing import Neighbour
-    from gui.viewmodels.setup.start_check import Choices
+    from gui.viewmodels.setup.start_check import Choices, StartCheck, StartConditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +39,12 @@ class StartRequest:
     """Whether the run is put into the queue, and so shares no device."""
 
 
-def spec_of_choices(check: StartCheck, choices: Choices, now: StartConditions, root: Path) -> RunSpec | StartCheck:
-    """Check choices again, right before the start. Return their spec, or a check with problems.
-
-    Raises `ValueError`. May block.
-    """
-    found = recheck(check, choices, replace(now, folder_problem=folder_problem(root) or ""))
-    if found.problems or found.spec is None:
-        return found
-    return spec_unless(recipe_problems(found.spec), found.spec)
+def spec_of_choices(
+    machine: Machine, check: StartCheck, choices: Choices, now: StartConditions
+) -> RunSpec | StartCheck:
+    """Check choices again, right before the start. Return their spec, or a check with problems. May block."""
+    found = machine.check_again(check, choices, now)
+    return found if found.problems or found.spec is None else found.spec
 
 
 def spec_unless(problems: list[str], spec: RunSpec) -> RunSpec:
@@ -63,5 +59,5 @@ def outcome_of(check: Callable[[], RunSpec | StartCheck]) -> RunSpec | StartChec
     at_logout()
     try:
         return check()
-    except ValueError as error:
+    except (ValueError, RunError) as error:
         return error

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from core.catalog import recipe_use, recipes
-from core.catalog.strategies import find_launch_mode, strategy_of
+from core.catalog.strategies import strategy_of
 from core.config import validation
-from core.config.build_spec import compose
+from core.config.examination import changed_at, examine, examine_script, spec_obstacles
 from core.config.validation import ProblemKind
 from core.history.device_use import use_sentences
 from core.language import join_sentences, tr, tr_noop
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from core.config.choices import RecipeChoices, ScriptChoices
+    from core.config.examination import Examination
     from core.config.script_check import ScriptCheckResult
     from core.config.validation import Problem
     from core.devices.device import Device, Survey
@@ -101,37 +101,30 @@ def checking(choices: Choices) -> StartCheck:
 def check_start(choices: Choices, now: StartConditions) -> StartCheck:
     """Check choices. Blocks for seconds if another Python has to be started and asked."""
     try:
-        if isinstance(choices, TypedScript):
-            from core.config.script_check import ScriptCheckRequest, check_script  # seldom at the start of the window
-
-            script = choices.choices()
-            return check_script_start(script, check_script(ScriptCheckRequest.of(script)), now)
-        spec = compose(choices, now.survey.devices)
+        given = choices.choices() if isinstance(choices, TypedScript) else choices
     except ValueError as error:
         return refused(now.folder_problem, str(error))
-    return replace(_checked(spec, (), now), arithmetic=validation.batch_arithmetic(spec))
+    return judge(examine(given, now.survey.devices), now)
 
 
 def check_script_start(choices: ScriptChoices, result: ScriptCheckResult, now: StartConditions) -> StartCheck:
     """Check the choices for a script, which itself has been checked with this result."""
-    from core.config import script_check
+    return judge(examine_script(choices, result, now.survey.devices), now)
 
-    try:
-        spec = None if result.spec is None else script_check.fill_in(result, choices, now.survey.devices)
-    except ValueError as error:
-        return replace(refused(now.folder_problem, str(error)), usual_python=result.usual_python)
-    if spec is None:
-        return replace(refused(now.folder_problem, *result.problems), usual_python=result.usual_python)
-    result = script_check.on_devices(result, len(spec.devices))
-    check = _checked(spec, result.problems, now)
-    if check.ready and (notes := script_check.cautions_of(result, spec)):
-        check = replace(check, ready=join_sentences([check.ready, *notes]), is_warning=True)
+
+def judge(found: Examination, now: StartConditions) -> StartCheck:
+    """Return the check of choices of which this was found, under these conditions."""
+    if found.spec is None:
+        return replace(refused(now.folder_problem, *found.problems), usual_python=found.usual_python)
+    check = _checked(found, found.spec, now)
+    if check.ready and found.notes:
+        check = replace(check, ready=join_sentences([check.ready, *found.notes]), is_warning=True)
     return replace(
         check,
-        arithmetic=_launch_words(spec, result, guessed=choices.launch is None),
-        proposed=result.proposed,
-        why=result.why,
-        usual_python=result.usual_python,
+        arithmetic=found.arithmetic,
+        proposed=found.proposed,
+        why=found.why,
+        usual_python=found.usual_python,
     )
 
 
@@ -140,7 +133,7 @@ def recheck(check: StartCheck, choices: Choices, now: StartConditions) -> StartC
 
     The spec stays as it was composed, unless the recipe or the script was edited. Blocks like `check_start`.
     """
-    if check.spec is None or check.changed != _changed(check.spec):
+    if check.spec is None or check.changed != changed_at(check.spec):
         return check_start(choices, now)
     problems = spec_problems(check.spec, now.survey, tr("Untick it."))
     found = [now.folder_problem, *problems] if now.folder_problem else problems
@@ -149,22 +142,9 @@ def recheck(check: StartCheck, choices: Choices, now: StartConditions) -> StartC
 
 def spec_problems(spec: RunSpec, survey: Survey, remedy: str) -> list[str]:
     """Return why a spec cannot be started on these devices. `remedy`: what to do about a device that is lost."""
-    problems: list[str] = []
-    if spec.script is not None:
-        from core.config.script_check import ScriptCheckRequest, check_script
-
-        problems += check_script(ScriptCheckRequest.of_spec(spec)).problems
-    if spec.recipe is not None:
-        try:
-            recipes.read(Path(spec.recipe.path))
-        except ValueError as error:
-            problems.append(str(error))
+    found, own = spec_obstacles(spec, survey.devices)
     chosen = [device for device in survey.devices if device.id in spec.devices]
-    return [
-        *problems,
-        *_sentences(validation.problems(spec, survey.devices), spec, chosen),
-        *lost(chosen, survey, remedy),
-    ]
+    return [*found, *_sentences(own, spec, chosen), *lost(chosen, survey, remedy)]
 
 
 def refused(folder_problem: str, *problems: str) -> StartCheck:
@@ -173,60 +153,34 @@ def refused(folder_problem: str, *problems: str) -> StartCheck:
     return StartCheck(problems=found, folder_problem=folder_problem)
 
 
-def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> StartCheck:
-    """Return the check of a spec. `problems`: those found before."""
+def _checked(found: Examination, spec: RunSpec, now: StartConditions) -> StartCheck:
+    """Return the check of a spec."""
     survey = now.survey
     chosen = [device for device in survey.devices if device.id in spec.devices]
-    own = validation.problems(spec, survey.devices)
-    found = (
+    problems = (
         *([now.folder_problem] if now.folder_problem else []),
-        *problems,
-        *_sentences(own, spec, chosen),
+        *found.problems,
+        *_sentences(found.own, spec, chosen),
         *lost(chosen, survey, tr("Untick it.")),
     )
-    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), _doubt(spec))))
+    doubts = "; ".join(filter(None, (reading_doubts(chosen, survey, now.stale_age_s, now.held_by), found.doubt)))
     busy = tuple(_used(chosen, now.used_by))
     ready = (
-        "" if found or busy else tr("Ready, but {doubts}.", doubts=doubts) if doubts else ready_sentence(chosen, survey)
+        ""
+        if problems or busy
+        else tr("Ready, but {doubts}.", doubts=doubts)
+        if doubts
+        else ready_sentence(chosen, survey)
     )
     return StartCheck(
         spec=spec,
-        problems=found,
+        problems=problems,
         folder_problem=now.folder_problem,
-        changed=_changed(spec),
+        changed=found.changed,
         busy=busy,
-        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in own),
+        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in found.own),
         ready=ready,
         is_warning=bool(ready and doubts),
-    )
-
-
-def _changed(spec: RunSpec) -> tuple[int, int] | None:
-    """Return the modification time and the size of the recipe or script; None for a module or an unreadable file."""
-    if spec.script is not None:
-        from core.config.script_check import ScriptCheckRequest
-
-        return ScriptCheckRequest.of_spec(spec).changed
-    try:
-        stat = Path(spec.own_recipe.path).stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
-
-
-def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) -> str:
-    """Return `One process. It uses torch.nn.DataParallel.`; if the user chose another mode than the source, say so."""
-    per_device = strategy_of(spec).processes == "per_device"
-    count = len(spec.devices)
-    how = tr("{count} processes, one per device", count=count) if per_device and count > 1 else tr("One process")
-    if guessed or spec.strategy == result.proposed:
-        return tr("{how}. {why}", how=how, why=result.why)
-    proposed = tr(find_launch_mode(result.proposed).title).lower()
-    return tr(
-        "{how}, as you chose. The source of the script suggests {proposed}. {why}",
-        how=how,
-        proposed=proposed,
-        why=result.why,
     )
 
 
@@ -256,16 +210,6 @@ def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> lis
         tr("{sentence}. Start offers to share, or to add this run to the queue.", sentence=sentence)
         for sentence in use_sentences(chosen, used_by).values()
     ]
-
-
-def _doubt(spec: RunSpec) -> str:
-    """Return what should be known of the recipe; the empty string if nothing, or if it cannot be read."""
-    if spec.recipe is None:
-        return ""
-    try:
-        return recipe_use.doubt(recipes.read(Path(spec.recipe.path)), spec.framework)
-    except ValueError:
-        return ""
 
 
 def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:

@@ -1,0 +1,181 @@
+"""What the machine that trains says about choices: their spec, what is wrong with it, and what should be known.
+
+Readings of devices and other runs are not looked at. The answer travels as JSON where the machine is another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.catalog import recipe_use, recipes
+from core.catalog.strategies import find_launch_mode, strategy_of
+from core.config import validation
+from core.config.build_spec import compose
+from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.validation import Problem, ProblemKind
+from core.language import tr
+from core.schema.spec import RunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from core.config.script_check import ScriptCheckResult
+    from core.devices.device import Device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What was found about choices."""
+
+    spec: RunSpec | None = None
+    """None if the choices make none."""
+    problems: tuple[str, ...] = ()
+    """Why they make no spec, or why the script would fail at once: sentences."""
+    own: tuple[Problem, ...] = ()
+    """What keeps the spec from starting."""
+    doubt: str = ""
+    """What should be known of the recipe: words for a sentence, or the empty string."""
+    notes: tuple[str, ...] = ()
+    """What should be known of the script: sentences."""
+    changed: tuple[int, int] | None = None
+    """The modification time in nanoseconds and the size in bytes of the recipe or script."""
+    arithmetic: str = ""
+    """How the batch is divided; for a script, how it is launched and why."""
+    proposed: str = ""
+    """For a script, the launch mode that its source proposes."""
+    why: str = ""
+    """Why the source proposes that mode: a sentence."""
+    usual_python: str = ""
+    """For a script, the Python that is used if none is chosen."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        own = [[each.kind.value, each.sentence] for each in self.own]
+        return {**found, "spec": None if self.spec is None else self.spec.to_json(), "own": own}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Examination:  # noqa: ANN401 (JSON)
+        """Return what `to_json` has made. Raises `ValueError` for anything else."""
+        try:
+            changed = data["changed"]
+            texts = {name: data[name] for name in ("doubt", "arithmetic", "proposed", "why", "usual_python")}
+            problems, notes = tuple(data["problems"]), tuple(data["notes"])
+            if not all(isinstance(each, str) for each in (*texts.values(), *problems, *notes)):
+                raise ValueError
+            return cls(
+                spec=None if data["spec"] is None else RunSpec.from_json(data["spec"]),
+                own=tuple(Problem(kind=ProblemKind(kind), sentence=str(text)) for kind, text in data["own"]),
+                changed=None if changed is None else (int(changed[0]), int(changed[1])),
+                problems=problems,
+                notes=notes,
+                **texts,
+            )
+        except (LookupError, TypeError) as error:
+            raise ValueError from error
+
+
+def examine(choices: RecipeChoices | ScriptChoices, devices: Sequence[Device]) -> Examination:
+    """Examine choices. Blocks for seconds if another Python has to be started and asked."""
+    if isinstance(choices, ScriptChoices):
+        from core.config.script_check import ScriptCheckRequest, check_script  # seldom at the start of the window
+
+        return examine_script(choices, check_script(ScriptCheckRequest.of(choices)), devices)
+    try:
+        spec = compose(choices, devices)
+    except ValueError as error:
+        return Examination(problems=(str(error),))
+    return replace(_of_spec(spec, devices), doubt=_doubt(spec), arithmetic=validation.batch_arithmetic(spec))
+
+
+def examine_script(choices: ScriptChoices, result: ScriptCheckResult, devices: Sequence[Device]) -> Examination:
+    """Examine the choices for a script, which itself has been checked with this result."""
+    from core.config import script_check
+
+    try:
+        spec = None if result.spec is None else script_check.fill_in(result, choices, devices)
+    except ValueError as error:
+        return Examination(problems=(str(error),), usual_python=result.usual_python)
+    if spec is None:
+        return Examination(problems=tuple(result.problems), usual_python=result.usual_python)
+    result = script_check.on_devices(result, len(spec.devices))
+    return replace(
+        _of_spec(spec, devices),
+        problems=tuple(result.problems),
+        notes=tuple(script_check.cautions_of(result, spec)),
+        arithmetic=_launch_words(spec, result, guessed=choices.launch is None),
+        proposed=result.proposed,
+        why=result.why,
+        usual_python=result.usual_python,
+    )
+
+
+def spec_obstacles(spec: RunSpec, devices: Sequence[Device]) -> tuple[list[str], list[Problem]]:
+    """Return what is wrong with the recipe or script of a spec, and what keeps it from starting on this machine."""
+    found: list[str] = []
+    if spec.script is not None:
+        from core.config.script_check import ScriptCheckRequest, check_script
+
+        found += check_script(ScriptCheckRequest.of_spec(spec)).problems
+    if spec.recipe is not None:
+        try:
+            recipes.read(Path(spec.recipe.path))
+        except ValueError as error:
+            found.append(str(error))
+    return found, validation.problems(spec, devices)
+
+
+def changed_at(spec: RunSpec) -> tuple[int, int] | None:
+    """Return the modification time and the size of the recipe or script; None for a module or an unreadable file."""
+    if spec.script is not None:
+        from core.config.script_check import ScriptCheckRequest
+
+        return ScriptCheckRequest.of_spec(spec).changed
+    try:
+        stat = Path(spec.own_recipe.path).stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def unpack_choices(data: Mapping[str, Any]) -> RecipeChoices | ScriptChoices:
+    """Return choices from `dataclasses.asdict`. Raises `ValueError` for anything else."""
+    kind: type[RecipeChoices | ScriptChoices] = RecipeChoices if "recipe" in data else ScriptChoices
+    known = {each.name for each in fields(kind)}
+    try:
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
+        }
+        return kind(**given)
+    except TypeError as error:
+        raise ValueError(tr("These are no choices.")) from error
+
+
+def _of_spec(spec: RunSpec, devices: Sequence[Device]) -> Examination:
+    return Examination(spec=spec, own=tuple(validation.problems(spec, devices)), changed=changed_at(spec))
+
+
+def _doubt(spec: RunSpec) -> str:
+    """Return what should be known of the recipe; the empty string if nothing, or if it cannot be read."""
+    try:
+        return recipe_use.doubt(recipes.read(Path(spec.own_recipe.path)), spec.framework)
+    except ValueError:
+        return ""
+
+
+def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) -> str:
+    """Return `One process. It uses torch.nn.DataParallel.`; if the user chose another mode than the source, say so."""
+    per_device = strategy_of(spec).processes == "per_device"
+    count = len(spec.devices)
+    how = tr("{count} processes, one per device", count=count) if per_device and count > 1 else tr("One process")
+    if guessed or spec.strategy == result.proposed:
+        return tr("{how}. {why}", how=how, why=result.why)
+    proposed = tr(find_launch_mode(result.proposed).title).lower()
+    return tr(
+        "{how}, as you chose. The source of the script suggests {proposed}. {why}",
+        how=how,
+        proposed=proposed,
+        why=result.why,
+    )

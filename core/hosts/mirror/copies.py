@@ -1,0 +1,167 @@
+"""The folder of the copies of one host's runs: a run directory each, with the bytes that the files there have.
+
+Append-only files are extended, and never read again from their beginning. A file has the modification time of the one
+there as soon as it is complete: size and time tell, also after a restart, whether it is up to date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from core.hosts.run_files import TAIL_BYTES, is_run_name, tail_hash, travels
+from core.runs.copies import copies_folder
+from core.schema.files import PRIVATE_FOLDER, make_folder, open_folder, open_to_append, open_to_read, write_parts
+from core.schema.paths import EVENTS
+from core.system.folders import cache_of_run, make_cache_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.hosts.host_list import Host
+    from core.hosts.mirror.entries import FileState
+
+LOCK = ".lock"
+
+
+def folder_of(host: Host) -> Path:
+    """Return the folder of the copies of a host. Another command there may mean other runs, and has another folder."""
+    name = re.sub(r"[^\w.-]", "-", host.name)[:64].strip(".") or "host"
+    rest = hashlib.sha256(f"{host.address}\n{host.command}".encode()).hexdigest()[:8]
+    return copies_folder() / f"{name}-{rest}"
+
+
+class Copies:
+    """The copies of one host. Names are checked here, whoever gives them. Methods raise `OSError`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._states: dict[tuple[str, str], FileState | None] = {}
+        """Size and time of the files here, as far as they were looked at."""
+        self._lock: int | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether this object keeps the copies: only one process does, also if there are several windows."""
+        return self._lock is not None
+
+    def keep(self) -> bool:
+        """Become the one that keeps the copies; return whether that is so. The folder is made if there is none."""
+        if self._lock is not None:
+            return True
+        make_cache_folder(copies_folder())
+        make_folder(self.root, PRIVATE_FOLDER)
+        handle = open_to_append(self.root / LOCK)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return False
+        self._lock = handle
+        self._states.clear()
+        return True
+
+    def leave(self) -> None:
+        """Let another process keep the copies."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def names(self) -> list[str]:
+        """Return the names of the runs that there are copies of."""
+        return [name for name in os.listdir(self.root) if is_run_name(name) and (self.root / name).is_dir()]  # noqa: PTH208 (names only)
+
+    def state(self, run: str, file: str) -> FileState | None:
+        """Return size and time of a file here; None if there is none."""
+        if (run, file) not in self._states:
+            try:
+                status = os.lstat(self._path(run, file))
+                self._states[run, file] = status.st_size, status.st_mtime_ns
+            except FileNotFoundError:
+                self._states[run, file] = None
+        return self._states[run, file]
+
+    def tail(self, run: str, file: str) -> tuple[int, str]:
+        """Return the size of a file here, and by what its end is recognised; 0 if there is none."""
+        known = self.state(run, file)
+        if known is None:
+            return 0, ""
+        with open_to_read(self._path(run, file)) as opened:
+            size = opened.seek(0, os.SEEK_END)
+            opened.seek(max(0, size - TAIL_BYTES))
+            return size, tail_hash(opened.read()) if size else ""
+
+    def append(self, run: str, file: str, offset: int, data: bytes) -> None:
+        """Add bytes to a file that has `offset` bytes. What could be written of them counts, also on an error."""
+        path = self._path(run, file)
+        self._make_folders(run)
+        handle = open_to_append(path)
+        try:
+            if os.fstat(handle).st_size != offset:
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))  # another program has written it
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        finally:
+            os.close(handle)
+            self._states.pop((run, file), None)
+
+    def replace(self, run: str, file: str, data: bytes) -> None:
+        """Write a file as a whole."""
+        self._make_folders(run)
+        write_parts(self._path(run, file), [data])
+        self._states.pop((run, file), None)
+
+    def complete(self, run: str, file: str, size: int, mtime: int) -> None:
+        """Give a file the time of the one there, now that it has all bytes."""
+        os.utime(self._path(run, file), ns=(mtime, mtime))
+        self._states[run, file] = size, mtime  # which the file system here may round
+
+    def announce(self, run: str) -> None:
+        """Tell readers of a run that is over that its files have changed: they look at the time of its folder."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self._folder(run))
+
+    def drop(self, run: str, file: str) -> None:
+        """Remove a file."""
+        self._path(run, file).unlink(missing_ok=True)
+        self._states.pop((run, file), None)
+
+    def remove(self, run: str) -> None:
+        """Remove a run. Does not raise: what is left is removed another time."""
+        shutil.rmtree(self._folder(run), ignore_errors=True)
+        shutil.rmtree(cache_of_run(self._folder(run)), ignore_errors=True)
+        self._forget(run)
+
+    def rename(self, run: str, name: str) -> None:
+        """Give the folder of a run another name, if there is one and none of that name."""
+        folder, other = self._folder(run), self._folder(name)
+        if folder.is_dir() and not other.exists():
+            folder.rename(other)
+        self._forget(run)
+
+    def _forget(self, run: str) -> None:
+        self._states = {key: state for key, state in self._states.items() if key[0] != run}
+
+    def _folder(self, run: str) -> Path:
+        if not is_run_name(run):
+            raise ValueError(run)
+        return self.root / run
+
+    def _path(self, run: str, file: str) -> Path:
+        if not travels(file):
+            raise ValueError(file)
+        return self._folder(run) / file
+
+    def _make_folders(self, run: str) -> None:
+        folder = self._folder(run)
+        for each in (folder, folder / EVENTS):
+            with contextlib.suppress(FileExistsError):
+                each.mkdir(PRIVATE_FOLDER)
+        os.close(open_folder(folder / EVENTS))

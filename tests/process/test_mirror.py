@@ -1,0 +1,321 @@
+"""The runs of a host, copied through a real ssh server: live, over cuts, and as they are deleted and renamed there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.history.index import RunIndex
+from core.hosts.mirror import link
+from core.hosts.mirror.mirror import Mirror
+from core.hosts.run_files import travels
+from core.runs.copies import read_there
+from core.runs.facts.states import RunState, state_info
+from core.runs.run import Run
+from core.schema.paths import EVENTS
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+    from tests.support.ssh_server import SshServer
+
+
+@pytest.fixture
+def root(server: SshServer, runs_root: Path) -> Path:
+    """The folder of runs of the host, which its agent is started with."""
+    runs_root.mkdir()
+    return runs_root
+
+
+@pytest.fixture
+def open_mirror(root: Path) -> Iterator[Callable[[], Mirror]]:
+    """A function that opens a mirror of the host, as each window does."""
+    opened: list[Mirror] = []
+
+    def open_one() -> Mirror:
+        mirror = Mirror(replace(add_host() if not opened else opened[0].host, command=f"{TRAINYARD} --runs {root}"))
+        opened.append(mirror)
+        mirror.start()
+        return mirror
+
+    yield open_one
+    for mirror in opened:
+        mirror.close()
+        assert not mirror._thread.is_alive()
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> RunSpec:
+    """A run that goes on until it is stopped."""
+    return make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER)
+
+
+def is_up(mirror: Mirror) -> bool:
+    return mirror.state.is_connected and mirror.state.is_complete
+
+
+def is_equal(mirror: Mirror, run_dir: Path) -> bool:
+    """Return whether the copy has the bytes that the run's own folder has, file for file."""
+    there = files(run_dir)
+    return files(mirror.root / run_dir.name) == there and bool(there)
+
+
+def files(run_dir: Path) -> dict[str, bytes]:
+    found = (path for folder in (run_dir, run_dir / EVENTS) if folder.is_dir() for path in folder.iterdir())
+    return {
+        name: path.read_bytes() for path in found if travels(name := str(path.relative_to(run_dir))) and path.is_file()
+    }
+
+
+def done(mirror: Mirror, ability: str, **terms: object) -> object:
+    asked = mirror.ask(ability, **terms)
+    wait_until(lambda: asked.done, 45, ability)
+    assert not asked.error, asked.error
+    return asked.value
+
+
+def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_live(root, open_mirror, spec):
+    mirror = open_mirror()
+    wait_until(lambda: is_up(mirror), 20, "the connection")
+    name = done(mirror, "start", spec=spec.to_json())["run"]
+    assert (root / name / EVENTS).is_dir()
+    wait_until((mirror.root / name / "spec.json").is_file, what="the copy")
+    copy = Followed(Run.attach(mirror.root / name)).until_trained(50)
+    assert copy.run.facts.host is not None
+
+    before = copy.losses()
+    done(mirror, "request", run=name, name="save")
+    copy.until_trained(len(before) + 50)
+    done(mirror, "request", run=name, name="pause")
+    copy.until(RunState.PAUSED)
+    wait_until(lambda: copy.poll() and is_equal(mirror, root / name), what="an equal copy")
+    done(mirror, "resume", run=name)
+    copy.until_trained(len(copy.losses()) + 20)
+    done(mirror, "rename", run=name, name="another name")
+    done(mirror, "mark", run=name, star=True, add_tags=["paper"])
+    done(mirror, "request", run=name, name="stop")
+    copy.until_over()
+    assert copy.state is RunState.STOPPED
+    wait_until(lambda: copy.poll() and is_equal(mirror, root / name), what="an equal copy")
+    own = Followed(Run.attach(root / name)).until_over()
+    assert copy.states == own.states
+    assert copy.losses() == own.losses()
+    (summary,) = RunIndex(mirror.root).poll()
+    assert (summary.name, summary.marks.star, summary.marks.tags) == ("another name", True, ("paper",))
+    assert done(mirror, "remove", run=name)["problem"] == ""
+    wait_until(lambda: not (mirror.root / name).exists(), what="the copy to be removed")
+
+
+def kill_ssh(mirror: Mirror, server: SshServer) -> None:
+    del server
+    (ssh,) = [each for each in psutil.Process().children(recursive=True) if each.name() == "ssh"]
+    ssh.kill()
+
+
+def kill_agent(mirror: Mirror, server: SshServer) -> None:
+    del mirror
+    (agent,) = server.agents()
+    agent.kill()
+
+
+def stop_agent(mirror: Mirror, server: SshServer) -> None:
+    """An agent that is stopped says nothing, and its connection stays open."""
+    (agent,) = server.agents()
+    agent.suspend()
+    wait_until(lambda: not mirror.state.is_connected, 15, "the silence to be noticed")
+    agent.resume()
+
+
+@pytest.mark.parametrize("cut", [kill_ssh, kill_agent, stop_agent])
+def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mirror, spec, server, monkeypatch, cut):
+    monkeypatch.setattr(link, "BEAT_S", 0.3)
+    monkeypatch.setattr(link, "SILENT_S", 1.5)
+    own = start(spec, root)
+    mirror = open_mirror()
+    wait_until((mirror.root / own.run.id / "spec.json").is_file, 20, "the copy")
+    copy = Followed(Run.attach(mirror.root / own.run.id)).until_trained(20)
+    inodes = {name: (copy.run.dir / name).stat().st_ino for name in files(copy.run.dir)}
+    cut(mirror, server)
+    wait_until(lambda: mirror.state.cut_since is not None, what="the cut to be known")
+    assert read_there(mirror.root).cut_since is not None
+    assert "one" in mirror.state.why
+    own.until_trained(own.run.facts.step + 200)
+    assert copy.poll().state is RunState.RUNNING, "as it was last seen, and not lost"
+    mirror.retry()
+    wait_until(lambda: mirror.state.is_connected, 20, "the next connection")
+    wait_until(lambda: mirror.state.cut_since is None and read_there(mirror.root).cut_since is None, what="no cut")
+    own.run.request("stop")
+    own.until_over()
+    copy.until_over()
+    wait_until(lambda: is_equal(mirror, own.run.dir), what="an equal copy")
+    copy.poll()
+    assert copy.run_series.metrics["loss"].steps.tolist() == own.run_series.metrics["loss"].steps.tolist()
+    assert copy.losses() == own.losses()
+    assert copy.run.facts.notices == ()
+    grown = {name: inode for name, inode in inodes.items() if name.startswith(EVENTS)}
+    assert grown == {name: (copy.run.dir / name).stat().st_ino for name in grown}, "the files were extended"
+
+
+def test_run_that_is_killed_while_the_connection_is_cut_is_lost_only_when_the_host_says_so(
+    root, open_mirror, spec, server
+):
+    own = start(spec, root).until_trained()
+    mirror = open_mirror()
+    wait_until((mirror.root / own.run.id / "spec.json").is_file, 20, "the copy")
+    copy = Followed(Run.attach(mirror.root / own.run.id)).until_trained()
+    mirror.close()
+    facts = own.run.facts
+    for process in (facts.guard, facts.supervisor):
+        os.kill(process.pid, signal.SIGKILL)
+    own.until(RunState.LOST)
+    assert copy.poll().state is RunState.RUNNING
+    assert RunIndex(mirror.root).poll()[0].state is RunState.RUNNING
+    again = open_mirror()
+    copy.until(RunState.LOST, 20)
+    assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in copy.run.facts.error
+    assert again.root == mirror.root
+    done(again, "resume", run=own.run.id)
+    wait_until(lambda: copy.poll().state is RunState.RUNNING, what="the resumed run")
+    done(again, "request", run=own.run.id, name="stop")
+    copy.until_over()
+
+
+def test_runs_that_are_removed_and_renamed_there_are_so_here(root, open_mirror, spec):
+    runs = [start(spec, root).until_trained() for _ in range(2)]
+    for each in runs:
+        each.run.request("stop")
+    for each in runs:
+        each.until_over()
+    mirror = open_mirror()
+    removed, renamed = (each.run.dir for each in runs)
+    wait_until(lambda: is_equal(mirror, removed) and is_equal(mirror, renamed), 20, "equal copies")
+    inode = (mirror.root / renamed.name).stat().st_ino
+    shutil.rmtree(removed)
+    new = renamed.rename(renamed.with_name("2026 käse"))
+    wait_until(lambda: is_equal(mirror, new), what="the copy to be renamed")
+    assert (mirror.root / new.name).stat().st_ino == inode, "it was not copied again"
+    wait_until(lambda: [each.name for each in RunIndex(mirror.root).poll()] == ["recipe"], what="one run")
+    mirror.close()
+    shutil.rmtree(new)
+    again = open_mirror()
+    wait_until(lambda: is_up(again) and not RunIndex(again.root).poll(), 20, "no run")
+
+
+def test_file_that_was_replaced_there_is_copied_from_its_beginning(root, open_mirror, spec):
+    own = start(spec, root).until_trained()
+    own.run.request("stop")
+    own.until_over()
+    mirror = open_mirror()
+    wait_until(lambda: is_equal(mirror, own.run.dir), 20, "an equal copy")
+    mirror.fetch_reread()
+    events = own.run.dir / EVENTS / "worker-0.jsonl"
+    lines = events.read_bytes().splitlines(keepends=True)
+    other = events.with_name("other")
+    other.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    other.replace(events)
+    wait_until(lambda: is_equal(mirror, own.run.dir), what="an equal copy")
+    wait_until(lambda: mirror.fetch_reread() == [own.run.id], what="the reader to be told")
+
+
+def test_two_mirrors_share_one_copy_and_the_second_takes_it_over(root, open_mirror, spec):
+    first, second = open_mirror(), open_mirror()
+    wait_until(lambda: is_up(first) and is_up(second), 20, "two connections")
+    own = start(spec, root)
+    wait_until((first.root / own.run.id / "spec.json").is_file, what="the copy")
+    copy = Followed(Run.attach(second.root / own.run.id)).until_trained(20)
+    first.close()
+    copy.until_trained(own.poll().run.facts.step + 100)
+    done(second, "request", run=own.run.id, name="stop")
+    own.until_over()
+    copy.until_over()
+    wait_until(lambda: copy.poll() and is_equal(second, own.run.dir), what="an equal copy")
+    assert copy.losses() == own.losses()
+
+
+def test_requests_without_a_connection_are_refused_and_not_kept(root, open_mirror, spec, server):
+    own = start(spec, root).until_trained()
+    mirror = open_mirror()
+    wait_until(lambda: is_up(mirror), 20, "the connection")
+    assert "There is no run '../x'" in _refused(mirror, "request", run="../x", name="stop")
+    assert "cannot be asked for this: fly" in _refused(mirror, "request", run=own.run.id, name="fly")
+    assert "Enter a name." in _refused(mirror, "rename", run=own.run.id, name="")
+    kill_agent(mirror, server)
+    wait_until(lambda: mirror.state.cut_since is not None, what="the cut to be known")
+    asked = mirror.ask("request", run=own.run.id, name="stop")
+    assert asked.done
+    assert "There is no connection to one" in asked.error
+    mirror.retry()
+    wait_until(lambda: mirror.state.is_connected, 20, "the next connection")
+    own.until_trained(own.run.facts.step + 20)
+    assert not (own.run.dir / "control" / "stop").exists()
+    done(mirror, "request", run=own.run.id, name="stop")
+    own.until_over()
+
+
+def _refused(mirror: Mirror, ability: str, **terms: object) -> str:
+    asked = mirror.ask(ability, **terms)
+    wait_until(lambda: asked.done, 20, ability)
+    assert asked.error
+    return asked.error
+
+
+def test_nothing_acts_on_a_copy(root, open_mirror, spec):
+    """A pid of another machine means another process here: no function of a run touches its copy."""
+    from core.errors import RunError
+    from core.history import removal
+    from core.history.marks import change_marks
+    from core.history.rename import rename
+    from core.queue.control import cancel, revive
+    from core.runs.directory import launch_supervisor
+    from core.runs.lock import held
+
+    own = start(spec, root).until_trained()
+    mirror = open_mirror()
+    wait_until((mirror.root / own.run.id / "spec.json").is_file, 20, "the copy")
+    copy = Run.attach(mirror.root / own.run.id)
+    for act in (
+        lambda: copy.request("stop"), lambda: Run.resume(copy.dir), lambda: Run.start(spec, mirror.root),
+        lambda: change_marks(copy.dir, star=True), lambda: rename(copy.dir, "x"), lambda: cancel(copy.dir),
+        lambda: launch_supervisor(copy.dir), lambda: held(copy.dir).__enter__(),
+    ):  # fmt: skip
+        with pytest.raises(RunError, match="is a run of one, and this folder has a copy of it"):
+            act()
+    assert "not removed" in removal.why_not(copy.dir)
+    assert revive(mirror.root) == []
+    own.run.request("stop")
+    own.until_over()
+    wait_until(lambda: state_info((copy.catch_up() and copy.facts.state) or copy.facts.state).over, what="the end")
+    assert "is a run of one" in removal.remove(copy.dir).problem
+    assert {path.name for path in copy.dir.iterdir()} == {name.split("/")[0] for name in files(own.run.dir)}
+
+
+def test_full_disk_here_is_a_sentence_and_the_copy_goes_on_when_there_is_room(
+    root, open_mirror, spec, small_disk, monkeypatch
+):
+    monkeypatch.setenv("TRAINYARD_CACHE_DIR", str(small_disk))
+    own = start(spec, root).until_trained()
+    own.run.request("stop")
+    own.until_over()
+    (own.run.dir / "log.txt").write_bytes(os.urandom(700_000))
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(600_000))
+    mirror = open_mirror()
+    wait_until(lambda: mirror.state.problem, 20, "the sentence")
+    assert "The disk is full" in mirror.state.problem
+    assert "What is shown of one stays as it was. Free some space here." in mirror.state.problem
+    assert mirror.state.is_connected
+    filler.unlink()
+    wait_until(lambda: is_equal(mirror, own.run.dir), 20, "an equal copy")
+    wait_until(lambda: not mirror.state.problem, what="no problem")
+    mirror.close()

@@ -1,0 +1,270 @@
+"""A real window on the runs of another machine, through a real ssh server: nothing of this machine is taken for it.
+
+Costs about half a minute: each test opens a window and trains a run with the fake worker.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QPushButton
+
+from core.hosts.host_list import Host
+from core.hosts.mirror import link
+from core.hosts.mirror.mirror import Mirror
+from core.runs.facts.states import RunState
+from core.runs.run import Run
+from core.series.run_series import RunSeries
+from gui.controllers.machine.host_controller import OFF
+from gui.services.machine.host_machine import HostMachine
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.ssh_server import TRAINYARD, run_server
+from tests.support.waiting import wait_until
+from tests.window.driving import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.ssh_server import SshServer
+
+
+@pytest.fixture(scope="module")
+def ssh_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    """A real ssh server with two hosts."""
+    yield from run_server(tmp_path_factory.mktemp("ssh"))
+
+
+@pytest.fixture
+def there(runs_root: Path) -> Path:
+    """The folder of runs of the host."""
+    runs_root.mkdir()
+    return runs_root
+
+
+@pytest.fixture
+def open_window(
+    qtbot: QtBot, ssh_server: SshServer, there: Path, fake_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], Driver]]:
+    """A function that opens a window on the host."""
+    monkeypatch.setenv("PATH", str(ssh_server.folder / "bin"), prepend=os.pathsep)
+    opened: list[Driver] = []
+
+    def open_one() -> Driver:
+        command = f"env TRAINYARD_PYTHON_PYTORCH={fake_python} {TRAINYARD} --runs {there}"
+        mirror = Mirror(Host(name="one", address="one", command=command))
+        mirror.start()
+        opened.append(Driver(qtbot, there.with_name("here"), HostMachine(mirror)))
+        return opened[-1]
+
+    yield open_one
+    for driver in opened:
+        driver.window.close()
+    wait_until(lambda: not ssh_server.sessions(), what="the sessions of the ssh server to end")
+
+
+def chip(driver: Driver) -> str:
+    return driver.window.findChild(QLabel, "hostLabel").text()
+
+
+def mirror_of(driver: Driver) -> Mirror:
+    machine = driver.window.services.machine
+    assert isinstance(machine, HostMachine)
+    return machine.mirror
+
+
+def until_connected(driver: Driver) -> None:
+    driver.until(lambda: chip(driver) == "one" and mirror_of(driver).state.is_complete, "the connection")
+
+
+def all_losses(run_dir: Path) -> list[tuple[float, float]]:
+    """Return steps and losses that the run's own folder has."""
+    followed = Followed(Run.attach(run_dir))
+    followed.run_series.fold(followed.run.catch_up())
+    series = followed.run_series.metrics["loss"]
+    return list(zip(series.steps.tolist(), series.values.tolist(), strict=True))
+
+
+def shown_losses(driver: Driver) -> list[tuple[float, float]]:
+    run_series = driver.window.services.session.run_series
+    assert isinstance(run_series, RunSeries)
+    series = run_series.metrics["loss"]
+    return list(zip(series.steps.tolist(), series.values.tolist(), strict=True))
+
+
+def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, there):
+    driver = open_window()
+    until_connected(driver)
+    assert driver.window.windowTitle() == "one – Trainyard"
+    assert [driver.table.item(row, 0).data(Qt.ItemDataRole.UserRole) for row in range(driver.table.rowCount())] == [
+        "cpu:0", "cpu:1",
+    ], "the devices of the host"  # fmt: skip
+    driver.tick("cpu:1")
+    driver.window.panels.setup.choose_built_in("digits_cnn")
+    driver.set_number("epochsBox", 2000)
+    driver.until_ready()
+    driver.start()
+    driver.until_state("Running")
+    (run_dir,) = there.iterdir()
+    assert driver.run.dir.name == run_dir.name
+    assert driver.run.dir != run_dir
+    assert driver.window.windowTitle() == "digits_cnn – one – Trainyard"
+    driver.until(lambda: driver.points("lossPlot") > 20, "a live curve")
+    assert Run.attach(run_dir).spec().devices == ("cpu:1",)
+
+    driver.until(driver.pause_button.isEnabled, "Pause")
+    driver.qtbot.mouseClick(driver.pause_button, Qt.MouseButton.LeftButton)
+    driver.until_state("Paused")
+    driver.until(lambda: driver.pause_button.isEnabled() and "Resume" in driver.pause_button.text(), "Resume")
+    driver.qtbot.mouseClick(driver.pause_button, Qt.MouseButton.LeftButton)
+    driver.until_state("Running")
+    save = driver.window.findChild(QPushButton, "saveButton")
+    driver.until(save.isEnabled, "Save")
+    driver.qtbot.mouseClick(save, Qt.MouseButton.LeftButton)
+    driver.until(lambda: driver.window.services.session.facts.checkpoint is not None
+                 and driver.window.services.session.facts.checkpoint.reason == "asked", "the checkpoint")  # fmt: skip
+    driver.stop()
+    driver.until_state("Stopped")
+    driver.until(lambda: shown_losses(driver) == all_losses(run_dir), "every point once")
+    assert driver.message("messageStrip") == ""
+
+
+def test_cut_is_told_and_no_point_is_lost_or_twice(open_window, there, tmp_path, ssh_server, monkeypatch):
+    monkeypatch.setattr(link, "BEAT_S", 0.3)
+    monkeypatch.setattr(link, "SILENT_S", 1.5)
+    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
+    driver = open_window()
+    until_connected(driver)
+    driver.until_state("Running")  # the newest live run is shown
+    driver.until(lambda: driver.points("lossPlot") > 20, "a live curve")
+    (agent,) = ssh_server.agents()
+    monkeypatch.setattr("core.hosts.mirror.mirror.FIRST_PAUSE_S", 30.0)
+    mirror_of(driver)._pause_s = 30.0
+    agent.suspend()
+    driver.until(lambda: chip(driver) == "one · cut", "the cut")
+    agent.resume()
+    assert "The connection to one is cut since " in driver.message("hostStrip")
+    assert "trying again" in driver.message("hostStrip")
+    own.until_trained(own.poll().run.facts.step + 200)
+    shown = shown_losses(driver)
+    driver.qtbot.wait(100)
+    assert driver.state.text() == "Running", "as it was last seen"
+    assert shown_losses(driver) == shown
+    driver.qtbot.mouseClick(driver.stop_button, Qt.MouseButton.LeftButton)
+    assert "There is no connection to one, so nothing was asked of it." in driver.message("messageStrip")
+    (retry,) = [
+        each for each in driver.window.panels.host_message.findChildren(QPushButton) if each.text() == "Try now"
+    ]
+    driver.qtbot.mouseClick(retry, Qt.MouseButton.LeftButton)
+    until_connected(driver)
+    driver.until(lambda: driver.message("hostStrip") == "", "no message on the connection")
+    driver.until(lambda: len(shown_losses(driver)) > len(shown) + 200, "what was measured meanwhile")
+    driver.stop()
+    driver.until_state("Stopped")
+    own.until_over()
+    driver.until(lambda: shown_losses(driver) == all_losses(own.run.dir), "every point once")
+
+
+def test_closing_the_window_harms_nothing_and_leaves_no_process(open_window, there, tmp_path, ssh_server):
+    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
+    driver = open_window()
+    until_connected(driver)
+    driver.until_state("Running")
+    driver.window.close()
+    wait_until(lambda: not ssh_server.sessions(), what="the agent to end")
+    assert not [each for each in psutil.Process().children(recursive=True) if each.name() == "ssh"]
+    own.until_trained(own.poll().run.facts.step + 50)
+    assert driver.notices == []
+    own.run.request("stop")
+    own.until_over()
+
+
+def test_run_that_is_renamed_and_removed_there_while_it_is_shown(open_window, there, tmp_path):
+    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
+    own.run.request("stop")
+    own.until_over()
+    driver = open_window()
+    until_connected(driver)
+    driver.until(lambda: driver.runs.count() > 0 and driver.window.services.run_list.summaries, "the run")
+    driver.window.controllers.run.attach_to(str(mirror_of(driver).root / own.run.id))
+    driver.until(lambda: shown_losses(driver) == all_losses(own.run.dir), "its curve")
+    new = own.run.dir.rename(there / "another-folder")
+    driver.until(lambda: driver.run.dir.name == "another-folder", "the window to follow")
+    assert shown_losses(driver) == all_losses(new)
+    shutil.rmtree(new)
+    driver.until(lambda: "was removed or renamed" in driver.message(), "the sentence")
+    assert driver.state.text() == "Stopped"
+
+
+def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_path, monkeypatch):
+    """A pid of the host means another process here: /proc is not asked about it, and nothing is signalled."""
+    asked: list[str] = []
+    for target in (
+        "core.system.processes.send", "core.system.processes.tagged", "core.system.terminate.terminate",
+        "core.history.leftovers.find", "core.system.process_info.describe", "core.queue.control.revive",
+    ):  # fmt: skip
+        monkeypatch.setattr(target, lambda *_, target=target, **__: asked.append(target))
+    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
+    driver = open_window()
+    until_connected(driver)
+    driver.until_state("Running")
+    for tab in ("Processes", "Memory", "Settings", "Log", "Events"):
+        driver.open_tab(tab)
+        driver.qtbot.wait(50)
+    assert driver.window.panels.details.processes.table.rowCount() == 0
+    menu = driver.window.panels.menu
+    for name in OFF:
+        assert not menu.action(name).isEnabled()
+        assert "one" in menu.action(name).toolTip() or name == "copyRecipe"
+    run_menu = driver.window.panels.header.again.run_menu
+    run_menu.aboutToShow.emit()
+    for name in ("folder", "model", "keep"):
+        assert not run_menu.action(name).isEnabled()
+        assert "one" in run_menu.action(name).toolTip()
+    run_menu.action("path").trigger()
+    assert f"one:{own.run.dir}" in driver.message("messageStrip")
+    driver.stop()
+    own.until(RunState.STOPPED)
+    assert asked == []
+
+
+def test_two_windows_show_one_host(open_window, there, tmp_path):
+    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
+    first, second = open_window(), open_window()
+    for driver in (first, second):
+        until_connected(driver)
+        driver.until_state("Running")
+    first.window.close()
+    before = len(shown_losses(second))
+    second.until(lambda: len(shown_losses(second)) > before + 200, "the curve to go on in the second")
+    second.stop()
+    second.until_state("Stopped")
+    own.until_over()
+    second.until(lambda: shown_losses(second) == all_losses(own.run.dir), "every point once")
+
+
+def test_run_is_deleted_marked_and_renamed_on_the_host(open_window, there, tmp_path):
+    own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
+    own.run.request("stop")
+    own.until_over()
+    driver = open_window()
+    until_connected(driver)
+    copy = str(mirror_of(driver).root / own.run.id)
+    driver.until(lambda: driver.window.services.run_list.summary(copy) is not None, "the run")
+    driver.window.panels.runs.run_menu.star_asked.emit(copy)
+    driver.window.controllers.export._rename(mirror_of(driver).root / own.run.id, "best")
+    driver.until(lambda: driver.window.services.run_list.summary(copy).name == "best", "the name")
+    driver.until(lambda: driver.window.services.run_list.summary(copy).marks.star, "the star")
+    driver.window.panels.runs.run_menu.remove_asked.emit(copy)
+    driver.until(lambda: driver.question() is not None, "the question")
+    assert any(f"one:{own.run.dir}" in each.text() for each in driver.question().findChildren(QLabel))
+    driver.answer("yesButton")
+    driver.until(lambda: not own.run.dir.exists(), "the run to be deleted there")
+    driver.until(lambda: not driver.window.services.run_list.summaries, "the list to be empty")
