@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,8 @@ CACHED_S = 30.0
 """Seconds for which an interpreter's answer is reused, until newly installed packages are noticed."""
 TIMEOUT_S = 20.0
 """Seconds to wait for an interpreter's answer."""
+VERSION_S = 20.0
+"""Seconds to wait for the version of a package."""
 ASK = "import sys; from importlib.util import find_spec; sys.exit(find_spec(sys.argv[1]) is None)"
 
 
@@ -41,6 +44,16 @@ def has(python: str, module: str) -> bool:
     if python == sys.executable:
         return importlib.util.find_spec(module) is not None
     return _on_disk(python, module) or _ask(python, module, int(time.monotonic() / CACHED_S))
+
+
+def installed_version(python: str, module: str) -> str:
+    """Return the version of a package under a Python, without importing it; the empty string if that is not known."""
+    command = [python, "-c", f"import importlib.metadata as m; print(m.version({module!r}))"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=VERSION_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def _named(framework: Framework) -> str:

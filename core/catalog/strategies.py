@@ -55,6 +55,8 @@ class Strategy:
     needs_addresses: bool = False
     """Whether its workers listen on all addresses without a password, to connect to each other. They run in a network
     of their own then (`core.launchers.loopback`)."""
+    spans_hosts: bool = False
+    """Whether its ranks can be on several machines."""
     unavailable: Callable[[], str] = str
     """Return why it cannot be used on this machine with any device, or the empty string."""
 
@@ -91,11 +93,11 @@ STRATEGIES = (
          max_devices=1, settings=("make_on_device", "activation_checkpointing"), summary=ON_ONE_DEVICE),
     Strategy(framework="pytorch", name="ddp", title=tr_noop("Data parallel (DDP)"),
          target="pytorch.ddp", parallel="data",
-         processes="per_device", splits_batch=True,
+         processes="per_device", splits_batch=True, spans_hosts=True,
          settings=("bucket_mb", "gradient_compression", "make_on_device", "activation_checkpointing"),
          summary=tr_noop("One process per device; each takes its slice of the global batch, gradients are averaged.")),
     Strategy(framework="pytorch", name="fsdp", title=tr_noop("Data parallel, sharded (FSDP2)"), target="pytorch.fsdp",
-         parallel="data", processes="per_device", splits_batch=True,
+         parallel="data", processes="per_device", splits_batch=True, spans_hosts=True,
          settings=("meta_device", "make_on_device", "activation_checkpointing"),
          no_epoch_end=tr_noop("each rank has only a part of each parameter"),
          summary=tr_noop("Like DDP, but parameters, gradients and optimizer state are sharded: for large models.")),
@@ -106,7 +108,7 @@ STRATEGIES = (
              "nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp."),
          summary=tr_noop("One process, a thread per GPU; slower than DDP, kept for code written for it.")),
     Strategy(framework="pytorch", name="pipeline", title=tr_noop("Pipeline (1F1B)"), target="pytorch.pipeline",
-         parallel="device", processes="per_device", min_devices=2,
+         parallel="device", processes="per_device", min_devices=2, spans_hosts=True,
          settings=("micro_batches",), whole_model=False, no_steps=NO_WHOLE_MODEL, no_epoch_end=NO_WHOLE_MODEL,
          summary=tr_noop(
              "The model is cut into stages, one process per device; micro-batches flow through all at once.")),

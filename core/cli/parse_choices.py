@@ -58,7 +58,7 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
 def _preset_choice(options: argparse.Namespace) -> PresetChoice:
     for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *STOP, *RELEASE]
     _refuse(options, for_others, tr("cannot be combined with --setup, which has its own value"))
-    return PresetChoice(preset=options.setup, devices=_device_names(options), name=options.name)
+    return PresetChoice(preset=options.setup, devices=device_names(options), name=options.name)
 
 
 def _script_choices(options: argparse.Namespace) -> ScriptChoices:
@@ -74,7 +74,7 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
         python=options.python,
         expression=options.expression,
         rules=options.rules,
-        devices=_device_names(options),
+        devices=device_names(options),
         name=options.name,
         stop=_stop(options),
         release=_release(options),
@@ -87,7 +87,7 @@ def recipe_choices(options: argparse.Namespace) -> RecipeChoices:
     _refuse(options, SCRIPT_ONLY, tr("is for scripts only"))
     return RecipeChoices(
         recipe=options.recipe,
-        devices=_device_names(options),
+        devices=device_names(options),
         framework=options.framework or "pytorch",
         python=options.python,
         strategy=options.strategy,
@@ -110,7 +110,8 @@ def _refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None
             raise ValueError(tr("{option} {why}. Leave it out.", option=option, why=why))
 
 
-def _device_names(options: argparse.Namespace) -> tuple[str, ...]:
+def device_names(options: argparse.Namespace) -> tuple[str, ...]:
+    """Return the names of the chosen devices."""
     return tuple(name.strip() for name in options.devices.split(",") if name.strip())
 
 

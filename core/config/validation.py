@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework
 from core.catalog.interpreters import has, interpreter
-from core.catalog.strategies import STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
+from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.hosts.names import split_name
 from core.language import tr, tr_noop, tr_plural, tr_stored
@@ -155,10 +155,10 @@ def _framework_problems(spec: RunSpec) -> list[str]:
 
 
 def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
-    if elsewhere := [name for name in spec.devices if split_name(name)]:
-        labels = {device.id: device.label for device in devices}
-        sentence = _not_here([labels.get(name, name) for name in elsewhere])
-        return [Problem(kind=ProblemKind.UNKNOWN_DEVICE, sentence=sentence)]
+    elsewhere = [name for name in spec.devices if split_name(name)]
+    labels = {device.id: device.label for device in devices}
+    if elsewhere and (sentence := _not_over_hosts(spec, strategy, [labels.get(name, name) for name in elsewhere])):
+        return _of([sentence])
     by_id = {device.id: device for device in devices}
     names = ", ".join(device.short_name for device in devices) or tr("none (no device was found)")
     if unknown := [repr(name) for name in spec.devices if name not in by_id]:
@@ -176,16 +176,29 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     return _of([*blocked, *_mig_problems(chosen)]) or _fit_problems(strategy, chosen)
 
 
-def _not_here(names: Sequence[str]) -> str:
-    """Return why devices of other machines cannot be trained on."""
-    return tr_plural(
-        "{names} is a device of another machine, and training on those is not possible yet. Log in there and start the "
-        "run there.",
-        "{names} are devices of other machines, and training on those is not possible yet. Log in there and start the "
-        "run there.",
-        len(names),
-        names=join_labels(names),
-    )
+def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) -> str:
+    """Return why a run cannot use devices of other machines; the empty string if it can. `labels`: theirs."""
+    names = join_labels(labels)
+    if not strategy.spans_hosts:
+        rows = LAUNCH_MODES if spec.script else strategies_of(spec.framework)
+        able = join_names([row.name for row in rows if row.spans_hosts], "or")
+        remedy = (
+            tr("Choose {strategies}, or devices of one machine.", strategies=able)
+            if able
+            else tr("Choose devices of one machine: trainyard --host HOST is the window on another one.")
+        )
+        return tr(
+            "{title} runs on one machine, and {names} is on another. {remedy}",
+            title=tr(strategy.title), names=names, remedy=remedy,
+        )  # fmt: skip
+    if len(labels) == len(spec.devices):
+        return tr(
+            "A run over several machines needs a device of this one, where its checkpoints are kept, besides {names}. "
+            "Choose one, or start the run there: trainyard --host {host}",
+            names=names,
+            host=(split_name(spec.devices[0]) or ("",))[0],
+        )
+    return ""
 
 
 def _mig_problems(chosen: Sequence[Device]) -> list[str]:

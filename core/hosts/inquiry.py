@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
+from core.hosts.host_list import load
+from core.hosts.names import device_here, split_name
 from core.language import join_sentences, tr, tr_noop
 from core.units import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from core.devices.device import Device
     from core.hosts.connection import Clock
     from core.hosts.exchange import HostDevices
     from core.hosts.host_list import Host
@@ -126,6 +129,25 @@ def ask(hosts: Sequence[Host], *, devices: bool) -> list[HostReport]:
     """Ask hosts at once, and return what is known of each. Takes as long as the slowest, and ends within a limit."""
     with Inquiry(hosts, devices) as inquiry:
         return inquiry.reports()
+
+
+def devices_of(names: Iterable[str]) -> list[Device]:
+    """Return the devices of all hosts of which some device is named, as they are named here.
+
+    Raises `ValueError` for a host that is not in the list, and `HostError` for one that cannot be asked.
+    """
+    listed, wanted = load(), {found[0].lower(): found[0] for name in names if (found := split_name(name))}
+    hosts = [host for name in wanted.values() if (host := listed.find(name))]
+    if len(hosts) < len(wanted):
+        missing = next(name for name in wanted.values() if listed.find(name) is None)
+        raise ValueError(tr("There is no host {name}. Add it: trainyard hosts add ADDRESS --name {name}", name=missing))
+    devices = []
+    for report in ask(hosts, devices=True):
+        if report.error is not None:
+            raise report.error
+        assert report.devices is not None
+        devices += [device_here(report.host.name, each) for each in report.devices.devices]
+    return devices
 
 
 def state_words(report: HostReport) -> str:

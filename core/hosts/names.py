@@ -11,6 +11,8 @@ from core.devices.kinds import KINDS
 from core.language import tr
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from core.devices.device import Device, Sample
 
 SEPARATOR = "/"
@@ -32,6 +34,11 @@ def name_problem(name: str) -> str:
 def full_name(host: str, device: str) -> str:
     """Return the name of a device of a host, from the device's own id or short name."""
     return f"{host}{SEPARATOR}{device}"
+
+
+def devices_here(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of devices that are on this machine, in their order."""
+    return tuple(name for name in names if split_name(name) is None)
 
 
 def split_name(name: str) -> tuple[str, str] | None:

@@ -32,9 +32,9 @@ MAX_NOISE_BYTES = 256 * 1024
 MAX_OPEN = 64
 """Requests of one connection that an agent works on at once."""
 ALIVE: dict[str, Any] = {}
-ALIVE_S = 30.0
+ALIVE_S = 10.0
 """Seconds without a message after which a connection sends `ALIVE`."""
-SILENCE_S = 300.0
+SILENCE_S = 60.0
 """Seconds after which an agent takes a connection for lost: a network that is gone does not close anything."""
 
 

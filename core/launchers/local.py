@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.devices.nvidia import preflight
-from core.launchers.ranks import loopback_variables
+from core.launchers.ranks import interface_variables, loopback_variables
 from core.schema.files import open_to_append
 from core.schema.paths import LOG_FILE
 from core.system.processes import RUN_DIR, TAG
@@ -106,6 +106,8 @@ def environment(
     }
     if assignment.cores:
         changed["OMP_NUM_THREADS"] = str(len(assignment.cores))
-    if assignment.world_size > 1:
+    if assignment.interface:
+        changed |= interface_variables(assignment.interface)
+    elif assignment.world_size > 1:
         changed |= loopback_variables(base)
     return {**base, **changed}

@@ -86,6 +86,11 @@ def free_addresses(count: int) -> tuple[str, ...]:
         return tuple(f"{HOST}:{each.getsockname()[1]}" for each in sockets)
 
 
+def interface_variables(name: str) -> dict[str, str]:
+    """Return the variables by which gloo and NCCL use this network interface; it is known to reach the other ranks."""
+    return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": f"={name}"}  # without "=" a prefix
+
+
 def loopback_variables(base: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by which gloo and NCCL listen on the loopback interface only, as all ranks are here.
 

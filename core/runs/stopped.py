@@ -49,7 +49,10 @@ def sentences(run_dir: Path, facts: RunFacts) -> str:
             state=state,
         )
         for each in facts.workers.values()
-        if each.exit_code is None and (state := _state(each.process)) and _is_of_owner(run_dir, each.process)
+        if each.exit_code is None
+        and not each.host
+        and (state := _state(each.process))
+        and _is_of_owner(run_dir, each.process)
     ]
     return join_sentences(found)
 

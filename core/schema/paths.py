@@ -11,6 +11,7 @@
     events/collector.jsonl      measurements of a script, written by the metrics process
     events/devices.jsonl        readings of the devices
     events/guard.jsonl          what the guard had to terminate
+    events/host-NAME.jsonl      devices, readings and findings of another machine that trains along
     events/notifications.jsonl  what could not be told the user; only then
     events/reserve              space that is released when the disk is full
     lock, events/lock           empty; locked by the supervisor, the second one also by its guard
@@ -21,6 +22,9 @@
     outputs/                    files that functions of a recipe have written; exists only then
     rendezvous                  where ranks meet; exists only while they run
     pymp-*                      sockets of data-loader workers; exist only while they run
+    part.json                   which ranks of a run of another machine train here; only for such a part
+    kept                        empty; locked while the other machine follows the part
+    recipe/                     the recipe of a part, as the other machine has sent it
 
 Beside the run directories, in the folder of runs:
 
@@ -54,6 +58,11 @@ EVENTS_SUFFIX = ".jsonl"
 RESERVE = "reserve"
 """A file in the events folder. It is deleted when the disk is full, so that the last events fit."""
 
+PART_FILE = "part.json"
+KEPT_FILE = "kept"
+PART_RECIPE = "recipe"
+"""The folder of the recipe of a part."""
+
 LOCK = "lock"
 """An empty file in the run directory and in the events folder: see `core.runs.lock`."""
 
@@ -79,6 +88,11 @@ METRICS_VARIABLE = "TRAINYARD_METRICS"
 def worker_events(rank: int) -> str:
     """Return the name of the event file of a rank, inside the events folder."""
     return f"worker-{rank}{EVENTS_SUFFIX}"
+
+
+def host_events(name: str) -> str:
+    """Return the name of the event file of a host that trains along, inside the events folder."""
+    return f"host-{name}{EVENTS_SUFFIX}"
 
 
 def log_of_rank(run_dir: Path, rank: int) -> Path:

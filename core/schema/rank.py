@@ -32,6 +32,19 @@ class RankAssignment:
     """`host:port` by rank, for strategies whose workers meet over the network; else empty."""
     gate: int | None = None
     """The pipe on which workers wait for the process that fetches (`core.worker.fetch`); None if there is none."""
+    host: int = 0
+    """The number of its machine; 0 is that of rank 0. `devices` are those of the run on this machine."""
+    meeting: str = ""
+    """`host:port` at which the ranks of several machines meet; empty if all are on one machine."""
+    interface: str = ""
+    """The network interface over which they meet; empty if all are on one machine."""
+    resumes: bool = False
+    """Whether the run was trained before, which a worker on another machine cannot see."""
+
+    @property
+    def local_rank(self) -> int:
+        """The number of its first device among the devices of the run on its machine."""
+        return self.devices.index(self.own[0]) if self.own else 0
 
     def to_text(self) -> str:
         """Return the text for a command line."""

@@ -6,11 +6,13 @@ import contextlib
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.devices.sampler import Sampler
 from core.errors import RunError
+from core.hosts.names import devices_here
 from core.queue.claims import Claims
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
@@ -97,11 +99,12 @@ def main() -> int:
         claims = Claims.take_over(run_dir, options[1]) if options[:1] == ["--claims"] else None
         lock, facts = _claim_run(run_dir, claims, resumes="--resume" in options)
         spec = read_spec(run_dir) if claims is None else _spec_of_queued(run_dir, claims)
-        claims = claims or Claims.take(run_dir, spec)
+        here = devices_here(spec.devices)
+        claims = claims or Claims.take(run_dir, replace(spec, devices=here))
         # Only the child returns and goes on as the supervisor; the parent stays behind as its guard.
         guard = fork_supervisor(run_dir, close_fds=lock.descriptors, at_end=claims.release)
         own = job(spec, run_dir, close_fds=(*lock.descriptors, *claims.descriptors, guard.pipe), umask=users_umask)
-        supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts, guard=guard, claims=claims)
+        supervisor = Supervisor(run_dir, spec, Sampler.for_run(here), own, facts, guard=guard, claims=claims)
     except (RunError, RecordError, ValueError, OSError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         if claims is not None:

@@ -12,18 +12,20 @@ import os
 import signal
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal
 
 from core.catalog.strategies import strategy_of
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
+from core.hosts.names import devices_here
 from core.language import tr, tr_noop
 from core.launchers import local, ranks
 from core.runs.directory import folder_is_gone
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
+from core.runs.part import KeptWatch, read_part
 from core.runs.requests import Requests
 from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
     from core.supervisor.guard import Guard
+    from core.supervisor.hosts.run_hosts import RunHosts
     from core.supervisor.jobs import Job
     from core.supervisor.watches.monitor import RunMonitor
     from core.supervisor.workers import Worker
@@ -75,10 +78,16 @@ class Supervisor:
         guard: Guard | None = None, claims: Claims | None = None,
     ) -> None:  # fmt: skip
         self._run_dir, self._spec, self._job = run_dir, spec, job
+        self._here = devices_here(spec.devices)
+        self._hosts: RunHosts | None = None
+        """The other machines of the run; None if all its devices are here."""
+        self._part = read_part(run_dir)
+        """Which ranks of a run of another machine train here; None if the run is of this machine."""
+        self._kept = KeptWatch(run_dir, self._part.grace_s) if self._part is not None else None
         self._folder = open_folder(run_dir)
         """The run's folder, which stays reachable when it is renamed."""
         self._events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
-        self._readings = DeviceLog(run_dir, sampler, spec.devices)
+        self._readings = DeviceLog(run_dir, sampler, self._here)
         self._requests = Requests(run_dir)
         self._guard = guard.process if guard is not None else None
         self._processes = RunProcesses(
@@ -142,19 +151,22 @@ class Supervisor:
 
     def _start(self) -> None:
         devices = self._readings.find()
-        for device in devices:
+        away = self._connect_hosts()
+        for device in [*devices, *away]:
             self._events.write(
                 "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
                 memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
             )  # fmt: skip
         if self._claims is not None and (note := self._claims.sharing({each.id: each.label for each in devices})):
             self._record("notice", text=note)
-        assignments = ranks.assign_ranks(devices, strategy_of(self._spec))
+        assignments = self._assign(devices, away)
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
         local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
         processes_to_start = self._job.prepare(assignments, names)
         before = self._readings.poll()  # before the first worker, and not from before the pre-flight
         try:
+            if self._hosts is not None:
+                self._hosts.start(self._workers)
             for assignment in processes_to_start:
                 self._add(assignment)
             self._readings.watch(self._workers.pids_by_device())
@@ -162,11 +174,28 @@ class Supervisor:
         finally:
             self._start_monitor(devices, before)  # also for workers that started before one that could not
 
+    def _connect_hosts(self) -> list[Device]:
+        """Connect to the other machines of the run, if there are any; return their devices in it."""
+        if len(self._here) == len(self._spec.devices):
+            return []
+        from core.supervisor.hosts.run_hosts import RunHosts  # imported here, since other runs do not need it
+
+        self._hosts = RunHosts(self._run_dir, self._spec, write=self._record, resumes=self._facts.starts > 1)
+        return self._hosts.connect()
+
+    def _assign(self, devices: Sequence[Device], away: Sequence[Device]) -> list[RankAssignment]:
+        """Return the assignments of the ranks that train here."""
+        if self._part is not None:
+            return list(self._part.assignments)
+        if self._hosts is None:
+            return ranks.assign_ranks(devices, strategy_of(self._spec))
+        return self._hosts.spread(ranks.assign_ranks([*devices, *away], strategy_of(self._spec)))
+
     def _add(self, assignment: RankAssignment) -> None:
         worker = self._workers.add(assignment, self._launch)
         identity = worker.identity
         self._events.write(
-            "worker", rank=assignment.rank, role=assignment.role, pid=worker.process.pid,
+            "worker", rank=assignment.rank, role=assignment.role, pid=worker.pid,
             created=identity.created if identity else 0.0, devices=list(assignment.own),
         )  # fmt: skip
 
@@ -176,7 +205,12 @@ class Supervisor:
         )
 
         self._monitor = RunMonitor(
-            self._processes, self._spec, devices, before, readings=self._readings, write=self._record
+            self._processes,
+            replace(self._spec, devices=self._here),
+            devices,
+            before,
+            readings=self._readings,
+            write=self._record,
         )
 
     def _launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
@@ -214,7 +248,22 @@ class Supervisor:
             self._record("notice", text=text)
             self._requests.ask_stop()
 
+    def _poll_hosts(self) -> None:
+        """Take what has arrived from other machines. Raises `RunError` when one is lost, or this part was left."""
+        if self._hosts is not None:
+            self._hosts.poll()
+        if self._part is not None and self._kept is not None and self._kept.is_left:
+            raise RunError(
+                tr(
+                    "{head}, on which this run is supervised, has not been connected for {seconds:.0f} s, so its part "
+                    "here was ended.",
+                    head=self._part.head,
+                    seconds=self._part.grace_s,
+                )
+            )
+
     def _poll_workers(self) -> None:
+        self._poll_hosts()
         ended = self._workers.poll()  # first, so that the last events of those that have exited are read
         events = [*self._workers.read(), *self._job.read()]
         if (trouble := self._job.trouble()) is not None:
@@ -231,10 +280,16 @@ class Supervisor:
 
     def _record_exits(self, ended: list[Worker]) -> None:
         for worker in ended:
-            self._events.write("worker_exit", rank=worker.assignment.rank, exit_code=worker.exit_code)
+            if worker.pid is not None:  # those of another machine are recorded by its supervisor
+                self._events.write(
+                    "worker_exit", rank=worker.assignment.rank, exit_code=worker.exit_code, signalled=worker.signalled
+                )
 
     def _have_ended(self) -> bool:
         """Record new exits; return True if no worker is still running, stuck ones excepted."""
+        if self._hosts is not None:
+            with contextlib.suppress(RunError):  # a machine that is lost has no worker to wait for
+                self._hosts.poll()
         self._record_exits(self._workers.poll())
         self._software.poll()
         return not self._workers.working
@@ -245,7 +300,7 @@ class Supervisor:
 
     def _stop_stragglers(self) -> None:
         if stragglers := self._workers.stragglers():
-            pids = ", ".join(str(worker.process.pid) for worker in stragglers)
+            pids = ", ".join(str(worker.pid or worker.name) for worker in stragglers)
             text = tr(
                 "Training is done, but these processes did not exit and are being terminated: pid {pids}.", pids=pids
             )
@@ -316,6 +371,8 @@ class Supervisor:
         workers = [worker.identity for worker in self._workers.members if worker.identity]
         self._monitor.track_killed(self._workers.alive)
         self._monitor.release(workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended)
+        if self._hosts is not None:
+            self._hosts.finish(self._spec.release.wait_s, lambda: self._requests.hurry)
 
     def _abort(self, sentence: str, trace: str | None) -> None:
         """Kill all processes of the run, and record its end as far as the disk allows."""
@@ -334,7 +391,7 @@ class Supervisor:
     def _kill_all(self) -> None:
         found = self._processes.find()
         if self._monitor is not None:
-            workers = {worker.process.pid for worker in self._workers.members}
+            workers = {worker.pid for worker in self._workers.members}
             self._monitor.track_killed(each for each in found if each.pid not in workers)
         self._workers.send(signal.SIGKILL)
         self._processes.end(signal.SIGKILL)
@@ -367,6 +424,8 @@ class Supervisor:
         self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
 
     def _notify(self, what: Literal["ended", "stalled"]) -> None:
+        if self._part is not None:  # the machine that has the run tells its user
+            return
         from core.notifications.start import notify  # imported here, so that the start does not wait for it
 
         with contextlib.suppress(OSError, RuntimeError):  # the folder is gone: nobody can be told, but all is tidied up
@@ -374,6 +433,9 @@ class Supervisor:
 
     def _tidy(self) -> None:
         self._workers.close()
+        if self._hosts is not None:
+            with contextlib.suppress(RecordError):
+                self._hosts.close()
         self._software.close()
         self._job.close()
         _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)

@@ -43,7 +43,8 @@ class Worker:
     """One worker and what it has reported."""
 
     assignment: RankAssignment
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None
+    """None for a worker on another machine."""
     identity: ProcessId | None
     """None when it ended before it could be identified."""
     tail: Tail
@@ -64,6 +65,28 @@ class Worker:
     def is_script(self) -> bool:
         """Whether it is a program of the user, which reports nothing but its exit code."""
         return not self.assignment.target
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id here; None for a worker on another machine."""
+        return self.process.pid if self.process is not None else None
+
+    def poll_exit(self) -> int | None:
+        """Return its exit code; None while it runs."""
+        assert self.process is not None
+        return self.process.poll()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Signal it. SIGKILL goes to its process group, and SIGINT to that of a script."""
+        assert self.process is not None
+        # The worker has not been reaped, so its pid and its process group cannot belong to another process.
+        if number is signal.SIGKILL:
+            self.killed_at = self.killed_at or time.monotonic()
+            _signal_group(self.process.pid, number)
+        elif number is signal.SIGINT and self.is_script:
+            _signal_group(self.process.pid, number)  # like Ctrl-C in a terminal, which programs expect
+        else:
+            self.process.send_signal(number)
 
     @property
     def stuck(self) -> bool:
@@ -115,13 +138,19 @@ class WorkerGroup:
         self.members.append(worker)
         return worker
 
+    def add_remote(self, worker: Worker) -> None:
+        """Add a worker that was started on another machine."""
+        self.members.append(worker)
+
     def wait(self, timeout_s: float) -> None:
-        """Wait until a worker has exited, for at most `timeout_s` seconds."""
+        """Wait until a worker on this machine has exited, for at most `timeout_s` seconds."""
         ends = select.poll()
         with contextlib.ExitStack() as stack:
             for worker in self.working:
+                if worker.pid is None:
+                    continue
                 try:
-                    end = os.pidfd_open(worker.process.pid)
+                    end = os.pidfd_open(worker.pid)
                 except OSError:  # no file descriptor is left, or this system has none for processes
                     continue
                 stack.callback(os.close, end)
@@ -132,7 +161,7 @@ class WorkerGroup:
         """Poll every worker; return those that have exited since the last call."""
         ended = []
         for worker in self.members:
-            if worker.exit_code is None and (code := worker.process.poll()) is not None:
+            if worker.exit_code is None and (code := worker.poll_exit()) is not None:
                 worker.exit_code = code
                 worker.done = worker.done or (worker.is_script and code == 0)
                 ended.append(worker)
@@ -189,7 +218,8 @@ class WorkerGroup:
         pids: dict[str, list[int]] = {}
         for worker in self.members:
             for device in worker.assignment.own:
-                pids.setdefault(device, []).append(worker.process.pid)
+                if worker.pid is not None:
+                    pids.setdefault(device, []).append(worker.pid)
         return pids
 
     @property
@@ -204,26 +234,19 @@ class WorkerGroup:
 
     def in_their_groups(self, found: Iterable[ProcessId]) -> list[ProcessId]:
         """Return those of some processes that are in the process group of a working worker: mostly its children."""
-        groups = {worker.process.pid for worker in self.working}
+        groups = {worker.pid for worker in self.working if worker.pid is not None}
         return [each for each in found if each.pid not in groups and _group(each.pid) in groups]
 
     def send(self, number: signal.Signals) -> None:
-        """Signal the working workers. SIGKILL goes to their process groups, and SIGINT to those of scripts."""
+        """Signal the working workers; see `Worker.send_signal`."""
         for worker in self.working:
             worker.signalled = True
-            # The worker has not been reaped, so its pid and its process group cannot belong to another process.
-            if number is signal.SIGKILL:
-                worker.killed_at = worker.killed_at or time.monotonic()
-                _signal_group(worker.process.pid, number)
-            elif number is signal.SIGINT and worker.is_script:
-                _signal_group(worker.process.pid, number)  # like Ctrl-C in a terminal, which programs expect
-            else:
-                worker.process.send_signal(number)
+            worker.send_signal(number)
 
     def close(self) -> None:
         """Close the pipes of the workers' dead-man switches."""
         for worker in self.members:
-            if worker.process.stdin is not None:
+            if worker.process is not None and worker.process.stdin is not None:
                 worker.process.stdin.close()
 
     def culprit(self) -> Worker | None:

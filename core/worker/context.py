@@ -52,7 +52,7 @@ class Context:
         self.on_epoch_end: Callable[[Mapping[str, float]], object] | None = None
         """Calls the recipe's function of this name on rank 0; None on all ranks if the recipe has none."""
         log = self.run_dir / EVENTS / worker_events(assignment.rank)
-        self.resumed = log.exists() and log.stat().st_size > 0
+        self.resumed = assignment.resumes or (log.exists() and log.stat().st_size > 0)
         """Whether this worker continues the work of an earlier worker of the run."""
         self._writer = Writer(log)
         self._phase = ""
@@ -67,6 +67,11 @@ class Context:
     def rank(self) -> int:
         """This worker's rank. Rank 0 reports for all."""
         return self.assignment.rank
+
+    @property
+    def is_first_on_host(self) -> bool:
+        """Whether this worker acts for all on its machine, such as to make folders. On one machine that is rank 0."""
+        return self.rank == 0 or (self.assignment.host > 0 and self.assignment.local_rank == 0)
 
     @property
     def world_size(self) -> int:
@@ -148,6 +153,10 @@ class Context:
     def record_checkpoint(self, **facts: object) -> None:
         """Record a complete checkpoint."""
         self._writer.write("checkpoint", **facts)
+
+    def record_link(self, **facts: object) -> None:
+        """Record how fast the machines of the run exchange data."""
+        self._writer.write("link", **facts)
 
     def record_rewind(self, step: int) -> None:
         """Record that training continues after `step`: measurements of later steps are void."""

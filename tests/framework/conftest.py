@@ -10,6 +10,7 @@ import pytest
 from tests.support.listening import Listeners
 from tests.support.running import Trained, train
 from tests.support.shared import shared_root
+from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.strategy_runs import LISTENERS, StrategyRuns, spec_of
 from tests.support.worker_pool import WorkerPools
 

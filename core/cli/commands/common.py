@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.cli.output import confirm, is_interactive
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.history import index
+from core.hosts.names import devices_here
 from core.language import tr, tr_noop
 from core.runs.facts.states import RunState
 from core.runs.ownership import execution_warning
@@ -17,6 +19,7 @@ from core.text import replace_control_characters
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Collection
     from pathlib import Path
 
     from core.devices.device import Survey
@@ -35,10 +38,18 @@ RUN = tr_noop(
 """What names a run, as help for an argument."""
 
 
-def survey() -> Survey:
-    """Return the devices of this machine and their readings."""
+def survey(names: Collection[str] = ()) -> Survey:
+    """Return the devices of this machine and their readings, and the devices of hosts that are among `names`.
+
+    Raises `ValueError` or `RunError` with a sentence for a host that cannot be asked.
+    """
     with Sampler() as sampler:
-        return sampler.survey(TIMEOUT_S)
+        found = sampler.survey(TIMEOUT_S)
+    if len(devices_here(names)) == len(names):
+        return found
+    from core.hosts.inquiry import devices_of  # only where there are hosts
+
+    return replace(found, devices=(*found.devices, *devices_of(names)))
 
 
 def find(options: Namespace, name: str | None = None) -> Run:

@@ -134,7 +134,7 @@ def _resumed(facts: RunFacts) -> RunFacts:
 def _worker(facts: RunFacts, event: Event) -> RunFacts:
     worker = WorkerRecord(
         rank=int(event["rank"]), process=_process(event), devices=tuple(event["devices"]),
-        role=str(event.get("role", "worker")),
+        role=str(event.get("role", "worker")), host=str(event.get("host", "")),
     )  # fmt: skip
     return replace(facts, workers={**facts.workers, worker.rank: worker})
 

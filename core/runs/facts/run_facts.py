@@ -27,6 +27,8 @@ class WorkerRecord:
     """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` for one that fetches data before them."""
     exit_code: int | None = None
     """None while it runs; the negative number of the signal that ended it."""
+    host: str = ""
+    """The name of the other machine on which it trains, where its process id counts; empty for this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def _train(task: Task, context: Context) -> None:
     on_gpu = context.assignment.kind != "cpu"
     model = DistributedDataParallel(
         task.module,
-        device_ids=[context.rank] if on_gpu else None,
+        device_ids=[context.assignment.local_rank] if on_gpu else None,
         bucket_cap_mb=context.training.bucket_mb,
         find_unused_parameters=bool(task.turns),  # the pass of one optimizer need not use those of another
     )

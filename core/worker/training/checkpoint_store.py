@@ -45,7 +45,9 @@ class CheckpointStore:
         if not every:
             return None
         chosen = self._newest_intact(every) if self._context.rank == 0 else 0
-        folder = every[round(self._reporter.broadcast(chosen))]
+        chosen = round(self._reporter.broadcast(chosen))
+        # Another machine has only the one that was brought there.
+        folder = every[0 if self._context.assignment.host else chosen]
         if self._context.rank == 0:
             for broken in every[:chosen]:  # else pruning would keep them as the latest, or the best
                 with contextlib.suppress(OSError):
@@ -125,14 +127,15 @@ class CheckpointStore:
             checkpoint.prune(self._run_dir, kept.keep, best=kept.best)
 
         steps: tuple[Callable[[], object], ...] = (
-            lambda: checkpoint.begin(self._run_dir, name) if first else None,
+            lambda: checkpoint.begin(self._run_dir, name) if self._context.is_first_on_host else None,
             lambda: self._saver.save(temporary),
+            lambda: self._reporter.collect_files(temporary),
             lambda: finish() if first else None,
         )
         if all(self._on_all_ranks(step) for step in steps):
             return size
         # Free the space before reporting: on a full disk the notice itself would end the run.
-        if first:
+        if self._context.is_first_on_host:
             shutil.rmtree(temporary, ignore_errors=True)
         self._reporter.all_ok(ok=True)
         return None

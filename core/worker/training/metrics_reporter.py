@@ -12,6 +12,7 @@ from .epoch_results import EpochMeans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from ..context import Context
 
@@ -171,6 +172,12 @@ class MetricsReporter:
     def sum_over_ranks(self, numbers: list[float]) -> list[float]:
         """Return the sums of the numbers over all ranks. Every rank must give equally many."""
         return numbers
+
+    def collect_files(self, folder: Path) -> None:
+        """Bring the files that ranks on other machines have written in this folder to the machine of rank 0.
+
+        Every rank must call this. Raises `OSError` where they cannot be written.
+        """
 
     def _next_interval(self) -> int:
         """Return the steps until the next report, at most twice as many as before."""

@@ -24,7 +24,8 @@ def agent(options: Namespace) -> int:
             tr("The agent is started by the Trainyard of another machine (trainyard hosts add), as: agent --stdio")
         )
     from core.config.host_abilities import START_ABILITIES  # the other commands do without these
+    from core.config.part_abilities import PART_ABILITIES
     from core.hosts.agent.server import serve
 
-    serve(options.runs, START_ABILITIES)
+    serve(options.runs, START_ABILITIES | PART_ABILITIES)
     return 0

@@ -25,7 +25,7 @@ from core.config.script_check import ScriptCheckRequest, cautions_of, check_scri
 from core.config.validation import ProblemKind
 from core.history import index
 from core.history.device_use import devices_in_use
-from core.hosts.names import split_name
+from core.hosts.names import devices_here, split_name
 from core.language import join_sentences, tr, tr_stored
 from core.metrics.rules.rule_file import beside
 from core.queue import control
@@ -53,7 +53,7 @@ GPU_NUMBER = re.compile(r"GPU (\d+) cannot")
 def run(options: Namespace) -> int:
     """Train a recipe or a script on the chosen devices, and wait for the end unless --detach is given."""
     check_queue_options(options)
-    found = survey()
+    found = survey(parse_choices.device_names(options))
     among = choose_any(options, found.devices)
     match choices := parse_choices.choices(options):
         case RecipeChoices():
@@ -89,6 +89,10 @@ def _begin(
     spec = replace(spec, time_limit_s=time_limit_s(options))
     if not options.queue:
         return _start(options, spec, found, check)
+    if len(devices_here(spec.devices)) < len(spec.devices):
+        raise ValueError(
+            tr("The queue waits for devices of this machine only. Leave out --queue, or the other machines.")
+        )
     _check_start(spec, found, check)
     wanted = {*spec.devices, *(each.id for each in among)}
     request = queue_request(options, among, [each for each in found.devices if each.id in wanted], options.runs)
@@ -115,7 +119,7 @@ def again(options: Namespace) -> int:
     earlier = Run.attach(index.find(options.runs, options.run))
     spec = replace(earlier.spec(), recorded=False)
     check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, spec)
-    return _start(options, _with_ports(options, spec), survey())
+    return _start(options, _with_ports(options, spec), survey(spec.devices))
 
 
 def resume(options: Namespace) -> int:

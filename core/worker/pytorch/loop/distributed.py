@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # before `join`, see `leave`
-from torch.distributed import FileStore  # type: ignore[attr-defined]  # documented, but not declared as exported
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from ....schema.paths import RENDEZVOUS
@@ -17,9 +16,11 @@ from ...training.metric_schedule import Cost
 from ...training.metrics_reporter import RankedMetricsReporter
 from ..task.training_metrics import MeasuringReporter
 from .common import Tally, Validation, merge, own_part, scale_gradients
+from .over_hosts import check_link, collect_files, fetch_checkpoint, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from torch import Tensor, nn
 
@@ -36,17 +37,20 @@ POLL_EVERY_S = 1.0
 
 
 def join(context: Context) -> None:
-    """Meet the other ranks through a file of the run: no port that could be taken.
+    """Meet the other ranks: on one machine through a file of the run, without a port that could be taken.
 
-    The launcher has named the loopback interface: all ranks are on this machine, whose name need not resolve.
+    The launcher has named the interface: on one machine that is the loopback, so that its name need not resolve.
     """
     context.enter_phase("join")
     dist.init_process_group(
         "gloo" if context.assignment.kind == "cpu" else "nccl",
-        store=FileStore(str(context.run_dir / RENDEZVOUS), context.world_size),
+        store=open_store(context.assignment, str(context.run_dir / RENDEZVOUS)),
         rank=context.rank,
         world_size=context.world_size,
     )
+    if context.assignment.meeting:
+        check_link(context)
+        fetch_checkpoint(context)
 
 
 def leave() -> None:
@@ -143,6 +147,11 @@ class RankedReporter(RankedMetricsReporter):
     def names(self) -> Sequence[str]:
         """What each step is reported with."""
         return self._task.value_names
+
+    def collect_files(self, folder: Path) -> None:
+        """See `MetricsReporter`."""
+        if self._context.assignment.meeting:
+            collect_files(folder, self._context)
 
     def _wait_for(self, losses: list[Tensor]) -> None:
         if losses and losses[-1].is_cuda:

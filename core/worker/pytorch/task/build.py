@@ -264,7 +264,7 @@ def claim_device(context: Context) -> torch.device:
                 advice=_cuda_advice(),
             )
         )
-    device = torch.device("cuda", assignment.rank)
+    device = torch.device("cuda", assignment.local_rank)
     torch.cuda.set_device(device)
     return device
 

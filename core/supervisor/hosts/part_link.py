@@ -1,0 +1,389 @@
+"""One other machine of a run: start a part of the run there, follow its files over cuts of the connection, steer it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from core.errors import RunError
+from core.hosts.connection import Connection
+from core.hosts.exchange import unpack_devices
+from core.hosts.failures import HostError
+from core.hosts.inquiry import ANSWER_S, HELLO_S
+from core.hosts.mirror.link import unpacked
+from core.hosts.run_files import TAIL_BYTES, tail_hash
+from core.language import tr
+from core.schema.events import Writer, parse
+from core.schema.files import open_to_append
+from core.schema.paths import (
+    DEVICE_EVENTS,
+    EVENTS,
+    GUARD_EVENTS,
+    LOG_FILE,
+    SUPERVISOR_EVENTS,
+    host_events,
+    worker_events,
+)
+from core.supervisor.hosts.translation import OF_HOST, OF_WORKERS, translate, worker_exits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from core.hosts.connection import Answer
+    from core.hosts.exchange import HostDevices
+    from core.hosts.host_list import Host
+    from core.runs.part import Part
+    from core.schema.events import Event
+    from core.schema.spec import RunSpec
+
+START_S = 60.0
+"""Longest wait for the start of a part: the recipe is checked there first."""
+READ_S = 0.2
+"""Seconds between two looks at the files of a part."""
+STATE_S = 1.0
+"""Seconds between two questions for the state of a part."""
+RETRY_S = 2.0
+"""Seconds between two attempts to connect again."""
+REMOVE_S = 20.0
+MAX_LINE_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """What a machine trains with."""
+
+    version: str
+    """Of the framework."""
+    peer: str
+    """The address from which this machine has connected there; empty if the carrier does not tell."""
+
+
+@dataclass(slots=True)
+class _File:
+    """A file of the part, as far as it has been read."""
+
+    name: str
+    offset: int = 0
+    tail: bytes = b""
+    rest: bytes = b""
+    """The beginning of a line that is not whole yet."""
+    is_settled: bool = False
+    """Whether the last answer reached its end."""
+
+    def take(self, data: bytes) -> list[bytes]:
+        """Add what was read next; return the lines that are whole now. Raises `ValueError` for an endless line."""
+        self.offset += len(data)
+        self.tail = (self.tail + data)[-TAIL_BYTES:]
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        if len(self.rest) > MAX_LINE_BYTES:
+            raise ValueError
+        return lines
+
+
+@dataclass(slots=True)
+class _Following:
+    """A part that was started."""
+
+    run: str
+    ranks: tuple[int, ...]
+    grace_s: float
+    files: list[_File]
+    pending: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    """Exit codes by rank and whether the rank was signalled, until the last events of the rank have been read."""
+    exits: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    reading: tuple[Answer, list[_File]] | None = None
+    asking: Answer | None = None
+    read_at: float = float("-inf")
+    asked_at: float = float("-inf")
+    requested: list[str] = field(default_factory=list)
+    sent: int = 0
+    """How many of the requests this connection has sent."""
+    over: bool = False
+    error: str | None = None
+
+
+class PartLink:
+    """One other machine of a run."""
+
+    def __init__(self, host: Host, run_dir: Path) -> None:
+        """Start to connect. Raises `HostError` if that is not possible at all."""
+        self.host = host
+        self._run_dir = run_dir
+        self._connection = Connection(host)
+        self._offset_s = 0.0
+        self._part: _Following | None = None
+        self._cut_at: float | None = None
+        self._retry_at = 0.0
+        self._cut: HostError | None = None
+        self._next: Connection | None = None
+        """The connection that is to take the place of one that was cut."""
+        self._writers: dict[str, Writer] = {}
+        self._released: set[str] = set()
+
+    # -- before the start ------------------------------------------------------------------------
+
+    def meet(self) -> float:
+        """Wait until the agent answers; return the seconds by which its clock is ahead. Raises `HostError`."""
+        self._connection.wait(lambda: self._connection.hello is not None, HELLO_S, lambda: True)
+        self._offset_s = self._connection.compare_clock(ANSWER_S).offset_s
+        return self._offset_s
+
+    def devices(self) -> HostDevices:
+        """Return the devices there. Raises `HostError`."""
+        try:
+            return unpack_devices(self._connection.ask("devices", ANSWER_S))
+        except ValueError:
+            self._connection.fail_at(tr("They are no devices."))
+
+    def equipment(self, framework: str) -> Equipment:
+        """Return what the machine trains with. Raises `HostError`, also if it has not the framework."""
+        found = self._connection.ask("equipment", ANSWER_S, framework=framework)
+        values = [found.get(name) if isinstance(found, dict) else None for name in ("version", "peer")]
+        if not all(isinstance(each, str) for each in values):
+            self._connection.fail_at(tr("It does not say what it trains with."))
+        return Equipment(version=str(values[0]), peer=str(values[1]))
+
+    def reach(self, address: str, port: int) -> str:
+        """Return the interface over which the machine reaches an address. Raises `HostError` if it does not."""
+        found = self._connection.ask("reach", ANSWER_S, address=address, port=port)
+        name = found.get("interface") if isinstance(found, dict) else None
+        if not isinstance(name, str) or not name:
+            self._connection.fail_at(tr("It names no network interface."))
+        return name
+
+    # -- the part --------------------------------------------------------------------------------
+
+    def start(self, spec: RunSpec, part: Part, files: Mapping[str, str]) -> None:
+        """Start the part. Raises `HostError` with what keeps it from starting."""
+        found = self._connection.ask(
+            "part", START_S, spec=spec.to_json(), part=part.to_json(), files=dict(files)
+        )  # fmt: skip
+        run = found.get("run") if isinstance(found, dict) else None
+        if not isinstance(run, str):
+            self._connection.fail_at(tr("It does not say what it has started."))
+        ranks = tuple(each.rank for each in part.assignments)
+        names = [f"{EVENTS}/{each}" for each in (SUPERVISOR_EVENTS, *map(worker_events, ranks), DEVICE_EVENTS,
+                                                 GUARD_EVENTS)]  # fmt: skip
+        self._part = _Following(
+            run=run, ranks=ranks, grace_s=part.grace_s, files=[_File(each) for each in (*names, LOG_FILE)]
+        )
+        self._connection.request("hold", run=run)
+
+    def poll(self) -> None:
+        """Take what has arrived. Raises `RunError` once the machine is lost, and `RecordError`."""
+        part = self._part
+        if part is None or (part.over and self._is_read):
+            return
+        try:
+            if self._cut_at is not None and not self._reconnected():
+                return
+            self._connection.poll()
+            self._take_files()
+            self._take_state()
+            self._send_requests()
+        except HostError as error:
+            self._note_cut(error)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the part has ended and all its events are here, or the machine is lost."""
+        return self._part is None or (self._part.over and self._is_read)
+
+    @property
+    def error(self) -> str | None:
+        """Why the part failed."""
+        return None if self._part is None else self._part.error
+
+    def exit_of(self, rank: int) -> tuple[int, bool] | None:
+        """Return the exit code of a rank whose events are all here, and whether it was signalled; None until then."""
+        part = self._part
+        if part is not None and (rank in part.exits or not self.is_over):
+            return part.exits.get(rank)
+        return -signal.SIGKILL, True  # the machine is lost, or its supervisor has ended without a word on the rank
+
+    def has_verdict(self, device: str) -> bool:
+        """Return whether the finding on a device of this machine has arrived."""
+        return device in self._released
+
+    def request(self, name: str) -> None:
+        """Request `stop` or `force` of the part, now or when the connection is back."""
+        if self._part is not None and name not in self._part.requested:
+            self._part.requested.append(name)
+
+    def remove(self) -> str:
+        """Remove the part if it is over. Return why it is still there; the empty string if it is gone."""
+        part, self._part = self._part, None
+        if part is None or not part.over or self._cut_at is not None:
+            return tr("It is not over, or cannot be reached.")
+        try:
+            self._connection.ask("remove", REMOVE_S, run=part.run)
+        except HostError as error:
+            return str(error)
+        return ""
+
+    def close(self) -> None:
+        """End the connection."""
+        self._close_next()
+        self._connection.close()
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    # -- files -----------------------------------------------------------------------------------
+
+    @property
+    def _is_read(self) -> bool:
+        return self._part is not None and all(each.is_settled for each in self._part.files)
+
+    def _take_files(self) -> None:
+        part = self._part
+        assert part is not None
+        if part.reading is not None and part.reading[0].done:
+            (answer, asked), part.reading = part.reading, None
+            found = self._connection.result(answer)
+            parts = found.get("parts") if isinstance(found, dict) else None
+            if not isinstance(parts, list) or not 0 < len(parts) <= len(asked):
+                self._connection.fail_at(tr("They are no parts of files."))
+            for each in asked[len(parts) :]:
+                each.is_settled = False
+            for file, piece in zip(asked, parts, strict=False):
+                self._take_piece(file, piece)
+            if all(each.is_settled for each in part.files):  # the supervisor's file was read first
+                part.exits.update(part.pending)
+                part.pending.clear()
+        if part.reading is None and time.monotonic() - part.read_at >= READ_S:
+            part.read_at = time.monotonic()
+            reads = [
+                [part.run, each.name, each.offset, tail_hash(each.tail) if each.tail else ""] for each in part.files
+            ]
+            part.reading = self._connection.request("read", reads=reads), list(part.files)
+
+    def _take_piece(self, file: _File, piece: Any) -> None:  # noqa: ANN401 (JSON)
+        if isinstance(piece, dict) and isinstance(piece.get("error"), str):
+            file.is_settled = True  # it is not there yet, or not at all
+            return
+        try:
+            size, data = int(piece["size"]), unpacked(piece["data"])
+            lines = file.take(data)
+        except (LookupError, TypeError, ValueError):
+            self._connection.fail_at(tr("They are no parts of files."))
+        file.is_settled = file.offset >= size
+        if file.name == LOG_FILE:
+            self._append_log(data)
+            return
+        events = [event for line in lines if (event := parse(line)) is not None]
+        if file.name.endswith(f"/{SUPERVISOR_EVENTS}"):
+            assert self._part is not None
+            self._part.pending.update(worker_exits(events, dict.fromkeys(self._part.ranks)))
+        self._record(file.name, events)
+
+    def _record(self, name: str, events: Sequence[Event]) -> None:
+        """Write the events that concern the run: those of ranks into the files of the ranks."""
+        part = self._part
+        assert part is not None
+        own = {f"{EVENTS}/{worker_events(rank)}": worker_events(rank) for rank in part.ranks}
+        kinds = OF_WORKERS if name in own else OF_HOST
+        writer = self._writer(own.get(name, host_events(self.host.name)))
+        for event in events:
+            found = translate(event, kinds, self.host.name, self._offset_s)
+            if found is None or (name in own and found.get("rank", 0) not in {0, *part.ranks}):
+                continue
+            if found["kind"] == "release":
+                self._released.add(found["device"])
+            writer.write_json(json.dumps(found))
+
+    def _writer(self, name: str) -> Writer:
+        if name not in self._writers:
+            self._writers[name] = Writer(self._run_dir / EVENTS / name)
+        return self._writers[name]
+
+    def _append_log(self, data: bytes) -> None:
+        if not data:
+            return
+        with os.fdopen(open_to_append(self._run_dir / LOG_FILE), "ab") as log:
+            log.write(data)
+
+    # -- state and requests ----------------------------------------------------------------------
+
+    def _take_state(self) -> None:
+        part = self._part
+        assert part is not None
+        if part.asking is not None and part.asking.done:
+            found = self._connection.result(part.asking)
+            part.asking = None
+            if not isinstance(found, dict):
+                self._connection.fail_at(tr("It does not say what became of the run there."))
+            part.over = found.get("over") is True
+            part.error = found.get("error") if isinstance(found.get("error"), str) else None
+            if part.over:
+                for each in part.files:
+                    each.is_settled = False  # what was written since
+                part.read_at = float("-inf")
+        if part.asking is None and not part.over and time.monotonic() - part.asked_at >= STATE_S:
+            part.asked_at = time.monotonic()
+            part.asking = self._connection.request("part_state", run=part.run)
+
+    def _send_requests(self) -> None:
+        part = self._part
+        assert part is not None
+        while part.sent < len(part.requested):
+            self._connection.request("request", run=part.run, name=part.requested[part.sent])
+            part.sent += 1
+
+    # -- cuts ------------------------------------------------------------------------------------
+
+    def _note_cut(self, error: HostError) -> None:
+        self._cut_at, self._cut = time.monotonic(), error
+        self._retry_at = self._cut_at + RETRY_S
+        self._connection.close()
+
+    def _reconnected(self) -> bool:
+        """Go on to connect again; return whether the connection is back. Raises `RunError` after the grace time."""
+        part = self._part
+        assert part is not None
+        assert self._cut_at is not None
+        now = time.monotonic()
+        if now - self._cut_at > part.grace_s:
+            self._part = None
+            raise RunError(self._lost(now - self._cut_at))
+        try:
+            if self._next is None and now >= self._retry_at:
+                self._next = Connection(self.host)
+            if self._next is not None:
+                self._next.poll()
+        except HostError as error:
+            self._cut, self._retry_at = error, now + RETRY_S
+            self._close_next()
+        if self._next is None or self._next.hello is None:
+            return False
+        self._connection, self._next = self._next, None
+        self._follow_again(part, now - self._cut_at)
+        return True
+
+    def _follow_again(self, part: _Following, seconds: float) -> None:
+        self._cut_at = part.reading = part.asking = None
+        part.sent = 0
+        self._connection.request("hold", run=part.run)
+        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile.",
+                  name=self.host.name, seconds=seconds)  # fmt: skip
+        self._writer(host_events(self.host.name)).write("notice", text=text)
+
+    def _close_next(self) -> None:
+        if self._next is not None:
+            self._next.close()
+            self._next = None
+
+    def _lost(self, seconds: float) -> str:
+        return tr(
+            "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
+            "processes there end by themselves. When {name} can be reached, resume the run from its last checkpoint. "
+            "{why}",
+            name=self.host.name,
+            seconds=seconds,
+            why=self._cut,
+        )

@@ -1,0 +1,270 @@
+"""All other machines of a run: connect, check, find an address to meet at, start, follow, and tidy up."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.catalog.frameworks import framework
+from core.catalog.interpreters import installed_version
+from core.catalog.recipes import BUILT_IN
+from core.errors import RunError
+from core.hosts import host_list
+from core.hosts.connection import Clock
+from core.hosts.failures import HostError
+from core.hosts.inquiry import HostReport
+from core.hosts.names import device_here, devices_here, full_name, own_id, split_name
+from core.language import tr, tr_noop
+from core.launchers.network import interfaces
+from core.runs.facts.verdicts import Release, Verdict, release_fields
+from core.runs.part import GRACE_S, Part
+from core.schema.events import Tail
+from core.schema.paths import EVENTS, worker_events
+from core.scripts.source import OwnModules, follow, read, source_of
+from core.supervisor.hosts.part_link import PartLink
+from core.supervisor.hosts.remote_worker import RemoteWorker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from core.devices.device import Device
+    from core.schema.rank import RankAssignment
+    from core.schema.spec import RunSpec
+    from core.supervisor.workers import WorkerGroup
+
+GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
+"""The variable with the seconds for which a run goes on without a connection to one of its machines."""
+ADDRESS_VARIABLE = "TRAINYARD_DATA_ADDRESS"
+"""The variable with the address of this machine at which the ranks of all machines meet."""
+LOOPBACK = "127."
+FINISH_S = 30.0
+"""Longest wait for the end of the parts, beside that for the memory of their devices."""
+POLL_S = 0.05
+MAX_RECIPE_BYTES = 512 * 1024
+"""Bytes of a recipe and its own modules: they travel in one line."""
+TRUSTED = tr_noop(
+    "The ranks of this run exchange data over {interface} without encryption: use it in a trusted network only."
+)
+
+
+class RunHosts:
+    """The other machines of a run."""
+
+    def __init__(self, run_dir: Path, spec: RunSpec, *, write: Callable[..., None], resumes: bool) -> None:
+        """`write`: writes an event of a kind, with its fields. `resumes`: whether the run was trained before."""
+        self._run_dir, self._spec, self._write, self._resumes = run_dir, spec, write, resumes
+        self._wanted: dict[str, list[str]] = {}
+        for name in spec.devices:
+            if found := split_name(name):
+                self._wanted.setdefault(found[0], []).append(found[1])
+        self._links: dict[str, PartLink] = {}
+        self._devices: dict[str, Device] = {}
+        """By id in the run, the devices of the other machines, with their ids there."""
+        self._assignments: dict[str, list[RankAssignment]] = {}
+
+    # -- before the start ------------------------------------------------------------------------
+
+    def connect(self) -> list[Device]:
+        """Connect to all machines, check them, and return their devices with their ids in the run. Raises `RunError`.
+
+        Whatever can be known before something trains is checked here.
+        """
+        if not devices_here(self._spec.devices):
+            raise RunError(
+                tr(
+                    "A run over several machines needs a device of this one, where its checkpoints are kept. Choose "
+                    "one of this machine, or start the run there: trainyard --host {host}",
+                    host=next(iter(self._wanted)),
+                )
+            )
+        known = host_list.load()
+        for name in self._wanted:
+            host = known.find(name)
+            if host is None:
+                raise RunError(tr("There is no host {name}. Add it: trainyard hosts add ADDRESS --name {name}",
+                                  name=name))  # fmt: skip
+            self._links[name] = PartLink(host, self._run_dir)
+        for name, link in self._links.items():
+            self._check_clock(link, link.meet())
+            self._find_devices(name, link)
+        self._check_versions()
+        return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
+
+    def _check_clock(self, link: PartLink, offset_s: float) -> None:
+        report = HostReport(link.host, clock=Clock(offset_s=offset_s, round_trip_s=0.0))
+        self._write("clock", host=link.host.name, offset_s=offset_s)
+        if report.clock_problem:
+            text = tr("Times of {name} are corrected by it.", name=link.host.name)
+            self._write("notice", text=f"{report.clock_problem} {text}")
+
+    def _find_devices(self, name: str, link: PartLink) -> None:
+        by_id = {device.id: device for device in link.devices().devices}
+        for wanted in self._wanted[name]:
+            device = by_id.get(wanted)
+            if device is None:
+                raise RunError(tr("{host} has no device {device} any more. Its devices: {names}.", host=name,
+                                  device=wanted, names=", ".join(by_id) or "-"))  # fmt: skip
+            if device.blocked:
+                raise RunError(f"{name}: {device.blocked}")
+            self._devices[full_name(name, wanted)] = device
+
+    def _check_versions(self) -> None:
+        module = framework(self._spec.framework).module
+        own = installed_version(self._spec.python, module)
+        for name, link in self._links.items():
+            version = link.equipment(self._spec.framework).version
+            if own and _main_part(version) != _main_part(own):
+                raise RunError(
+                    tr(
+                        "{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same "
+                        "version. Install it on one of them.",
+                        host=name, module=module, version=version, own=own,
+                    )
+                )  # fmt: skip
+
+    # -- ranks -----------------------------------------------------------------------------------
+
+    def spread(self, assignments: Sequence[RankAssignment]) -> list[RankAssignment]:
+        """Divide the ranks over the machines; return those of this one. Raises `RunError` if they cannot meet."""
+        meeting, names = self._meeting()
+        own: list[RankAssignment] = []
+        numbers = {name: number for number, name in enumerate(["", *self._links])}
+        for each in assignments:
+            host = (split_name(each.own[0]) or ("",))[0]
+            there = [name for name in each.devices if (split_name(name) or ("",))[0] == host]
+            moved = replace(
+                each,
+                devices=tuple(own_id(name) for name in there),
+                own=tuple(own_id(name) for name in each.own),
+                host=numbers[host],
+                meeting=meeting,
+                interface=names[host],
+                resumes=self._resumes,
+            )
+            (self._assignments.setdefault(host, []) if host else own).append(moved)
+        return own
+
+    def _meeting(self) -> tuple[str, dict[str, str]]:
+        """Return the address at which the ranks meet, and by host the interface that leads there."""
+        problem = ""
+        for interface, address in self._candidates():
+            try:
+                listener = socket.create_server((address, 0))
+            except OSError as error:
+                problem = problem or tr("{address} cannot be used here: {why}.", address=address, why=error.strerror)
+                continue
+            with closing(listener):
+                port = listener.getsockname()[1]
+                try:
+                    names = {name: link.reach(address, port) for name, link in self._links.items()}
+                except HostError as error:
+                    problem = problem or str(error)
+                    continue
+            self._write("notice", text=tr(TRUSTED, interface=interface))
+            return f"{address}:{port}", {"": interface, **names}
+        raise RunError(
+            tr(
+                "The machines of this run cannot connect to each other. {problem} Open the firewall of this machine "
+                "for them, or name another of its addresses in {variable}.",
+                problem=problem or tr("This machine has no network address."),
+                variable=ADDRESS_VARIABLE,
+            )
+        )
+
+    def _candidates(self) -> list[tuple[str, str]]:
+        """Return interfaces and addresses of this machine at which ranks may meet, the likeliest first."""
+        own = {address: name for name, address in interfaces().items()}
+        if named := os.environ.get(ADDRESS_VARIABLE):
+            return [(own.get(named, ""), named)]
+        seen_by_hosts = [link.equipment(self._spec.framework).peer for link in self._links.values()]
+        outward = [address for address in own if not address.startswith(LOOPBACK)]
+        wanted = dict.fromkeys([*(each for each in seen_by_hosts if each in own), *outward])
+        return [(own[address], address) for address in wanted]
+
+    # -- the parts -------------------------------------------------------------------------------
+
+    def start(self, workers: WorkerGroup) -> None:
+        """Start the ranks on the other machines, and add them to the workers. Raises `RunError`."""
+        files = _recipe_files(self._spec)
+        grace_s = float(os.environ.get(GRACE_VARIABLE) or GRACE_S)
+        for name, assignments in self._assignments.items():
+            link = self._links[name]
+            tails = [Tail(self._run_dir / EVENTS / worker_events(each.rank)) for each in assignments]
+            for tail in tails:
+                tail.skip()  # before the start, so that no event is missed
+            part = Part(head=platform.node(), run=self._run_dir.name, assignments=tuple(assignments), grace_s=grace_s)
+            link.start(replace(self._spec, devices=assignments[0].devices), part, files)
+            for assignment, tail in zip(assignments, tails, strict=True):
+                named = replace(assignment, own=tuple(full_name(name, each) for each in assignment.own))
+                workers.add_remote(RemoteWorker(named, tail, link))
+
+    def poll(self) -> None:
+        """Take what has arrived of all machines. Raises `RunError` once one is lost, and `RecordError`."""
+        for link in self._links.values():
+            link.poll()
+
+    def finish(self, wait_s: float, is_hurried: Callable[[], bool]) -> None:
+        """Wait for the ends of the parts, and record a verdict on each of their devices."""
+        deadline = time.monotonic() + wait_s + FINISH_S
+        while not all(link.is_over for link in self._links.values()) and time.monotonic() < deadline:
+            if is_hurried():
+                for link in self._links.values():
+                    link.request("force")
+            try:
+                self.poll()
+            except RunError as error:  # the others are still waited for
+                self._write("notice", text=str(error))
+            time.sleep(POLL_S)
+        for name in self._devices:
+            host = name.partition("/")[0]
+            if not self._links[host].has_verdict(name) and self._assignments:
+                self._write("release", **release_fields(_not_judged(name, host)))
+        for host in self._assignments:
+            if why := self._links[host].remove():
+                text = tr("The part of this run on {host} is still there. {why}", host=host, why=why)
+                self._write("notice", text=text)
+        self._assignments.clear()
+
+    def close(self) -> None:
+        """End all connections."""
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+
+def _not_judged(device: str, host: str) -> Release:
+    sentence = tr("{host} could not be asked whether the memory of {device} has come back.", host=host, device=device)
+    return Release(
+        device_id=device, verdict=Verdict.CANNOT_BE_JUDGED, before_bytes=None, peak_bytes=None, after_bytes=None,
+        seconds=0.0, sentence=sentence,
+    )  # fmt: skip
+
+
+def _recipe_files(spec: RunSpec) -> Mapping[str, str]:
+    """Return the text of the recipe and of its own modules by their names in its folder; nothing for an included one.
+
+    Raises `RunError` if they cannot be read, or are too large.
+    """
+    path = Path(spec.own_recipe.path)
+    if path.is_relative_to(BUILT_IN):
+        return {}
+    try:
+        found = follow(source_of(path, (), needed=True), OwnModules(path.parent))
+        texts = {str(each.path.relative_to(path.parent)): read(each.path).decode() for each in found}
+    except (OSError, SyntaxError, ValueError) as error:
+        raise RunError(tr("The recipe {path} cannot be sent to other machines: {why}", path=path, why=error)) from error
+    if sum(map(len, texts.values())) > MAX_RECIPE_BYTES:
+        raise RunError(tr("The recipe {path} and its modules are too large to be sent to other machines: more than "
+                          "{limit} bytes.", path=path, limit=MAX_RECIPE_BYTES))  # fmt: skip
+    return texts
+
+
+def _main_part(version: str) -> list[str]:
+    """Return the first two numbers of a version: 2.13.0+cpu and 2.13.1+cu130 work together."""
+    return version.partition("+")[0].split(".")[:2]

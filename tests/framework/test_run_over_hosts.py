@@ -1,0 +1,208 @@
+"""Runs over two machines, through a real ssh server: one curve, pause and resume, cuts, and machines that are lost.
+
+Each run starts PyTorch twice, cold: about ten seconds of processor time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.hosts.inquiry import devices_of
+from core.runs.facts.states import RunState
+from core.runs.facts.verdicts import Verdict
+from core.runs.run import Run
+from core.schema import checkpoint
+from core.schema.event_log import Log
+from core.supervisor.hosts import run_hosts
+from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
+from tests.support.ssh_server import add_host
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+    from tests.support.ssh_server import SshServer
+
+pytestmark = pytest.mark.e2e
+AWAY = "one/cpu:1"
+
+
+@pytest.fixture(autouse=True)
+def _host(server: SshServer) -> Iterator[None]:
+    """Add the host, and remove parts whose run was lost: the user of that machine would delete them."""
+    add_host()
+    yield
+    for part in parts(server):
+        shutil.rmtree(part)
+
+
+def over_hosts(spec: RunSpec) -> RunSpec:
+    """Return the spec on a device here and one of the host."""
+    return replace(spec, devices=("cpu:0", AWAY), strategy="ddp")
+
+
+def parts(server: SshServer) -> list[Path]:
+    """Return the run directories on the host."""
+    return list(server.folder.glob("one/.local/share/trainyard/runs/2*"))
+
+
+def processes_there(server: SshServer) -> list[psutil.Process]:
+    """Return the processes of parts on the host."""
+    names = {part.name for part in parts(server)}
+    every = [psutil.Process(pid) for pid in psutil.pids() if psutil.pid_exists(pid)]
+    return [each for each in every if any(name in word for word in _words(each) for name in names)]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.Error):  # it has ended
+        return process.cmdline()
+    return []
+
+
+def worker_there(server: SshServer) -> psutil.Process:
+    return next(each for each in processes_there(server) if "boot.py" in " ".join(each.cmdline()))
+
+
+def cuts(run: Followed) -> int:
+    """Return how many cuts of the connection the run has recorded."""
+    return sum(event["kind"] == "notice" and "was cut for" in event["text"] for event in Log(run.run.dir).read())
+
+
+def long_spec(tmp_path: Path, **training: object) -> RunSpec:
+    """A run that goes on until it is stopped."""
+    return over_hosts(make_spec(write_recipe(tmp_path, LONG_PYTORCH), epochs=FOREVER, **training))
+
+
+def test_two_machines_follow_the_curve_of_one_device(server: SshServer, runs_root: Path) -> None:
+    """With accumulation and a last batch that does not divide evenly."""
+    spec = make_spec("digits_cnn", epochs=2, batch_size=100, accumulation=2)
+    away = train(over_hosts(spec), runs_root)
+    assert away.states[-1] is RunState.FINISHED, away.run.facts
+    alone = train(spec, runs_root)
+    assert away.losses() == pytest.approx(alone.losses(), rel=1e-5, abs=1e-6)
+    assert len(away.losses()) == 2 * 15
+
+    facts = away.run.facts
+    assert {rank: (each.devices, each.host, each.exit_code) for rank, each in facts.workers.items()} == {
+        0: (("cpu:0",), "", 0),
+        1: ((AWAY,), "one", 0),
+    }
+    assert {name: each.verdict for name, each in facts.releases.items()} == dict.fromkeys(
+        ("cpu:0", AWAY), Verdict.RELEASED
+    )
+    assert facts.devices[AWAY]["label"] == "one · CPU 1"
+    assert len(away.run_series.memory[AWAY]) > 0
+    assert any("trusted network only" in each for each in facts.notices)
+    assert parts(server) == []
+    assert devices_of([AWAY])[1].id == AWAY
+
+
+def test_paused_run_over_machines_resumes_as_if_it_had_not_been_paused(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    """The checkpoint has the random states of both ranks, and reaches the other machine when the run is resumed."""
+    spec = make_spec("digits_cnn", epochs=4, checkpoints={"unit": "never"})
+    whole = train(over_hosts(spec), runs_root)
+    paused = start(over_hosts(spec), runs_root).until_trained(2)
+    paused.run.request("pause")
+    paused.until(RunState.PAUSED)
+    (folder,) = checkpoint.folders(paused.run.dir)
+    assert {"random-0.pt", "random-1.pt", "model.pt"} <= {path.name for path in folder.iterdir()}
+    assert parts(server) == []
+    resumed = Followed(Run.resume(paused.run.dir)).until_over()
+    assert resumed.states[-1] is RunState.FINISHED, resumed.run.facts
+    assert resumed.losses() == pytest.approx(whole.losses(), rel=1e-6, abs=1e-7)
+
+
+def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
+    """A connection that is cut is made again, and no step is lost or recorded twice; then the run is stopped."""
+    run = start(long_spec(tmp_path), runs_root).until_trained(50)
+    for number, find in enumerate((server.sessions, server.agents), 1):
+        find()[0].kill()
+        wait_until(lambda: run.poll() and cuts(run) == number, what="the connection to be made again")  # noqa: B023
+    run.until_trained(run.run.facts.step + 100)
+    run.run.request("stop")
+    run.until_over()
+    assert run.states[-1] is RunState.STOPPED, run.run.facts
+    steps = run.run_series.metrics["loss"].steps
+    assert steps.tolist() == list(range(1, len(steps) + 1))
+    assert parts(server) == []
+    assert processes_there(server) == []
+
+
+def test_worker_that_is_killed_on_the_other_machine_fails_the_run(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    run = start(long_spec(tmp_path), runs_root).until_trained(20)
+    worker_there(server).send_signal(signal.SIGKILL)
+    run.until_over()
+    assert run.states[-1] is RunState.FAILED
+    assert f"Worker 1 on {AWAY} was ended by SIGKILL" in str(run.run.facts.error)
+    assert parts(server) == []
+
+
+def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
+    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "2")
+    spec = replace(long_spec(tmp_path), checkpoints=replace(long_spec(tmp_path).checkpoints, unit="steps", every=20))
+    run = start(spec, runs_root).until_trained(60)
+    ssh = server.folder / "bin" / "ssh"
+    text = ssh.read_text()
+    ssh.write_text("#!/bin/sh\nexit 255\n")  # the network is gone
+    try:
+        for each in server.sessions():
+            each.kill()
+        run.until_over()
+    finally:
+        ssh.write_text(text)
+    assert run.states[-1] is RunState.FAILED
+    assert "The run cannot go on without one" in str(run.run.facts.error)
+    assert run.run.facts.releases[AWAY].verdict is Verdict.CANNOT_BE_JUDGED
+    wait_until(lambda: not processes_there(server), what="the processes on the host to end by themselves")
+
+    step = checkpoint.read(checkpoint.folders(run.run.dir)[0]).step
+    resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
+    resumed.run.request("stop")
+    resumed.until_over()
+    assert resumed.states[-1] is RunState.STOPPED
+    assert parts(server) == [], "the part that was lost is removed, too"
+
+
+def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
+    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
+    run = start(long_spec(tmp_path), runs_root).until_trained(20)
+    supervisor = run.run.facts.supervisor
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+    wait_until(lambda: not processes_there(server), what="the processes on the host to end")
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "pipeline"])
+def test_divided_model_over_machines_is_paused_and_resumed_on_the_curve_of_one_device(
+    server: SshServer, runs_root: Path, strategy: str
+) -> None:
+    """The files of the other rank reach the checkpoint here, and the checkpoint reaches the other machine."""
+    spec = make_spec("digits_mlp", epochs=100, batch_size=512, checkpoints={"unit": "never"})
+    alone = train(spec, runs_root)
+    away = replace(over_hosts(spec), strategy=strategy, training=replace(spec.training, micro_batches=2))
+    paused = start(away, runs_root).until_trained(1)
+    paused.run.request("pause")
+    paused.until(RunState.PAUSED)
+    assert parts(server) == []
+    resumed = Followed(Run.resume(paused.run.dir)).until_over()
+    assert resumed.states[-1] is RunState.FINISHED, resumed.run.facts
+    assert resumed.losses() == pytest.approx(alone.losses(), rel=1e-5, abs=1e-6)

@@ -1,0 +1,81 @@
+"""The part of a run of another machine: its file, who holds it, and its events as the run records them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.launchers.network import interface_of, interfaces, reach
+from core.runs.part import KeptWatch, Part, held, read_part, write_part
+from core.schema.rank import RankAssignment
+from core.supervisor.hosts.translation import OF_HOST, OF_WORKERS, translate, worker_exits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ASSIGNMENT = RankAssignment(
+    rank=3, world_size=4, devices=("cpu:0", "cpu:1"), own=("cpu:1",), kind="cpu", cores=(1,), target="pytorch.ddp",
+    host=1, meeting="10.0.0.1:4000", interface="eth0",
+)  # fmt: skip
+PART = Part(head="head", run="20260101-digits", assignments=(ASSIGNMENT,), grace_s=5.0)
+
+
+def test_a_part_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read_part(tmp_path) is None
+    write_part(tmp_path, PART)
+    assert read_part(tmp_path) == PART
+    assert ASSIGNMENT.local_rank == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"grace_s": -1}, {"grace_s": "5"}, {"grace_s": 1e9}, {"head": 5}, {"run": "a\nb"}, {"assignments": []},
+     {"assignments": ["{}"]}, {"assignments": 5}],
+)  # fmt: skip
+def test_a_part_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 (the sentence is that of whoever reads it)
+        Part.from_json({**PART.to_json(), **change})
+
+
+def test_a_part_is_left_when_nothing_has_held_it_for_its_grace_time(tmp_path: Path) -> None:
+    write_part(tmp_path, PART)
+    with held(tmp_path):
+        assert not KeptWatch(tmp_path, 0.0).is_left
+    assert KeptWatch(tmp_path, 0.0).is_left
+    assert not KeptWatch(tmp_path, 60.0).is_left
+
+
+def test_events_of_a_part_have_the_names_and_the_clock_of_the_run() -> None:
+    metrics = {"t": 110.0, "kind": "metrics", "since": 108.0, "first": 1, "values": {"loss": [1.0]}}
+    assert translate(metrics, OF_WORKERS, "node2", 10.0) == {**metrics, "t": 100.0, "since": 98.0}
+    sample = {"t": 110.0, "kind": "sample", "device": "cpu:0", "memory_used_bytes": 5}
+    assert translate(sample, OF_HOST, "node2", 10.0) == {**sample, "t": 100.0, "device": "node2/cpu:0"}
+    worker = {"t": 1.0, "kind": "worker", "rank": 1, "pid": 5, "created": 2.0, "devices": ["cpu:0"]}
+    assert translate(worker, OF_HOST, "node2", 0.0) == {**worker, "devices": ["node2/cpu:0"], "host": "node2"}
+
+
+@pytest.mark.parametrize("kind", ["state", "supervisor", "queued", "request", "release"])
+def test_a_part_cannot_write_what_only_the_run_itself_may(kind: str) -> None:
+    """Nor a damaged finding, which readers would stumble over."""
+    event = {"t": 1.0, "kind": kind, "state": "finished", "device": "cpu:0", "verdict": "wonderful"}
+    assert translate(event, OF_WORKERS, "node2", 0.0) is None
+    assert translate(event, OF_HOST, "node2", 0.0) is None
+
+
+def test_exits_are_those_of_the_ranks_of_the_part() -> None:
+    events = [
+        {"t": 1.0, "kind": "worker_exit", "rank": 1, "exit_code": -9, "signalled": False},
+        {"t": 1.0, "kind": "worker_exit", "rank": 2, "exit_code": 0, "signalled": True},
+        {"t": 1.0, "kind": "worker_exit", "rank": "2", "exit_code": 0},
+    ]
+    assert worker_exits(events, {1: None}) == {1: (-9, False)}
+    assert worker_exits(events, {1: None, 2: None}) == {1: (-9, False), 2: (0, True)}
+
+
+def test_the_interface_to_an_address_is_known() -> None:
+    assert interfaces()["lo"] == "127.0.0.1"
+    assert interface_of("127.0.0.1") == "lo"
+    assert interface_of("192.0.2.1") == ""
+    with pytest.raises(OSError):  # noqa: PT011 (the system's words)
+        reach("127.0.0.1", 1, 1.0)
