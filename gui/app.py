@@ -81,6 +81,7 @@ def main(runs_root: Path, host: str | None = None) -> int:
     if problem is not None:
         sys.stderr.write(f"trainyard: {problem}\n")
         return NO_WINDOW
+    machine = _machine(runs_root, host)
     gc.disable()  # until `GarbageCollector`: what is loaded now stays, so that collecting would only take time
     from .services.window.garbage_collector import GarbageCollector
 
@@ -88,7 +89,6 @@ def main(runs_root: Path, host: str | None = None) -> int:
     app.setApplicationName("trainyard")
     app.setApplicationDisplayName("Trainyard")
     app.setDesktopFileName("trainyard")
-    machine = _machine(runs_root, host)
     window = _create_window(machine)
     _catch_exceptions(window)
     _close_on_signals(window)

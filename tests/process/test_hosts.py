@@ -219,3 +219,18 @@ def test_clock_that_is_off_is_told_with_its_offset(server, capsys, script):
     assert 0 < row["round_trip_s"] < 5
     assert row["state"] == "reachable"
     assert "timedatectl" in row["problem"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--host", "x@y", "runs"], "To run one command there: ssh x@y trainyard runs"),
+        (["--host", "x@y", "--runs", "/elsewhere"], "--runs is a folder of this machine"),
+        (["--host", "a;b"], "'a;b' is no address of a machine."),
+        (["--host", "-oProxyCommand=touch reached"], "'-oProxyCommand=touch reached' is no address of a machine."),
+    ],
+)
+def test_option_that_opens_the_window_on_a_host_is_refused_where_it_makes_no_sense(capsys, arguments, sentence):
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
