@@ -179,6 +179,13 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
 def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) -> str:
     """Return why a run cannot use devices of other machines; the empty string if it can. `labels`: theirs."""
     names = join_labels(labels)
+    if len(labels) == len(spec.devices):
+        return tr(
+            "A run over several machines needs a device of this one, where its checkpoints are kept, besides {names}. "
+            "Choose one, or start the run there: trainyard --host {host}",
+            names=names,
+            host=(split_name(spec.devices[0]) or ("",))[0],
+        )
     if not strategy.spans_hosts:
         rows = LAUNCH_MODES if spec.script else strategies_of(spec.framework)
         able = join_names([row.name for row in rows if row.spans_hosts], "or")
@@ -191,13 +198,6 @@ def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) ->
             "{title} runs on one machine, and {names} is on another. {remedy}",
             title=tr(strategy.title), names=names, remedy=remedy,
         )  # fmt: skip
-    if len(labels) == len(spec.devices):
-        return tr(
-            "A run over several machines needs a device of this one, where its checkpoints are kept, besides {names}. "
-            "Choose one, or start the run there: trainyard --host {host}",
-            names=names,
-            host=(split_name(spec.devices[0]) or ("",))[0],
-        )
     return ""
 
 

@@ -160,16 +160,15 @@ def test_without_hosts_no_ssh_is_started_and_nothing_of_it_is_loaded(monkeypatch
 
 
 @pytest.mark.parametrize("name", ["one/cpu:0", "lab/GPU-8a56,cpu:0"])
-def test_training_on_another_machine_is_refused_in_one_sentence(capsys, runs_root, name):
+def test_training_on_a_host_that_was_not_added_is_refused_in_one_sentence(capsys, runs_root, name):
     train = runs_root.with_name("train.py")
     train.write_text("print('loss: 1')")
     for what in (["digits_cnn"], ["--script", train], ["digits_cnn", "--queue", "--detach"]):
         code, out, err = call(capsys, "run", *what, "--devices", name, "--runs", runs_root)
         assert (code, out) == (2, "")
-        first = name.partition(",")[0]
+        host = name.partition("/")[0]
         assert err.splitlines()[-1] == (
-            f"trainyard: {first} is a device of another machine, and training on those is not possible yet. "
-            "Log in there and start the run there."
+            f"trainyard: There is no host {host}. Add it: trainyard hosts add ADDRESS --name {host}"
         )
     assert not runs_root.exists()
 

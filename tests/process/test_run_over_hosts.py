@@ -31,7 +31,7 @@ RUN = ("run", "digits_cnn", "--strategy", "ddp", "--epochs", "1")
         (("--devices", "cpu:0,closed/cpu:0"), "closed (closed) accepts no connections by ssh"),
         (
             ("--devices", "cpu:0,one/cpu:0", "--framework", "tensorflow", "--strategy", "mirrored"),
-            "runs on one machine, and one/cpu:0 is on another.",
+            "Data parallel (mirrored) runs on one machine, and one · CPU 0 is on another.",
         ),
     ],
 )
@@ -55,7 +55,7 @@ def test_script_over_machines_is_refused(
     script = ("run", "--script", tmp_path / "train.py", "--launch", "per-device")
     code, _, err = call(capsys, *script, "--devices", "cpu:0,one/cpu:0", "--runs", runs_root)
     assert code == 2
-    assert "One process per device runs on one machine, and one/cpu:0 is on another." in err
+    assert "One process per device runs on one machine, and one · CPU 0 is on another." in err
 
 
 def failed_start(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
