@@ -112,8 +112,16 @@ def run_cluster(extra: Mapping[str, str], names: tuple[str, ...] = ("alpha", "be
         address = process.stdout.readline().strip()
         assert address, (folder / "log.txt").read_text()
         cluster = RayCluster(folder, address, process)
-        yield cluster
-        process.communicate(timeout=60)
+        try:
+            yield cluster
+        finally:
+            process.communicate(timeout=60)
+            _clear(cluster)
+
+
+def _clear(cluster: RayCluster) -> None:
+    """Wait for the end of all processes, and remove the files."""
+    folder = cluster.folder
     try:
         wait_until(lambda: not cluster.processes(str(folder)), 20, "the processes of the cluster to end")
     finally:
