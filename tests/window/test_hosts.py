@@ -121,9 +121,7 @@ def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(s
     shown.until_reachable("one")
     shown.panel.tick("cpu:0")
     shown.tick("one")
-    shown.panel.until(
-        lambda: "one · CPU 0 is a device of another machine" in shown.panel.start_status.text(), "what the form says"
-    )
+    shown.panel.until(shown.panel.start_button.isEnabled, "what the form says")
     assert shown.window.panels.setup.choices().devices == ("cpu:0", "one/cpu:0")
     shown.window.close()
     host_list.remove("one")
@@ -138,6 +136,27 @@ def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(s
     again.panel.until(lambda: not again.panel.start_button.isEnabled(), "the check of the choices")
     item.setCheckState(Qt.CheckState.Unchecked)
     assert again.window.panels.setup.choices().devices == ("cpu:0",)
+
+
+@pytest.mark.slow  # it starts PyTorch twice
+def test_run_over_two_machines_is_started_and_drawn(server, hosts, monkeypatch):
+    monkeypatch.delenv("TRAINYARD_PYTHON_PYTORCH")
+    add_host("one")
+    shown = hosts()
+    shown.until_reachable("one")
+    panel = shown.panel
+    panel.tick("cpu:0")
+    shown.tick("one")
+    panel.set_number("epochsBox", 1)
+    panel.until(lambda: panel.start_button.isEnabled() and "one · CPU 0" in panel.start_status.text(), "the check")
+    panel.start()
+    panel.until_state("Finished")
+    spec = panel.run.spec()
+    assert (spec.devices, spec.strategy) == (("cpu:0", "one/cpu:0"), "ddp")
+    assert panel.points("lossPlot") > 0
+    memory = panel.plot("memoryPlot")
+    panel.until(lambda: {"cpu:0", "one/cpu:0"} <= set(memory.shown(memory.run_series)), "the memory of both machines")
+    assert memory.labels["one/cpu:0"] == "one · CPU 0"
 
 
 def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(server, hosts, qtbot, tmp_path):
