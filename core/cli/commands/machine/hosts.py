@@ -31,7 +31,7 @@ def add_options(parser: ArgumentParser) -> None:
         help=tr("add ADDRESS, or remove NAME; without one, the hosts are listed and asked whether they answer"),
     )  # fmt: skip
     add(
-        "machine", nargs="?", metavar="ADDRESS|NAME",
+        "address", nargs="?", metavar="ADDRESS|NAME",
         help=tr(
             "USER@HOST, ssh://USER@HOST:PORT, or a name of ~/.ssh/config; ray:auto or ray:HOST:PORT for all nodes of a "
             "Ray cluster; for remove: the name of the host"
@@ -74,7 +74,7 @@ def hosts(options: Namespace) -> int:
 
 
 def _check(options: Namespace) -> None:
-    if options.action is not None and options.machine is None:
+    if options.action is not None and options.address is None:
         missing = tr("The address is missing: trainyard hosts add USER@HOST")
         raise ValueError(missing if options.action == ADD else tr("The name is missing: trainyard hosts remove NAME"))
     given = {"--name": options.name, "--command": options.remote_command, "--python": options.python}
@@ -109,7 +109,7 @@ def _new_hosts(options: Namespace, listed: HostList) -> list[host_list.Host]:
     """Return the hosts behind the address: one, or those nodes of a cluster that are not in the list."""
     from core.hosts.carriers.registry import carrier_of
 
-    address, carrier = options.machine, carrier_of(options.machine)
+    address, carrier = options.address, carrier_of(options.address)
     if problem := carrier.address_problem(address):
         raise ValueError(problem)
     given = {"--command": options.remote_command, "--python": options.python}
@@ -138,7 +138,7 @@ def _new_hosts(options: Namespace, listed: HostList) -> list[host_list.Host]:
 def _is_cluster(options: Namespace) -> bool:
     from core.hosts.carriers.registry import carrier_of
 
-    return carrier_of(options.machine).is_cluster(options.machine)
+    return carrier_of(options.address).is_cluster(options.address)
 
 
 def _say_added(report: HostReport) -> None:
@@ -156,7 +156,7 @@ def _say_added(report: HostReport) -> None:
 
 
 def _remove(options: Namespace) -> int:
-    host = host_list.remove(options.machine)
+    host = host_list.remove(options.address)
     if options.json:
         say_json({"name": host.name, "address": host.address, "command": host.command})
     else:
