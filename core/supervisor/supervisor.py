@@ -15,22 +15,20 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal
 
-from core.catalog.strategies import strategy_of
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
-from core.hosts.names import devices_here
 from core.language import tr, tr_noop
-from core.launchers import local, ranks
+from core.launchers import local
 from core.runs.directory import folder_is_gone
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
-from core.runs.part import KeptWatch, read_part
 from core.runs.requests import Requests
 from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
+from core.supervisor.machines import Machines
 from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
 from core.supervisor.watches.device_log import DeviceLog
@@ -51,7 +49,6 @@ if TYPE_CHECKING:
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
     from core.supervisor.guard import Guard
-    from core.supervisor.hosts.run_hosts import RunHosts
     from core.supervisor.jobs import Job
     from core.supervisor.watches.monitor import RunMonitor
     from core.supervisor.workers import Worker
@@ -78,16 +75,11 @@ class Supervisor:
         guard: Guard | None = None, claims: Claims | None = None,
     ) -> None:  # fmt: skip
         self._run_dir, self._spec, self._job = run_dir, spec, job
-        self._here = devices_here(spec.devices)
-        self._hosts: RunHosts | None = None
-        """The other machines of the run; None if all its devices are here."""
-        self._part = read_part(run_dir)
-        """Which ranks of a run of another machine train here; None if the run is of this machine."""
-        self._kept = KeptWatch(run_dir, self._part.grace_s) if self._part is not None else None
+        self._machines = Machines(run_dir, spec, self._record)
         self._folder = open_folder(run_dir)
         """The run's folder, which stays reachable when it is renamed."""
         self._events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
-        self._readings = DeviceLog(run_dir, sampler, self._here)
+        self._readings = DeviceLog(run_dir, sampler, self._machines.here)
         self._requests = Requests(run_dir)
         self._guard = guard.process if guard is not None else None
         self._processes = RunProcesses(
@@ -151,7 +143,7 @@ class Supervisor:
 
     def _start(self) -> None:
         devices = self._readings.find()
-        away = self._connect_hosts()
+        away = self._machines.connect(resumes=self._facts.starts > 1)
         for device in [*devices, *away]:
             self._events.write(
                 "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
@@ -159,37 +151,19 @@ class Supervisor:
             )  # fmt: skip
         if self._claims is not None and (note := self._claims.sharing({each.id: each.label for each in devices})):
             self._record("notice", text=note)
-        assignments = self._assign(devices, away)
+        assignments = self._machines.assign(devices, away)
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
         local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
         processes_to_start = self._job.prepare(assignments, names)
         before = self._readings.poll()  # before the first worker, and not from before the pre-flight
         try:
-            if self._hosts is not None:
-                self._hosts.start(self._workers)
+            self._machines.start(self._workers)
             for assignment in processes_to_start:
                 self._add(assignment)
             self._readings.watch(self._workers.pids_by_device())
             self._software.start(self._spec)  # after the workers, which it must not delay
         finally:
             self._start_monitor(devices, before)  # also for workers that started before one that could not
-
-    def _connect_hosts(self) -> list[Device]:
-        """Connect to the other machines of the run, if there are any; return their devices in it."""
-        if len(self._here) == len(self._spec.devices):
-            return []
-        from core.supervisor.hosts.run_hosts import RunHosts  # imported here, since other runs do not need it
-
-        self._hosts = RunHosts(self._run_dir, self._spec, write=self._record, resumes=self._facts.starts > 1)
-        return self._hosts.connect()
-
-    def _assign(self, devices: Sequence[Device], away: Sequence[Device]) -> list[RankAssignment]:
-        """Return the assignments of the ranks that train here."""
-        if self._part is not None:
-            return list(self._part.assignments)
-        if self._hosts is None:
-            return ranks.assign_ranks(devices, strategy_of(self._spec))
-        return self._hosts.spread(ranks.assign_ranks([*devices, *away], strategy_of(self._spec)))
 
     def _add(self, assignment: RankAssignment) -> None:
         worker = self._workers.add(assignment, self._launch)
@@ -206,7 +180,7 @@ class Supervisor:
 
         self._monitor = RunMonitor(
             self._processes,
-            replace(self._spec, devices=self._here),
+            replace(self._spec, devices=self._machines.here),
             devices,
             before,
             readings=self._readings,
@@ -248,22 +222,8 @@ class Supervisor:
             self._record("notice", text=text)
             self._requests.ask_stop()
 
-    def _poll_hosts(self) -> None:
-        """Take what has arrived from other machines. Raises `RunError` when one is lost, or this part was left."""
-        if self._hosts is not None:
-            self._hosts.poll()
-        if self._part is not None and self._kept is not None and self._kept.is_left:
-            raise RunError(
-                tr(
-                    "{head}, on which this run is supervised, has not been connected for {seconds:.0f} s, so its part "
-                    "here was ended.",
-                    head=self._part.head,
-                    seconds=self._part.grace_s,
-                )
-            )
-
     def _poll_workers(self) -> None:
-        self._poll_hosts()
+        self._machines.poll()
         ended = self._workers.poll()  # first, so that the last events of those that have exited are read
         events = [*self._workers.read(), *self._job.read()]
         if (trouble := self._job.trouble()) is not None:
@@ -287,9 +247,8 @@ class Supervisor:
 
     def _have_ended(self) -> bool:
         """Record new exits; return True if no worker is still running, stuck ones excepted."""
-        if self._hosts is not None:
-            with contextlib.suppress(RunError):  # a machine that is lost has no worker to wait for
-                self._hosts.poll()
+        with contextlib.suppress(RunError):  # a machine that is lost has no worker to wait for
+            self._machines.poll()
         self._record_exits(self._workers.poll())
         self._software.poll()
         return not self._workers.working
@@ -371,8 +330,7 @@ class Supervisor:
         workers = [worker.identity for worker in self._workers.members if worker.identity]
         self._monitor.track_killed(self._workers.alive)
         self._monitor.release(workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended)
-        if self._hosts is not None:
-            self._hosts.finish(self._spec.release.wait_s, lambda: self._requests.hurry)
+        self._machines.finish(lambda: self._requests.hurry)
 
     def _abort(self, sentence: str, trace: str | None) -> None:
         """Kill all processes of the run, and record its end as far as the disk allows."""
@@ -424,7 +382,7 @@ class Supervisor:
         self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
 
     def _notify(self, what: Literal["ended", "stalled"]) -> None:
-        if self._part is not None:  # the machine that has the run tells its user
+        if self._machines.is_part:  # the machine that has the run tells its user
             return
         from core.notifications.start import notify  # imported here, so that the start does not wait for it
 
@@ -433,9 +391,7 @@ class Supervisor:
 
     def _tidy(self) -> None:
         self._workers.close()
-        if self._hosts is not None:
-            with contextlib.suppress(RecordError):
-                self._hosts.close()
+        self._machines.close()
         self._software.close()
         self._job.close()
         _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)
