@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -34,6 +37,17 @@ pytest_plugins = ["tests.nvml.fixtures"]
 
 FOLDERS = {"architecture": "unit", "unit": "unit", "process": "process", "window": "window", "framework": "framework"}
 """The marker of the tests in each folder."""
+
+
+def pytest_sessionstart() -> None:
+    """Collect no garbage while tests are collected: there is hardly any, and what is there stays to the end."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, without going through the tests and modules each time."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,6 +88,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
                 return nodeid
             name = nodeid.lower()
             return "tensorflow" if "tensorflow" in name or "keras" in name else "torch"
+
+        def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+            """Forget what is done: pytest-xdist would count all former tests of the process after each one."""
+            nodeid = self.registered_collections[node][item_index]
+            scope = self._split_scope(nodeid)
+            unit = self.assigned_work[node][scope]
+            unit[nodeid] = True
+            if all(unit.values()):
+                del self.assigned_work[node][scope]
+            self._reschedule(node)
 
     return Scheduling(config, log)
 
@@ -131,42 +155,38 @@ def _nothing_left(tmp_path: Path) -> Iterator[None]:
         patch.setenv("TRAINYARD_QUEUE_DIR", str(tmp_path / "line"))
         # Inherited by every process that the test starts; helpers are not given what is named after the program.
         patch.setenv("TESTS_OF_TRAINYARD", str(tmp_path))
-        threads, environment = set(threading.enumerate()), dict(os.environ)
+        before, threads, environment = set(psutil.pids()), set(threading.enumerate()), dict(os.environ)
         yield
-        _check(tmp_path, threads, environment)
+        _check(tmp_path, before, threads, environment)
 
 
-def _check(tmp_path: Path, threads: set[threading.Thread], environment: dict[str, str]) -> None:
+def _check(tmp_path: Path, before: set[int], threads: set[threading.Thread], environment: dict[str, str]) -> None:
     try:
-        wait_until(lambda: not _processes(tmp_path), 10, "the processes of the test to end")
+        wait_until(lambda: not _processes(tmp_path, before), 10, "the processes of the test to end")
     except AssertionError:
-        for process in _processes(tmp_path):
-            process.kill()
+        for pid in _processes(tmp_path, before):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         raise
     wait_until(lambda: not set(threading.enumerate()) - threads, 5, "the threads of the test to end")
     changed = {name for name in environment.keys() | os.environ.keys() if environment.get(name) != os.environ.get(name)}
     assert not changed - SET_BY_OTHERS, "the test changed the environment"
 
 
-def _processes(tmp_path: Path) -> list[psutil.Process]:
-    """The processes that inherited the test's mark."""
+def _processes(tmp_path: Path, before: set[int]) -> list[int]:
+    """The ids of the processes that inherited the test's mark. `before`: those before the test, which cannot have it.
+
+    To read the environments of all processes after each test took more time than most tests do.
+    """
     mark = f"TESTS_OF_TRAINYARD={tmp_path}".encode()
-    found = []
-    for pid in psutil.pids():
-        if pid == os.getpid():
-            continue
-        try:
-            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                found.append(psutil.Process(pid))
-        except (OSError, psutil.Error):
-            continue
-    return [process for process in found if _lives(process)]
+    return [pid for pid in set(psutil.pids()) - before if _lives_with(mark, pid)]
 
 
-def _lives(process: psutil.Process) -> bool:
+def _lives_with(mark: bytes, pid: int) -> bool:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
+        has_it = mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return has_it and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except (OSError, psutil.Error):
         return False
 
 

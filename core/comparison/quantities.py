@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from core.comparison.results import RunResult
+    from core.comparison.table import Statistic
+
+ROUNDING = 1e-9
+"""A spread that is a smaller part of the mean than this comes from rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,14 @@ class Quantity:
         """Return the number of a run; None if it has none."""
         value = getattr(result, self.name)
         return max(value.values(), default=None) if self.is_per_device else value
+
+    def spread_text(self, statistic: Statistic) -> str:
+        """Return ` ± ` and the standard deviation, of which two digits mean something; nothing for a single run."""
+        if statistic.deviation is None or not math.isfinite(statistic.deviation):
+            return ""
+        is_rounding = statistic.deviation < ROUNDING * abs(statistic.mean)
+        value = 0.0 if is_rounding else statistic.deviation
+        return f" ± {self.text(float(f'{value:.2g}') if self.write in {short, _count} else value)}"
 
     def text(self, value: float) -> str:
         """Return a value for people, in the unit of the column."""

@@ -47,6 +47,8 @@ class ReadingCurve:
     def means(self, borders: Floats) -> Floats:
         """Return the mean of each interval between unix times, shape (n + 1,) -> (n,); NaN without a reading.
 
+        It is NaN, too, if a border is: the interval reaches beyond what the axis knows.
+
         In an interval between two readings, the earlier one holds on for a while.
         """
         edges = np.searchsorted(self.times, borders)
@@ -54,6 +56,7 @@ class ReadingCurve:
         counts = self._counts[stops] - self._counts[starts]
         sums = self._sums[stops] - self._sums[starts]
         means: Floats = np.divide(sums, counts, out=np.full(len(starts), np.nan), where=counts > 0)
+        means[~np.isfinite(borders[:-1] + borders[1:])] = np.nan  # beyond the training: readings of before or after it
         if len(self.times) and not counts.all():
             last = np.maximum(starts - 1, 0)
             with np.errstate(invalid="ignore"):

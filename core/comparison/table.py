@@ -14,7 +14,7 @@ from core.history.setting_values import SEED
 from core.language import tr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from core.comparison.measured_run import MeasuredRun
     from core.comparison.quantities import Quantity
@@ -92,8 +92,17 @@ class Comparison:
     """The number of a row."""
     same: Mapping[str, SettingValue]
     """The settings that all runs have in common."""
-    notices: tuple[str, ...]
-    """Sentences on what a reader of the numbers should know."""
+    is_direction_assumed: bool = False
+    """Whether neither the user nor the name of the metric says if lower values are better."""
+
+    @property
+    def notices(self) -> list[str]:
+        """Sentences on what a reader of the numbers should know; they name runs by their folders."""
+        return self.notices_with(lambda row: row.runs[0].id)
+
+    def notices_with(self, name: Callable[[Row], str]) -> list[str]:
+        """Return the same sentences with other names of rows, such as those that a window shows."""
+        return list(_notices(self, name))
 
     @property
     def quantities(self) -> list[Quantity]:
@@ -143,7 +152,7 @@ def compare(
     return Comparison(
         metric=metric, lower_is_better=lower_wins, target=target, rows=rows, baseline=chosen,
         same={name: first.shown(name) for name in first.values if _is_same(runs, name)},
-        notices=tuple(_notices(rows, metric, assumed=lower is None and by_name is None)),
+        is_direction_assumed=lower is None and by_name is None,
     )  # fmt: skip
 
 
@@ -213,8 +222,9 @@ def _lower_wins(quantity: Quantity, *, lower: bool) -> bool:
     return lower if quantity.lower_is_better is None else quantity.lower_is_better
 
 
-def _notices(rows: Iterable[Row], metric: str, *, assumed: bool) -> Iterable[str]:
-    if assumed:
+def _notices(comparison: Comparison, name: Callable[[Row], str]) -> Iterator[str]:
+    metric, rows = comparison.metric, comparison.rows
+    if comparison.is_direction_assumed:
         yield tr(
             "The name {metric} does not say whether lower or higher is better; lower was assumed. "
             "If higher is better, give the command compare or report the option --maximize.",
@@ -225,7 +235,7 @@ def _notices(rows: Iterable[Row], metric: str, *, assumed: bool) -> Iterable[str
         if len(lengths) > 1:
             yield tr(
                 "The runs of the group of {run} have different lengths; their last values are those of steps {steps}.",
-                run=row.runs[0].id,
+                run=name(row),
                 steps=", ".join("-" if each.last_step is None else str(each.last_step) for each in row.results),
             )
     if len({each.by_epoch for row in rows for each in row.results if each.values}) > 1:
@@ -245,7 +255,7 @@ def to_json(comparison: Comparison) -> Json:
         "baseline": comparison.baseline,
         "rows": [_row_to_json(row) for row in comparison.rows],
         "same": dict(comparison.same),
-        "notices": list(comparison.notices),
+        "notices": comparison.notices,
     }
 
 

@@ -80,9 +80,7 @@ def _value(row: Row, quantity: Quantity) -> str:
     statistic = row.statistics.get(quantity.name)
     if statistic is None:
         return "-"
-    text = quantity.text(statistic.mean)
-    if statistic.deviation is not None:
-        text = f"{text} ± {quantity.text(statistic.deviation)}"
+    text = quantity.text(statistic.mean) + quantity.spread_text(statistic)
     if statistic.count < len(row.runs):
         text = tr("{value} ({count} of {all})", value=text, count=statistic.count, all=len(row.runs))
     if quantity.name == "best_step":

@@ -6,6 +6,7 @@ any run (`core.hosts.agent.runs`), and requests reach it as any run (`core.hosts
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -16,12 +17,13 @@ from core.catalog.frameworks import framework
 from core.catalog.interpreters import has, installed_version, interpreter
 from core.config import validation
 from core.errors import RunError
+from core.history.index import directories
 from core.hosts.agent.runs import run_folder
 from core.language import join_sentences, tr
 from core.launchers import network
 from core.runs import directory
 from core.runs.facts.states import state_info
-from core.runs.part import Part, held, write_part
+from core.runs.part import Part, held, read_part, write_part
 from core.runs.run import Run
 from core.schema.files import make_private_folder, write_whole
 from core.schema.paths import PART_RECIPE
@@ -87,6 +89,7 @@ def part(request: Request) -> dict[str, str]:
     files = request.terms.get("files")
     if spec.recipe is None or not isinstance(files, dict) or len(files) > MAX_FILES:
         raise ValueError(tr("This is no part of a run."))
+    _remove_earlier(request.runs_root, own)
     spec = replace(spec, python=interpreter(framework(spec.framework)))
 
     def launch(run_dir: Path) -> ProcessId | None:
@@ -95,6 +98,17 @@ def part(request: Request) -> dict[str, str]:
         return directory.launch_supervisor(run_dir)
 
     return {"run": Run.start(spec, request.runs_root, launch).id}
+
+
+def _remove_earlier(root: Path, own: Part) -> None:
+    """Remove earlier parts of the same run: the other machine was lost before it could do so."""
+    from core.history import removal
+
+    for run_dir in directories(root):
+        with contextlib.suppress(ValueError, RunError, OSError):
+            earlier = read_part(run_dir)
+            if earlier is not None and (earlier.head, earlier.run) == (own.head, own.run):
+                removal.remove(run_dir)
 
 
 def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any]) -> RunSpec:

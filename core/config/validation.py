@@ -16,7 +16,7 @@ from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.hosts.names import split_name
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.launchers import loopback
-from core.text import join_names
+from core.text import join_labels, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +156,8 @@ def _framework_problems(spec: RunSpec) -> list[str]:
 
 def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
     elsewhere = [name for name in spec.devices if split_name(name)]
-    if elsewhere and (sentence := _not_over_hosts(spec, strategy, elsewhere)):
+    labels = {device.id: device.label for device in devices}
+    if elsewhere and (sentence := _not_over_hosts(spec, strategy, [labels.get(name, name) for name in elsewhere])):
         return _of([sentence])
     by_id = {device.id: device for device in devices}
     names = ", ".join(device.short_name for device in devices) or tr("none (no device was found)")
@@ -175,9 +176,9 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     return _of([*blocked, *_mig_problems(chosen)]) or _fit_problems(strategy, chosen)
 
 
-def _not_over_hosts(spec: RunSpec, strategy: Strategy, elsewhere: Sequence[str]) -> str:
-    """Return why a run cannot use these devices of other machines; the empty string if it can."""
-    names = join_names(elsewhere)
+def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) -> str:
+    """Return why a run cannot use devices of other machines; the empty string if it can. `labels`: theirs."""
+    names = join_labels(labels)
     if not strategy.spans_hosts:
         rows = LAUNCH_MODES if spec.script else strategies_of(spec.framework)
         able = join_names([row.name for row in rows if row.spans_hosts], "or")
@@ -190,12 +191,12 @@ def _not_over_hosts(spec: RunSpec, strategy: Strategy, elsewhere: Sequence[str])
             "{title} runs on one machine, and {names} is on another. {remedy}",
             title=tr(strategy.title), names=names, remedy=remedy,
         )  # fmt: skip
-    if len(elsewhere) == len(spec.devices):
+    if len(labels) == len(spec.devices):
         return tr(
             "A run over several machines needs a device of this one, where its checkpoints are kept, besides {names}. "
             "Choose one, or start the run there: trainyard --host {host}",
             names=names,
-            host=(split_name(elsewhere[0]) or ("",))[0],
+            host=(split_name(spec.devices[0]) or ("",))[0],
         )
     return ""
 

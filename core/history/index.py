@@ -226,6 +226,12 @@ class RunIndex:
         self._over.pop(path.name, None)
         self._live.pop(path.name, None)
 
+    def reread(self, path: Path) -> RunSummary | None:
+        """Read one run again now, and return its summary; None if it is no longer there."""
+        self.forget(path)
+        self._until, self._is_stopped = None, _never
+        return self._read_any(path) if is_run(path) else None
+
     def save(self) -> None:
         """Keep what is new in the cache; what cannot be written now may be later. Another thread may call this."""
         if self._cache is None or not self.unsaved:

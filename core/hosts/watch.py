@@ -1,8 +1,8 @@
 """Follow a host on a thread of its own: whether it answers, its devices, their readings, and what uses them.
 
-A host that stops to answer is asked again after a while, and later after longer ones. Where only the user can change
-something, such as a key that is refused, it is asked again when the user wants it: a server may shut out addresses
-from which logins fail again and again.
+A host that stops answering is asked again after a while, then after longer and longer times. Where only the user can
+change something, such as a key that is refused, it is asked again when the user wants it: a server may shut out
+addresses from which logins fail again and again.
 """
 
 from __future__ import annotations

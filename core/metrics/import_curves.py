@@ -47,6 +47,14 @@ class ForeignRun:
     source: Path
     """The folder of its event files, or its only file."""
     files: tuple[Path, ...]
+    beside: tuple[ForeignRun, ...] = ()
+    """The tables beside its event files, which have the same curves. They are the training if these files have none."""
+
+    @property
+    def left_out(self) -> str:
+        """The sentence on a table beside event files."""
+        return tr("{path} was left out, since the event files beside it have the curves. If it has others, import it "
+                  "by its path.", path=self.source)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +69,8 @@ class ImportedRun:
     """Sentences on what could not be read, in English as they are stored."""
 
 
-def find_runs(path: Path) -> tuple[list[ForeignRun], list[str]]:
-    """Return the trainings in a folder, or that of a file, and sentences on files that were left out.
+def find_runs(path: Path) -> list[ForeignRun]:
+    """Return the trainings in a folder, or that of a file.
 
     Each folder with event files is one training, together with its folders `train` and `validation`. Each table of a
     folder without event files is one. Raises `ValueError` with a sentence if there is none.
@@ -70,7 +78,7 @@ def find_runs(path: Path) -> tuple[list[ForeignRun], list[str]]:
     path = path.resolve()
     if path.is_file():
         named = path.parent if EVENT_FILE in path.name else path
-        return [ForeignRun(name=_name(named, named.parent), source=path, files=(path,))], []
+        return [ForeignRun(name=_name(named, named.parent), source=path, files=(path,))]
     if not path.is_dir():
         raise ValueError(tr("There is no file or folder {path}.", path=path))
     found = sorted(MetricFileFinder([path], since=0.0).search_all(SEARCH_S))
@@ -82,24 +90,24 @@ def find_runs(path: Path) -> tuple[list[ForeignRun], list[str]]:
     for each in found:
         if EVENT_FILE in each.name:
             homes.setdefault(_home(each, path), []).append(each)
-    runs = [ForeignRun(name=_name(home, path), source=home, files=tuple(files)) for home, files in homes.items()]
-    left_out = []
-    for each in found:
-        if EVENT_FILE in each.name or not each.name.lower().endswith((*TABLES, *JSON_LINES)):
-            continue
-        if each.parent in homes:
-            left_out.append(
-                tr("{path} was left out, since the event files beside it have the curves. If it has others, import "
-                   "it by its path.", path=each)
-            )  # fmt: skip
-        else:
-            runs.append(ForeignRun(name=_name(each, path), source=each, files=(each,)))
+    tables = [
+        ForeignRun(name=_name(each, path), source=each, files=(each,))
+        for each in found if EVENT_FILE not in each.name and each.name.lower().endswith((*TABLES, *JSON_LINES))
+    ]  # fmt: skip
+    runs = [
+        ForeignRun(
+            name=_name(home, path), source=home, files=tuple(files),
+            beside=tuple(each for each in tables if each.source.parent == home),
+        )
+        for home, files in homes.items()
+    ]  # fmt: skip
+    runs += [each for each in tables if each.source.parent not in homes]
     if not runs:
         raise ValueError(
             tr("{path} has no TensorBoard event file, and no CSV or JSON-lines file with a column such as loss.",
                path=path)
         )  # fmt: skip
-    return runs, left_out
+    return runs
 
 
 def _home(file: Path, root: Path) -> Path:

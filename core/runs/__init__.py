@@ -5,6 +5,7 @@
 - `facts`: what the events of a run say about it
 - `copies`: runs of other machines, copied here, and what their machine says of them
 - `ownership`: whether a run or a preset belongs to another user
+- `part`: the part of a run of another machine, whose ranks train here
 - `requests`: the request files below `control`
 - `lock`: the lock that keeps a run from being started or resumed twice
 - `stopped`: name the processes of a run that are stopped (state T), and continue them

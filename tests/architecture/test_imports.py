@@ -58,8 +58,8 @@ def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
     )
     assert "PySide6" in loaded
     assert not loaded & {"numpy", "pyqtgraph"}
-    hosts = {name for name in loaded if name.startswith("core.hosts") or "host" in name.rpartition(".")[2]}
-    assert hosts <= {"core.hosts", "core.hosts.names"}, "nothing of other machines is loaded for the runs of this one"
+    there = {"gui.services.machine.host_machine", "gui.controllers.machine.host_controller"}
+    assert not loaded & there, "nothing of the window on another machine is loaded for the runs of this one"
 
 
 def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +68,8 @@ def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypat
     monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
     code = (
         "import sys\nfrom pathlib import Path\nfrom PySide6.QtWidgets import QApplication\n"
-        "from gui.main_window import MainWindow\n"
-        f"app = QApplication([]); window = MainWindow(Path({str(tmp_path)!r}) / 'runs')\n"
+        "from gui.main_window import MainWindow\nfrom gui.services.machine.machine import Machine\n"
+        f"app = QApplication([]); window = MainWindow(Machine(Path({str(tmp_path)!r}) / 'runs'))\n"
         "window.show(); window.poll(); window.close()\n"
         "print(*sorted(name for name in sys.modules if name.startswith('core.hosts')))"
     )

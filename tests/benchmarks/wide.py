@@ -4,18 +4,10 @@ import torch
 from torch import nn
 
 
-def model(width=48):
-    return nn.Sequential(
-        nn.Conv2d(3, width, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(width, width, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(width, width, 3, padding=1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(width, 10),
-    )
+def model(width=48, layers=3):
+    first = [nn.Conv2d(3, width, 3, padding=1), nn.ReLU()]
+    further = [part for _ in range(layers - 1) for part in (nn.Conv2d(width, width, 3, padding=1), nn.ReLU())]
+    return nn.Sequential(*first, *further, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
 
 
 def train_data(items=256, size=32):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 import zlib
 from functools import partial
@@ -28,8 +26,8 @@ from tests.support.running import Followed, make_spec, train, write_recipe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.support.worker_pool import WorkerPools
 
-ROOT = Path(__file__).resolve().parents[2]
 
 DROPS = """
     import torch
@@ -115,7 +113,9 @@ def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drop
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.soak)])
-def test_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: Path, kills: int) -> None:
+def test_kills_during_checkpoint_writes_lose_nothing(
+    runs_root: Path, tmp_path: Path, pools: WorkerPools, kills: int
+) -> None:
     """Save a model of some megabytes after every step. Each process resumes from the last complete checkpoint."""
     heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")
     settings = {"epochs": kills, "batch_size": 16, "learning_rate": 1e-4}
@@ -123,8 +123,8 @@ def test_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: 
     spec = make_spec(heavy, checkpoints={"unit": "steps", "every": 1, "keep": 2}, **settings)
     run_dir = new_directory(runs_root, "killed")
     write_spec(run_dir, spec)
-    command = [sys.executable, "-m", "tests.support.killing", str(run_dir), str(kills)]
-    result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    program = "import runpy; runpy.run_module('tests.support.killing', run_name='__main__', alter_sys=True)"
+    result = json.loads(pools.run("torch", program, run_dir, kills))
     assert result["exit"] == 0, (run_dir / "log.txt").read_text()
     assert len(result["lives"]) == kills
     assert sum(bool(life["half"]) for life in result["lives"]) >= kills // 5  # depends on the disk

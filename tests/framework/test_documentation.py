@@ -6,11 +6,8 @@ one before it. A run that was queued is meant only where the queue is changed, o
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +16,7 @@ import pytest
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.schema.paths import QUEUE_FILE
+from tests.support.commands import call
 from tests.support.queueing import stop
 from tests.support.running import Followed
 
@@ -80,19 +78,26 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("page", [page for page in PAGES if trainyard_commands(page)], ids=lambda page: page.stem)
-def test_every_documented_command_succeeds(page: Path, folder: Path, fake_python: Path) -> None:
+def test_every_documented_command_succeeds(
+    page: Path,
+    folder: Path,
+    fake_python: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The commands are called in this process: to start each as one of its own would take most of the time."""
     runs = folder / "runs"
-    real = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
-    fake = real | {f"TRAINYARD_PYTHON_{name}": str(fake_python) for name in ("PYTORCH", "TENSORFLOW", "KERAS")}
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
     known: list[Path] = []
     for arguments, following in pairwise([*trainyard_commands(page), []]):
-        environment = real if needs_framework(page, arguments, following) else fake
         words = [_filled_in(word, known, queued=arguments[0] in {"queue", "stop"}) for word in arguments]
-        done = subprocess.run(
-            [sys.executable, "-m", "core.cli", words[0], "--runs", str(runs), *words[1:]],
-            cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"trainyard {shlex.join(arguments)}: {done.stdout}{done.stderr}"
+        with pytest.MonkeyPatch.context() as patch:
+            if not needs_framework(page, arguments, following):
+                for name in ("PYTORCH", "TENSORFLOW", "KERAS"):
+                    patch.setenv(f"TRAINYARD_PYTHON_{name}", str(fake_python))
+            code, out, err = call(capsys, words[0], "--runs", runs, *words[1:])
+        assert code == 0, f"trainyard {shlex.join(arguments)}: {out}{err}"
         known += sorted(set(_folders(runs)) - set(known))
     followed = [Followed(Run.attach(each)) for each in _folders(runs)]
     stop(*(each for each in followed if not state_info(each.poll().state).over))

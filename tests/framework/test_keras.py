@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,7 @@ from tests.support.running import Followed, make_spec, start, train, train_both,
 
 if TYPE_CHECKING:
     from core.schema.spec import RunSpec
+    from tests.support.worker_pool import WorkerPools
 
 AWKWARD = """\
     import keras
@@ -115,12 +114,10 @@ def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], 
 
 
 @pytest.mark.slow
-def test_loss_of_each_step_equals_hand_written_loop(runs_root: Path, awkward: str) -> None:
+def test_loss_of_each_step_equals_hand_written_loop(runs_root: Path, awkward: str, pools: WorkerPools) -> None:
     followed = start(spec_of(awkward, settings={"dropout": 0.5}), runs_root)
-    command = [sys.executable, "-c", BY_HAND, str(Path(awkward).parent)]
-    by_hand = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    ours = measured(followed.until_over())
-    assert_close(ours, json.loads(by_hand.splitlines()[-1]), 1e-6)
+    by_hand = json.loads(pools.run("tensorflow", BY_HAND, Path(awkward).parent))
+    assert_close(measured(followed.until_over()), by_hand, 1e-6)
 
 
 CLIPPED = {"gradient_clip": 0.2, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 7}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from core.catalog.strategies import Strategy
     from tests.support.strategy_runs import StrategyRuns
+    from tests.support.worker_pool import WorkerPools
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 
@@ -64,11 +65,22 @@ def test_available_strategies_match_the_documented_table() -> None:
     ]  # fmt: skip
 
 
+def marks(strategy: Strategy, accumulation: int) -> Any:
+    """Return the marks of a run. Each of TensorFlow and Keras takes seconds.
+
+    Their strategies for two devices accumulate in `test_tensorflow.py` and `test_keras.py`, too, with a last batch that
+    has no item for one of the devices.
+    """
+    if accumulation == 1:
+        return pytest.mark.e2e
+    return () if strategy.framework == "pytorch" or strategy.name == "single" else pytest.mark.soak
+
+
 @pytest.mark.parametrize(
     ("strategy", "accumulation"),
     # `single` itself is the baseline.
     [
-        pytest.param(strategy, many, marks=pytest.mark.e2e if many == 1 else ())
+        pytest.param(strategy, many, marks=marks(strategy, many))
         for strategy in SYNCHRONOUS
         for many in (1, 2)
         if many > 1 or strategy.name != "single"
@@ -111,8 +123,9 @@ def test_strategies_listen_on_the_loopback_interface_alone(strategy: Strategy, s
 
 
 @pytest.fixture(scope="module")
-def long_baseline(tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    return train(spec_of("tensorflow", "single", epochs=10), tmp_path_factory.mktemp("long"))
+def long_baseline(pools: WorkerPools, tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    with pools.cold(is_cold=False):
+        return train(spec_of("tensorflow", "single", epochs=10), tmp_path_factory.mktemp("long"))
 
 
 @pytest.mark.e2e

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from tests.support.ssh_server import add_host
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from core.schema.spec import RunSpec
@@ -36,8 +38,12 @@ AWAY = "one/cpu:1"
 
 
 @pytest.fixture(autouse=True)
-def _host(server: SshServer) -> None:
+def _host(server: SshServer) -> Iterator[None]:
+    """Add the host, and remove parts whose run was lost: the user of that machine would delete them."""
     add_host()
+    yield
+    for part in parts(server):
+        shutil.rmtree(part)
 
 
 def over_hosts(spec: RunSpec) -> RunSpec:
@@ -170,6 +176,7 @@ def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     resumed.run.request("stop")
     resumed.until_over()
     assert resumed.states[-1] is RunState.STOPPED
+    assert parts(server) == [], "the part that was lost is removed, too"
 
 
 def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(

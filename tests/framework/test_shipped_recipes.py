@@ -89,8 +89,6 @@ ALIKE = {
 }  # fmt: skip
 """Recipes with inputs, a target and a loss of the two, as the tests of all strategies have them."""
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
-ACCUMULATED = {"ddp", "placement", "towers", "mirrored"}
-"""Strategies with two micro-batches here; the others have one."""
 
 Key = tuple[str, str, str]
 """Framework, recipe and strategy; "noisy" in place of a strategy is one device with the noisy settings."""
@@ -147,7 +145,7 @@ def small_spec(key: Key, data: Path) -> RunSpec:
         strategy="single" if alone else strategy,
         devices=TWO[0].id if alone else ",".join(each.id for each in TWO), checkpoints=EVERY_STEP if alone else None,
         settings={each: value for each, value in wanted.items() if each in known},
-        accumulation=1 + (strategy in ACCUMULATED), batch_size=small.batch_size, epochs=2, seed=3,
+        accumulation=1 if alone else 2, batch_size=small.batch_size, epochs=2, seed=3,
         training_metrics=False,  # whose number of measurements depends on the time that they take
     )  # fmt: skip
 

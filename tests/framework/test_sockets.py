@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import signal
 import tempfile
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +13,8 @@ from core.runs.directory import remove_sockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.support.worker_pool import WorkerPools
 
 CODE = """
     import multiprocessing, os, pathlib, signal, sys
@@ -38,15 +37,10 @@ CODE = """
 """
 
 
-def used(folder: Path, temporary: Path, how: str = "") -> Path:
+def used(pools: WorkerPools, folder: Path, temporary: Path, how: str = "") -> Path:
     """Return the socket folder that a data-loader worker of the run in `folder` uses."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(CODE), str(folder), how],
-        env={**os.environ, "TMPDIR": str(temporary)}, cwd=Path(__file__).parents[2], capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.stdout, done.stderr
-    return Path(done.stdout.strip())
+    status = -signal.SIGKILL if how == "killed" else 0
+    return Path(pools.run("torch", CODE, folder, how, environment={"TMPDIR": str(temporary)}, status=status).strip())
 
 
 @pytest.fixture
@@ -63,23 +57,27 @@ def run_dir() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_killed_data_loader_worker_leaves_no_socket_folder(run_dir: Path, temporary: Path) -> None:
-    assert used(run_dir, temporary).parent == run_dir
+def test_killed_data_loader_worker_leaves_no_socket_folder(pools: WorkerPools, run_dir: Path, temporary: Path) -> None:
+    assert used(pools, run_dir, temporary).parent == run_dir
     assert not list(run_dir.iterdir())
     assert not list(temporary.iterdir())
 
 
-def test_socket_folder_of_a_killed_worker_is_removed_from_the_run_folder(run_dir: Path, temporary: Path) -> None:
-    left = used(run_dir, temporary, "killed")
+def test_socket_folder_of_a_killed_worker_is_removed_from_the_run_folder(
+    pools: WorkerPools, run_dir: Path, temporary: Path
+) -> None:
+    left = used(pools, run_dir, temporary, "killed")
     assert list(run_dir.iterdir()) == [left]
     assert not list(temporary.iterdir())
     remove_sockets(run_dir)
     assert not list(run_dir.iterdir())
 
 
-def test_socket_folder_falls_back_to_system_temp_if_path_is_too_long(temporary: Path, tmp_path: Path) -> None:
+def test_socket_folder_falls_back_to_system_temp_if_path_is_too_long(
+    pools: WorkerPools, temporary: Path, tmp_path: Path
+) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
-    assert used(deep, temporary).parent == temporary
+    assert used(pools, deep, temporary).parent == temporary
     assert not list(deep.iterdir())
     assert not list(temporary.iterdir())

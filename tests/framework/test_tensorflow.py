@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import subprocess
-import sys
 import textwrap
 from functools import partial
 from pathlib import Path
@@ -26,6 +24,7 @@ from tests.support.running import CAME_UP, FOREVER, Followed, Trained, make_spec
 
 if TYPE_CHECKING:
     from core.runs.run import Run
+    from tests.support.worker_pool import WorkerPools
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = "cpu:0,cpu:1"
@@ -95,14 +94,6 @@ def is_training_metric(name: str) -> bool:
     return name not in {"loss", "learning_rate"} and not name.startswith("val_")
 
 
-def outside(lines: str) -> Any:
-    """Return the JSON that the code prints in a separate process: this process never imports TensorFlow."""
-    command = [sys.executable, "-c", f"import core.worker.tensorflow\n{textwrap.dedent(lines)}"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 BY_HAND = """
     import json, runpy
     import keras, tensorflow as tf
@@ -124,9 +115,9 @@ BY_HAND = """
 """
 
 
-def test_single_device_losses_equal_hand_written_loop(runs_root: Path, awkward: str) -> None:
+def test_single_device_losses_equal_hand_written_loop(runs_root: Path, awkward: str, pools: WorkerPools) -> None:
     followed = start(spec(awkward, epochs=3, seed=5), runs_root)
-    by_hand = outside(BY_HAND.format(recipe=awkward))
+    by_hand = json.loads(pools.run("tensorflow", BY_HAND.format(recipe=awkward)))
     assert followed.until_over().losses() == pytest.approx(by_hand, rel=1e-6)
 
 
@@ -373,7 +364,7 @@ RETURNED = """
 """
 
 
-def test_invalid_train_data_error_names_valid_types() -> None:
+def test_invalid_train_data_error_names_valid_types(pools: WorkerPools) -> None:
     expected = [
         "train_data() returned NoneType. Return a tuple of arrays",
         "train_data() returned (ndarray). Return a tuple of arrays",
@@ -385,5 +376,5 @@ def test_invalid_train_data_error_names_valid_types() -> None:
         "returned an empty tf.data.Dataset.",
         "train_data() returned (ndarray, list). Return a tuple of arrays",
     ]
-    for sentence, words in zip(outside(RETURNED), expected, strict=True):
+    for sentence, words in zip(json.loads(pools.run("tensorflow", RETURNED)), expected, strict=True):
         assert words in sentence

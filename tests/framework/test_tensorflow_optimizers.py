@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,9 +16,11 @@ from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+    from core.schema.spec import RunSpec
+    from tests.support.worker_pool import WorkerPools
+
 GAN = """
     import keras
     import numpy as np
@@ -144,13 +142,10 @@ def whole(gan: str, pools: object, tmp_path_factory: pytest.TempPathFactory) -> 
     return train(spec(gan, checkpoints=EVERY_STEP, **SETTINGS), tmp_path_factory.mktemp("whole"))
 
 
-def test_each_optimizer_steps_with_the_gradients_of_its_own_pass(gan: str, whole: Followed) -> None:
-    """7 s."""
+def test_each_optimizer_steps_with_the_gradients_of_its_own_pass(gan: str, whole: Followed, pools: WorkerPools) -> None:
     found = curves(whole)
-    script = textwrap.dedent(BY_HAND).format(recipe=gan, clip=SETTINGS["gradient_clip"], rates=RATES)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
-    wanted = json.loads(done.stdout.splitlines()[-1])
+    script = BY_HAND.format(recipe=gan, clip=SETTINGS["gradient_clip"], rates=RATES)
+    wanted = json.loads(pools.run("tensorflow", script))
     for name in RATES:
         assert found[f"loss_{name}"] == pytest.approx(wanted[name], rel=1e-5)
     assert found["loss"] == pytest.approx([sum(pair) for pair in zip(*wanted.values(), strict=True)], rel=1e-5)

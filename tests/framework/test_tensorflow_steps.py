@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +12,11 @@ from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, train_both, write_recipe
 
 if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+    from core.schema.spec import RunSpec
+    from tests.support.worker_pool import WorkerPools
+
 TWO = "cpu:0,cpu:1"
 MODEL = """
     import keras
@@ -356,16 +355,8 @@ print(json.dumps(sentences))
 """
 
 
-def in_tensorflow(lines: str) -> Any:
-    """Return the JSON that the code prints in a separate process: this process never imports TensorFlow."""
-    command = [sys.executable, "-c", IN_TENSORFLOW + lines]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def test_each_item_of_a_stream_is_used_once_per_epoch_also_after_a_resumption() -> None:
-    for kind, found in in_tensorflow(READ).items():
+def test_each_item_of_a_stream_is_used_once_per_epoch_also_after_a_resumption(pools: WorkerPools) -> None:
+    for kind, found in json.loads(pools.run("tensorflow", IN_TENSORFLOW + READ)).items():
         epochs = found["epochs"]
         assert epochs[0] != epochs[1], kind
         assert found["resumed"] == epochs[2][7:], kind
@@ -378,7 +369,7 @@ def test_each_item_of_a_stream_is_used_once_per_epoch_also_after_a_resumption() 
             assert all(sorted(item for step in epoch for item in step) == list(range(1003)) for epoch in epochs), kind
 
 
-def test_data_that_cannot_be_read_are_explained() -> None:
+def test_data_that_cannot_be_read_are_explained(pools: WorkerPools) -> None:
     expected = [
         "a stream of unknown length. Give the number of steps per epoch (--steps-per-epoch N)",
         "of unknown size. Give the number of steps per epoch (--steps-per-epoch N), or set its size",
@@ -397,5 +388,6 @@ def test_data_that_cannot_be_read_are_explained() -> None:
         "train_data() returned an empty list. There is nothing to train on.",
         "train_data() gave a batch with ndarray, which TensorFlow cannot convert to a tensor",
     ]
-    for sentence, words in zip(in_tensorflow(REFUSED), expected, strict=True):
+    sentences = json.loads(pools.run("tensorflow", IN_TENSORFLOW + REFUSED))
+    for sentence, words in zip(sentences, expected, strict=True):
         assert words in sentence

@@ -8,7 +8,6 @@ import importlib
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +26,8 @@ from tests.support.shared import made_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.support.worker_pool import WorkerPools
 
 KERAS = Path(__file__).resolve().parents[1] / "support" / "keras_workloads.py"
 BOTH = ["char_transformer", "digits_cnn", "digits_mlp", "fashion_cnn", "mnist_cnn", "mnist_mlp", "shared_layer_lstm",
@@ -332,28 +333,17 @@ def test_download_with_wrong_checksum_is_refused(load: Callable[[str], Any], tmp
 
 
 @pytest.fixture(scope="module")
-def in_keras(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Results of the Keras recipes in a separate process, by recipe, and the error without a library of data."""
+def in_keras(cache: Path, pools: WorkerPools, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Results of the Keras recipes in another process, by recipe, and the error without a library of data."""
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("TensorFlow is not installed")
 
     def make(folder: Path) -> None:
-        (folder / "facts.json").write_text(
-            json.dumps(in_tensorflow(TRAINYARD_DATA=str(cache), TFDS_DATA_DIR=str(folder / "tfds")))
-        )
+        program = f"import runpy; runpy.run_path({str(KERAS)!r}, run_name='__main__')"
+        folders = {"TRAINYARD_DATA": str(cache), "TFDS_DATA_DIR": str(folder / "tfds")}
+        (folder / "facts.json").write_text(pools.run("tensorflow", program, environment=folders).splitlines()[-1])
 
     facts: dict[str, Any] = json.loads((made_once(tmp_path_factory, "in-keras", make) / "facts.json").read_text())
-    return facts
-
-
-def in_tensorflow(**environment: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, KERAS],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **environment},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return facts
 
 
@@ -387,7 +377,7 @@ def test_placed_keras_model_uses_both_devices_and_has_the_same_losses(in_keras: 
 
 
 @pytest.mark.slow
-def test_mobilenet_trains_on_generated_pictures(in_keras: dict[str, Any]) -> None:
+def test_keras_mobilenet_trains_on_generated_pictures(in_keras: dict[str, Any]) -> None:
     if importlib.util.find_spec("tensorflow_datasets") is None:  # importing it here would import TensorFlow
         pytest.skip("tensorflow_datasets is not installed")
     facts = in_keras["mobilenet"]
@@ -398,7 +388,7 @@ def test_mobilenet_trains_on_generated_pictures(in_keras: dict[str, Any]) -> Non
     assert facts["loss"] > 0
 
 
-def test_missing_dataset_library_error_says_how_to_install_it(in_keras: dict[str, Any]) -> None:
+def test_missing_dataset_library_of_a_keras_recipe_says_how_to_install_it(in_keras: dict[str, Any]) -> None:
     assert (
         "-m pip install --constraint constraints.txt tensorflow-datasets importlib_resources`."
         in in_keras["without_datasets"]["sentence"]

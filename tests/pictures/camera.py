@@ -109,7 +109,7 @@ def _settle(app: QApplication, window: MainWindow) -> None:
         window.poll()
         app.processEvents()
         quiet = 0 if _is_busy(window) else quiet + 1
-        time.sleep(0.005)
+        time.sleep(0.02)
     window.controllers.devices.show()
     window.controllers.start.take_readings()
     for plot in window.panels.plots.plots.values():

@@ -284,7 +284,6 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
     mirror = open_mirror()
     wait_until((mirror.root / own.run.id / "spec.json").is_file, 20, "the copy")
     copy = Run.attach(mirror.root / own.run.id)
-    before = files(copy.dir).keys()
     for act in (
         lambda: copy.request("stop"), lambda: Run.resume(copy.dir), lambda: Run.start(spec, mirror.root),
         lambda: change_marks(copy.dir, star=True), lambda: rename(copy.dir, "x"), lambda: cancel(copy.dir),
@@ -298,7 +297,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
     own.until_over()
     wait_until(lambda: state_info((copy.catch_up() and copy.facts.state) or copy.facts.state).over, what="the end")
     assert "is a run of one" in removal.remove(copy.dir).problem
-    assert {path.name for path in copy.dir.iterdir()} == {name.split("/")[0] for name in before}
+    assert {path.name for path in copy.dir.iterdir()} == {name.split("/")[0] for name in files(own.run.dir)}
 
 
 def test_full_disk_here_is_a_sentence_and_the_copy_goes_on_when_there_is_room(

@@ -1,13 +1,14 @@
-"""The report on twenty runs of a million steps each in a real browser without a network.
+"""Reports in a real browser without a network: that on a few runs, a scaling table, and twenty runs of a million steps.
 
-It needs Qt WebEngine (package PySide6-Addons) in this Python, or in the one that TRAINYARD_TEST_BROWSER names; and
-Linux namespaces for a process without a network.
+They need a Chromium (package chromium), or the browser of that family that TRAINYARD_TEST_BROWSER names, and Linux
+namespaces for a process without a network. The first two take two seconds each.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ import pytest
 from core.schema.events import metrics_line
 from tests.support import browser
 from tests.support.commands import call
-from tests.support.written_runs import BEGAN, write_run
+from tests.support.running import make_spec
+from tests.support.scaling_runs import recorded, trained
+from tests.support.written_runs import BEGAN, values, write_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,14 +29,17 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
 RUNS, STEPS, BATCH = 20, 1_000_000, 10_000
-PYTHON = os.environ.get("TRAINYARD_TEST_BROWSER", sys.executable)
+WITHOUT_NETWORK = ("unshare", "--map-root-user", "--net")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = os.environ.get("TRAINYARD_TEST_BROWSER") or next((each for each in BROWSERS if shutil.which(each)), "")
 READ = """
 JSON.stringify({
   title: document.title,
   rows: [...document.querySelectorAll('tr')].map(row => [...row.cells].map(cell => cell.textContent)),
   curves: [...document.querySelectorAll('svg .lines path')].map(path => {
     const end = path.getPointAtLength(path.getTotalLength()), box = path.getBoundingClientRect();
-    return {x: end.x, y: end.y, width: box.width, height: box.height, colour: getComputedStyle(path).stroke};
+    const style = getComputedStyle(path), band = path.classList.contains('band');
+    return {band, y: end.y, width: box.width, height: box.height, colour: band ? style.fill : style.stroke};
   }),
   around: document.querySelector('svg').getBoundingClientRect().width,
   page: [document.documentElement.scrollWidth, document.documentElement.clientWidth],
@@ -42,13 +48,12 @@ JSON.stringify({
 """
 
 
-def _can_browse() -> str:
-    """Return why there is no browser here; the empty string if there is one."""
-    found = subprocess.run([PYTHON, "-c", "import PySide6.QtWebEngineWidgets"], capture_output=True, check=False)
-    if found.returncode:
-        return f"{PYTHON} has no Qt WebEngine (PySide6-Addons)"
-    alone = subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True, check=False)
-    return "this machine allows no network namespaces" if alone.returncode else ""
+@pytest.fixture(autouse=True)
+def _can_browse() -> None:
+    if not BROWSER:
+        pytest.skip(f"there is no browser: {', '.join(BROWSERS)}")
+    if subprocess.run([*WITHOUT_NETWORK, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine allows no network namespaces")
 
 
 def last_loss(number: int) -> float:
@@ -59,7 +64,7 @@ def write_long_run(root: Path, number: int) -> Path:
     chance, steps = np.random.default_rng(number), np.arange(1, STEPS + 1)
     losses = np.round(2 * np.exp(-steps / 2e5) + 0.0005 * chance.standard_normal(STEPS) + last_loss(number), 6)
     losses[-1] = last_loss(number)
-    run_dir = write_run(root, f"run-{number:02}")
+    run_dir = write_run(root, f"run-{number:02}", spec=make_spec("digits_mlp", learning_rate=0.01 * (number + 1)))
     with (run_dir / "events" / "worker-0.jsonl").open("w") as file:
         for first in range(0, STEPS, BATCH):
             batch = losses[first : first + BATCH].tolist()
@@ -69,28 +74,61 @@ def write_long_run(root: Path, number: int) -> Path:
     return run_dir
 
 
-def browse(page: Path, picture: Path) -> dict[str, Any]:
-    """Open a page in a browser that has no network, not even an address of its own."""
-    command = [PYTHON, str(browser.__file__), str(page), READ, str(picture)]
+def browse(page: Path) -> dict[str, Any]:
+    """Open a page in a browser that has no network, not even an address of its own; return what is in the page.
+
+    A picture of it is in a PNG beside it.
+    """
+    command = [sys.executable, str(browser.__file__), BROWSER, str(page), READ, str(page.with_suffix(".png"))]
     done = subprocess.run(
-        ["unshare", "--map-root-user", "--net", *command], capture_output=True, text=True, check=True, timeout=120
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        [*WITHOUT_NETWORK, *command], stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )  # fmt: skip
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert (found["asked"], found["said"]) == ([], [])
+    seen: dict[str, Any] = json.loads(found["result"])
+    assert seen["page"][0] <= seen["page"][1], "the page itself is not wider than the window"
+    return seen
+
+
+def test_curves_bands_and_numbers_of_a_few_runs_are_there(tmp_path: Path, capsys) -> None:
+    losses = {"a": [4.0, 3.0, 2.0, 1.0], "b": [2.0, 1.0, 2.0, 2.0], "c": [3.5, 3.2, 3.1, 3.0]}
+    for seed, (name, found) in enumerate(losses.items()):
+        rate = 0.7 if name == "c" else 0.1
+        spec = make_spec("digits_mlp", seed=seed, learning_rate=rate)
+        write_run(tmp_path, name, [values(1, 1.0, 4.0, loss=found)], spec=spec)
+    page = tmp_path / "report.html"
+    assert call(capsys, "report", *losses, "--runs", tmp_path, "--output", page)[0] == 0
+    seen = browse(page)
+    assert seen["title"] == "Report on 3 runs"
+    metrics = {row[0]: float(row[4]) for row in seen["rows"] if len(row) == 7 and row[1] == "loss"}
+    assert metrics == {name: found[-1] for name, found in losses.items()}
+    band, mean, other = seen["curves"]
+    assert [each["band"] for each in seen["curves"]] == [True, False, False]
+    assert all(each["width"] > 0.8 * seen["around"] for each in seen["curves"])
+    assert band["height"] > mean["height"] > 0
+    assert other["y"] < mean["y"], "a higher last loss ends higher up"
+    assert other["colour"] != mean["colour"]
+    assert _colours(page.with_suffix(".png")) > 3, "they are painted, too"
+
+
+def test_a_scaling_table_is_there_with_its_plots(tmp_path: Path, capsys) -> None:
+    recorded(tmp_path, [trained(tmp_path, "one", 1, 2.0), trained(tmp_path, "two", 2, 1.1)]).saved()
+    page = tmp_path / "table.html"
+    assert call(capsys, "scale", "--show", "table", "--runs", tmp_path, "--html", page)[:2] == (0, "")
+    seen = browse(page)
+    assert ["2", "ddp", "64", "29.1", "1.82", "91 %", "0.00", "same", "finished"] in seen["rows"]
+    measured, ideal = seen["curves"][:2]
+    assert 0 < measured["height"] < ideal["height"], "two devices are slower than without any loss"
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_a_browser_without_a_network_shows_every_curve_and_number(tmp_path: Path, capsys) -> None:
-    if reason := _can_browse():
-        pytest.skip(reason)
+def test_every_curve_and_number_of_twenty_long_runs_is_there(tmp_path: Path, capsys) -> None:
     runs = [write_long_run(tmp_path, number) for number in range(RUNS)]
-    page, picture = tmp_path / "report.html", tmp_path / "report.png"
+    page = tmp_path / "report.html"
     assert call(capsys, "report", *runs, "--output", page)[0] == 0
     assert page.stat().st_size < 2e6
-    found = browse(page, picture)
-    assert (found["loaded"], found["asked"], found["said"]) == (True, [], [])
-    seen = json.loads(found["result"])
+    seen = browse(page)
     assert seen["title"] == f"Report on {RUNS} runs"
     metrics = {row[0]: row for row in seen["rows"] if len(row) == 7 and row[1] == "loss"}
     assert {name: float(row[4]) for name, row in metrics.items()} == {
@@ -103,8 +141,7 @@ def test_a_browser_without_a_network_shows_every_curve_and_number(tmp_path: Path
     ends = [each["y"] for each in curves]
     assert ends == sorted(ends, reverse=True), "a higher last loss ends higher up"
     assert len({each["colour"] for each in curves}) == 12, "all colours of the page"
-    assert seen["page"][0] <= seen["page"][1], "the page itself is not wider than the window"
-    assert _colours(picture) > 12, "they are painted, too"
+    assert _colours(page.with_suffix(".png")) > 12, "they are painted, too"
 
 
 def _colours(picture: Path) -> int:

@@ -20,3 +20,4 @@ for epoch in range(2):
         optimizer.step()
         step += 1
         accelerator.print(f"epoch {epoch} | step {step} | train_loss: {loss.item():.5f}")
+accelerator.end_training()  # without it, a thread of the process group may abort the process at its exit

@@ -1,73 +1,126 @@
-"""Open a file of HTML in a real browser (Qt WebEngine, Chromium's engine), and print what a script in it returns.
+"""Open a file of HTML in a headless Chromium, and print what a script in it returns.
 
-    python browser.py FILE SCRIPT [PICTURE]
+    python browser.py BROWSER FILE SCRIPT PICTURE
 
-It is started by its path, with a Python that has QtWebEngine (package PySide6-Addons), and prints one JSON document:
-`loaded`, `result` of the script, `asked`: addresses that the page asked for beside itself, and `said`: what the browser
-wrote to its console. `PICTURE`: a PNG of the window.
+It is started by its path, so that it can be started without a network, and prints one JSON document: `result` of the
+script, `asked`: addresses that the page asked for beside itself, and `said`: what the browser wrote to its console.
+`PICTURE` becomes a PNG of the page. The browser is driven through two pipes with its DevTools protocol, JSON documents
+that end with a zero byte.
 """
 
 from __future__ import annotations
 
+import base64
+import fcntl
 import json
 import os
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
+from typing import Any
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-os.environ["QTWEBENGINE_DISABLE_SANDBOX"] = "1"  # which root cannot have
-os.environ["QTWEBENGINE_CHROMIUM_FLAGS"] = "--disable-gpu"
-SIZE = 1400, 1000
-LOAD_S = 60
-PAINT_MS = 1500
+WIDTH, HEIGHT = 1400, 1000
+TO_BROWSER, FROM_BROWSER = 3, 4
+"""The numbers of the files through which the browser is driven; it has no choice of others."""
+OPTIONS = (
+    "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
+    "--disable-background-networking", "--disable-extensions",
+    "--no-sandbox",  # which root cannot have, nor a process in a namespace of its own
+)  # fmt: skip
+CONSOLE = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}
+Json = dict[str, Any]
+
+
+class Browser:
+    """A browser with one page."""
+
+    def __init__(self, command: str, profile: str) -> None:
+        requests, self._requests = _pipe()
+        self._answers, answers = _pipe()
+        os.dup2(requests, TO_BROWSER)
+        os.dup2(answers, FROM_BROWSER)
+        self._process = subprocess.Popen(
+            [command, *OPTIONS, f"--user-data-dir={profile}", "about:blank"],
+            pass_fds=(TO_BROWSER, FROM_BROWSER), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        for each in (requests, answers, TO_BROWSER, FROM_BROWSER):
+            os.close(each)
+        self._received = b""
+        self._number = 0
+        self.events: list[Json] = []
+        """What the browser has reported so far."""
+        targets = self.call("Target.getTargets", page=False)["targetInfos"]
+        target = next(each["targetId"] for each in targets if each["type"] == "page")
+        self._page = self.call("Target.attachToTarget", page=False, targetId=target, flatten=True)["sessionId"]
+
+    def call(self, method: str, *, page: bool = True, **given: object) -> Json:
+        """Call a method of the protocol, of the page or else of the browser, and return its result."""
+        self._number += 1
+        session = {"sessionId": self._page} if page else {}
+        text = json.dumps({"id": self._number, "method": method, "params": given, **session})
+        os.write(self._requests, text.encode() + b"\0")
+        while (document := self._read()).get("id") != self._number:
+            self.events.append(document)
+        if "error" in document:
+            raise RuntimeError(f"{method}: {document['error']}")
+        result: Json = document["result"]
+        return result
+
+    def wait_for(self, method: str) -> None:
+        """Wait for an event."""
+        while not any(each.get("method") == method for each in self.events):
+            self.events.append(self._read())
+
+    def close(self) -> None:
+        """End the browser."""
+        self.call("Browser.close", page=False)
+        self._process.wait()
+
+    def _read(self) -> Json:
+        while b"\0" not in self._received:
+            part = os.read(self._answers, 1 << 20)
+            if not part:
+                raise RuntimeError("The browser has ended.")
+            self._received += part
+        text, _, self._received = self._received.partition(b"\0")
+        document: Json = json.loads(text)
+        return document
+
+
+def _pipe() -> tuple[int, int]:
+    """Return both ends of a pipe, with numbers that the browser does not need."""
+    ends = os.pipe()
+    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends]
+    for end in ends:
+        os.close(end)
+    return moved[0], moved[1]
+
+
+def look(browser: Browser, page: Path, script: str, picture: Path) -> Json:
+    """Open a page, run a script in it, and take its picture."""
+    for part in ("Page", "Network", "Runtime", "Log"):
+        browser.call(f"{part}.enable")
+    browser.call("Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False)
+    browser.call("Page.navigate", url=page.as_uri())
+    browser.wait_for("Page.loadEventFired")
+    result = browser.call("Runtime.evaluate", expression=script, returnByValue=True)["result"]
+    picture.write_bytes(base64.b64decode(browser.call("Page.captureScreenshot")["data"]))
+    asked = [e["params"]["request"]["url"] for e in browser.events if e.get("method") == "Network.requestWillBeSent"]
+    return {
+        "result": result.get("value"),
+        "asked": [address for address in asked if address != page.as_uri()],
+        "said": [event["params"] for event in browser.events if event.get("method") in CONSOLE],
+    }
 
 
 def main() -> None:
     """Open the page."""
-    from PySide6.QtCore import QTimer, QUrl
-    from PySide6.QtWebEngineCore import QWebEnginePage, QWebEngineUrlRequestInterceptor
-    from PySide6.QtWebEngineWidgets import QWebEngineView
-    from PySide6.QtWidgets import QApplication
-
-    path, script, *picture = sys.argv[1:]
-    found: dict[str, object] = {"loaded": False, "asked": [], "said": [], "result": None}
-    asked, said = [], []
-
-    class Watch(QWebEngineUrlRequestInterceptor):
-        def interceptRequest(self, info: object) -> None:  # noqa: N802 (Qt's name)
-            address = info.requestUrl().toString()  # type: ignore[attr-defined]
-            if address != QUrl.fromLocalFile(path).toString():
-                asked.append(address)
-
-    class Page(QWebEnginePage):
-        def javaScriptConsoleMessage(self, *words: object) -> None:  # noqa: N802 (Qt's name)
-            said.append(str(words[1]))
-
-    app = QApplication(sys.argv[:1])
-    view = QWebEngineView()
-    watch, page = Watch(), Page(view)
-    page.setUrlRequestInterceptor(watch)
-    view.setPage(page)
-    view.resize(*SIZE)
-
-    def end() -> None:
-        if picture:
-            view.grab().save(picture[0])
-        found.update(asked=asked, said=said)
-        app.quit()
-
-    def keep(result: object) -> None:
-        found["result"] = result
-        QTimer.singleShot(PAINT_MS if picture else 0, end)
-
-    def take(loaded: bool) -> None:
-        found["loaded"] = loaded
-        page.runJavaScript(script, 0, keep)
-
-    page.loadFinished.connect(take)
-    QTimer.singleShot(1000 * LOAD_S, app.quit)
-    view.show()
-    view.load(QUrl.fromLocalFile(path))
-    app.exec()
+    command, page, script, picture = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile:
+        browser = Browser(command, profile)
+        found = look(browser, Path(page), script, Path(picture))
+        browser.close()
     print(json.dumps(found))
 
 

@@ -1,4 +1,4 @@
-"""Run the Keras recipes and print results as JSON on the last line. test_workloads.py starts it as a process."""
+"""Run the Keras recipes and print results as JSON on the last line. test_workloads.py runs it in a worker pool."""
 
 import importlib
 import json

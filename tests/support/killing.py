@@ -1,6 +1,6 @@
 """Kill a training process again and again while it writes checkpoints, and resumes it each time.
 
-    python -m tests.support.killing RUN_DIR KILLS
+    python -m tests.support.killing RUN_DIR KILLS    (in the pool of PyTorch)
 
 The worker is the real one, forked from a process that has loaded the framework, so that fifty lives
 take seconds. Prints one JSON document: for each worker, the step from which it resumed and the unfinished checkpoints.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LISTEN = "0A"
 """The state of a listening socket in `/proc/net/tcp`."""
-EVERY_S = 0.1
+EVERY_S = 0.2
 SOCKET_LINK = re.compile(r"socket:\[(\d+)\]")
 
 

@@ -10,6 +10,8 @@ Limits: no framework does anything before the fork but being imported, since the
 and but converting functions of ours by AutoGraph (`tests.support.autograph_cache`).
 The environment that `/proc` shows of a forked process is the pool's: the run's tag is not in it. So nothing about tags,
 orphans, the guard, boot, or the start of a supervisor or a worker may be tested with a pool.
+
+A pool also runs plain programs (`WorkerPools.run`), such as a loop written by hand that a run is compared with.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,13 +37,15 @@ from tests.support.autograph_cache import AutographCache
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from core.system.processes import ProcessId
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {"pytorch": "torch", "tensorflow": "tensorflow", "keras": "tensorflow"}
 """The pool of each framework."""
+PROGRAM_S = 150
+"""Seconds after which a program is killed, before pytest's own limit for a test."""
 
 
 class WorkerPool:
@@ -61,6 +66,16 @@ class WorkerPool:
     def supervise(self, run_dir: Path, *options: str) -> ProcessId | None:
         """Fork a supervisor for a run directory, as `core.runs.directory.launch_supervisor` starts one."""
         return processes.identify(self._ask(run_dir=str(run_dir), options=options, environment=dict(os.environ)))
+
+    def run(self, code: str, arguments: Sequence[str], environment: Mapping[str, str], status: int) -> str:
+        """Run a program in a forked process: see `WorkerPools.run`."""
+        with tempfile.NamedTemporaryFile("r") as output, tempfile.NamedTemporaryFile("r") as errors:
+            found = self._ask(
+                code=code, arguments=arguments, environment={**os.environ, **environment},
+                output=output.name, errors=errors.name,
+            )  # fmt: skip
+            assert found == status, f"the program ended with {found}:\n{errors.read()}"
+            return output.read()
 
     def wait(self) -> None:
         """Wait until no supervisor is left."""
@@ -98,9 +113,17 @@ class WorkerPools:
         family = FAMILIES.get(spec["framework"])
         if self._is_cold or family is None or spec["python"] != sys.executable:
             return launch_supervisor(run_dir, *options)
-        if family not in self._pools:
-            self._pools[family] = WorkerPool(family, self.temporary)
-        return self._pools[family].supervise(run_dir, *options)
+        return self._of(family).supervise(run_dir, *options)
+
+    def run(
+        self, family: str, code: str, *arguments: object, environment: Mapping[str, str] | None = None, status: int = 0
+    ) -> str:
+        """Run a program where a framework is loaded, but has done nothing, and return what it printed.
+
+        Its folder is the project's. It shares no module of ours with a worker, which has them under the private name.
+        Raise AssertionError unless it ends with `status`, its exit code or minus its signal.
+        """
+        return self._of(family).run(textwrap.dedent(code), [*map(str, arguments)], environment or {}, status)
 
     @contextlib.contextmanager
     def cold(self, *, is_cold: bool = True) -> Iterator[None]:
@@ -118,6 +141,11 @@ class WorkerPools:
         """End all pools."""
         for pool in self._pools.values():
             pool.close()
+
+    def _of(self, family: str) -> WorkerPool:
+        if family not in self._pools:
+            self._pools[family] = WorkerPool(family, self.temporary)
+        return self._pools[family]
 
 
 # -- in the process of the pool ------------------------------------------------------------------
@@ -165,6 +193,9 @@ def serve(family: str) -> None:
         if not request:
             replies.write(f"{len(children)}\n")
             continue
+        if "code" in request:
+            replies.write(f"{run_program(**request)}\n")
+            continue
         if cache is not None:
             cache.convert()
         pid = os.fork()
@@ -186,7 +217,7 @@ def leave(function: Any, *arguments: Any, **keywords: Any) -> None:
     """Call a function and exit with its result, as the interpreter would, but without unloading modules."""
     code = 1
     try:
-        code = function(*arguments, **keywords)
+        code = function(*arguments, **keywords) or 0
         threading._shutdown()
         atexit._run_exitfuncs()
     except BaseException:  # noqa: BLE001 (as the interpreter shows it)
@@ -195,6 +226,22 @@ def leave(function: Any, *arguments: Any, **keywords: Any) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def run_program(code: str, arguments: list[str], environment: dict[str, str], output: str, errors: str) -> int:
+    """Run a program in a forked process, as `python -c` would, and return its exit code, or minus its signal."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(PROGRAM_S)
+        sys.argv = ["-c", *arguments]
+        os.environ.clear()
+        os.environ.update(environment)
+        for number, path in ((0, os.devnull), (1, output), (2, errors)):
+            os.dup2(os.open(path, os.O_RDWR), number)
+        os.closerange(3, 1024)
+        tempfile.tempdir = None  # TMPDIR says where it is
+        leave(exec, compile(code, "<string>", "exec"), {"__name__": "__main__"})
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = None, gate: int | None = None) -> None:

@@ -271,7 +271,7 @@ def test_a_direction_that_is_not_known_is_assumed_and_said(tmp_path: Path) -> No
     ]
     (notice,) = compare(read_runs(folders)).notices
     assert "lower was assumed" in notice
-    assert compare(read_runs(folders), lower=True).notices == ()
+    assert compare(read_runs(folders), lower=True).notices == []
 
 
 def test_a_validation_loss_is_preferred_but_less_than_a_metric_that_all_have(tmp_path: Path) -> None:

@@ -219,6 +219,8 @@ def test_readings_of_several_devices_as_one_curve() -> None:
     )
     assert mean.means(np.array([9.5, 9.6, 30.0, 31.0])).tolist()[0] == 50.0, "a reading holds on"
     assert np.isnan(mean.means(np.array([30.0, 31.0]))).all()
+    beyond = mean.means(np.array([np.nan, 0.0, 2.0, np.nan, np.nan]))
+    assert beyond.tolist() == pytest.approx([np.nan, 7.5, np.nan, np.nan], nan_ok=True), "not those of before and after"
     assert (mean.nearest(2.2), mean.nearest(4.1)) == (15.0, None)
     assert ReadingCurve.of({}, np.nanmean).nearest(0.0) is None
     peak = ReadingCurve.of({"a": one, "b": other}, np.nanmax, scale=10.0)

@@ -152,6 +152,15 @@ def test_a_file_that_is_not_what_its_name_says_is_one_sentence(tmp_path, capsys,
     assert not (tmp_path / "runs").exists()
 
 
+def test_tables_beside_event_files_without_a_curve_are_imported(tmp_path: Path, imported) -> None:
+    put(tmp_path / "logs" / EVENTS, b"loss,accuracy\n1,2\n" * 20)
+    put(tmp_path / "logs" / "metrics.csv", TABLE)
+    runs, err = imported(tmp_path / "logs")
+    assert set(runs) == {"metrics"}
+    assert "logs has no curve that can be read" in err
+    assert "left out" not in err
+
+
 def test_a_path_without_curves_is_one_sentence(tmp_path: Path, capsys) -> None:
     put(tmp_path / "empty" / "data.csv", b"age,height\n1,2\n")
     for path, sentence in (("nothing", "There is no file or folder"), ("empty", "has no TensorBoard event file")):

@@ -45,7 +45,7 @@ def test_name_that_no_run_can_have_is_refused(name, tmp_path):
     for act in (
         lambda: copies.append(name, "log.txt", 0, b"x"), lambda: copies.replace(name, "spec.json", b"{}"),
         lambda: copies.remove(name), lambda: copies.rename("a", name), lambda: copies.rename(name, "a"),
-        lambda: copies.drop(name, "log.txt"), lambda: copies.touch(name),
+        lambda: copies.drop(name, "log.txt"), lambda: copies.announce(name),
     ):  # fmt: skip
         with pytest.raises(ValueError):  # noqa: PT011
             act()
@@ -123,7 +123,7 @@ def test_copies_of_a_host_are_below_one_private_folder(tmp_path):
     assert root.stat().st_mode & 0o077 == 0
     copies.replace("a", "spec.json", b"{}")
     copies.append("a", "events/supervisor.jsonl", 0, b"one\n")
-    with pytest.raises(OSError, match="another size"):
+    with pytest.raises(OSError, match="Invalid argument"):
         copies.append("a", "events/supervisor.jsonl", 0, b"two\n")
     assert is_copy(root / "a")
     assert not is_copy(tmp_path / "a")

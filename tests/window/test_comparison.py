@@ -164,7 +164,7 @@ def test_curves_groups_and_table_of_runs_that_differ_in_rate_and_seed(panel: Dri
     found = cells(view)
     assert [text for text, _ in found["Learning rate"]] == ["0.1", "0.2"]
     assert "Seed" not in found
-    assert found["Best"] == [("1.75 ± 1.061", ""), ("2.5", "+0.75 (+42.9 %)")]
+    assert found["Best"] == [("1.75 ± 1.1", ""), ("2.5", "+0.75 (+42.9 %)")]
     assert [text for text, _ in found["Best at"]] == ["3.5", "4"]
     assert found["Peak GB"][1] == ("3.00", "±0")
     assert view.card.summary.text().startswith("1 setting differs, ")
@@ -439,5 +439,5 @@ def test_settings_of_the_run_have_the_titles_of_the_tab_settings(drive, runs_roo
     table = view.card.table
     headings = [table.horizontalHeaderItem(column).text() for column in range(table.columnCount())]
     assert {"Strategy", "Recipe", "Devices"} <= {*headings}, headings
-    column = headings.index("Strategy")
-    assert {table.item(row, column).text() for row in range(2)} == {"One device", "Data parallel (DDP)"}
+    shown = [(view.card.table.item(row, headings.index("Strategy")).text()) for row in range(2)]
+    assert sorted(shown) == ["DDP", "One device"]

@@ -322,6 +322,14 @@ def test_many_runs_are_looked_at_once_a_period(qtbot, runs_root: Path, monkeypat
     change_marks(run_dir, star=True)
     service.reread(run_dir)
     assert service.summaries[0].marks.star, "although the thread was reading"
+    read = len(polls)
+    change_marks(run_dir, star=False)
+    service.reread(run_dir)
+    assert not service.summaries[0].marks.star
+    assert len(polls) == read, "no other run is looked at for that"
+    shutil.rmtree(run_dir)
+    service.reread(run_dir)
+    assert service.summaries == []
 
 
 def test_a_long_last_part_does_not_cut_the_one_before_it(qapp) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def titles(panel: Driver) -> list[str]:
-    return [panel.runs.item(row).text().partition("\n")[0].partition(" ")[2] for row in range(panel.runs.count())]
+    return [panel.runs.item(row).text().partition("\n")[0] for row in range(panel.runs.count())]
 
 
 def outcome(panel: Driver) -> str:
@@ -67,7 +68,7 @@ def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path
     assert "2 devices: strategy Data parallel (DDP), global batch 16" in dialog.preview.text()
     click(panel, "yesButton", dialog)
     panel.until(lambda: titles(panel)[1:] == ["↳ 2 devices", "↳ 1 device"], "both runs, unfolded")
-    assert titles(panel)[0] == "▾ tiny: 1 · 2"
+    assert re.fullmatch(r"▾ (\d\d:\d\d )?tiny: 1 · 2", titles(panel)[0])
     panel.until(lambda: outcome(panel) == "1 of 2 trained", "the progress")
     table = panel.window.services.scaling_tables.tables[0]
     held_run = Followed(Run.attach(runs_root / table.record.runs[-1].run)).until(RunState.RUNNING)
@@ -166,6 +167,34 @@ def delete_alone_and_with_runs(panel: Driver, runs_root: Path, runs: list[Path])
     assert panel.run is None, "a run that is deleted is not shown"
     assert list(runs_root.iterdir()) == []
     assert not any(each.isVisible() for each in panel.window.findChildren(ScalingTableDialog)), "its view is closed"
+
+
+def test_the_curves_of_a_table_are_compared(drive, runs_root: Path) -> None:
+    runs_root.mkdir(exist_ok=True)
+    runs = [trained(runs_root, f"20260101-00000{at}-run", at, 10.0 / at) for at in (1, 2)]
+    record = recorded(runs_root, runs).saved()
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1 and outcome(panel) == "speed-up 2.00 on 2 devices", "the row")
+    panel.runs.setCurrentRow(0)
+    panel.runs.clearSelection()
+    panel.qtbot.keyClick(panel.runs, Qt.Key.Key_Space)
+    assert panel.runs.selectedItems() == [], "a table cannot be ticked"
+    panel.runs.chosen.emit(str(record.path))
+    panel.window.panels.run_filter.setText("state:failed")
+    panel.window.panels.run_filter.returnPressed.emit()
+    click(panel, "compareRunsButton", view(panel))
+    assert (
+        panel.message("messageStrip")
+        == "The runs of the scaling table table are not in the list now. Clear the filter."
+    )
+    panel.window.panels.run_filter.clear()
+    panel.window.panels.run_filter.returnPressed.emit()
+    panel.runs.chosen.emit(str(record.path))  # folds it
+    click(panel, "compareRunsButton", view(panel))
+    panel.until(lambda: len(panel.window.controllers.comparison.reader.runs) == 2, "both curves")
+    assert panel.window.panels.comparison.isVisible()
+    assert sorted(panel.runs.ticked) == sorted(map(str, runs))
+    assert titles(panel)[1:] == ["↳ 2 devices", "↳ 1 device"]
 
 
 def test_what_cannot_be_measured_is_said_in_the_dialog(drive, tmp_path: Path) -> None:

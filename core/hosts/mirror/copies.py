@@ -7,6 +7,7 @@ there as soon as it is complete: size and time tell, also after a restart, wheth
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -103,7 +104,7 @@ class Copies:
         handle = open_to_append(path)
         try:
             if os.fstat(handle).st_size != offset:
-                raise OSError(f"{path} has another size than {offset} bytes")
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))  # another program has written it
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(handle, rest) :]
@@ -122,7 +123,7 @@ class Copies:
         os.utime(self._path(run, file), ns=(mtime, mtime))
         self._states[run, file] = size, mtime  # which the file system here may round
 
-    def touch(self, run: str) -> None:
+    def announce(self, run: str) -> None:
         """Tell readers of a run that is over that its files have changed: they look at the time of its folder."""
         with contextlib.suppress(FileNotFoundError):
             os.utime(self._folder(run))

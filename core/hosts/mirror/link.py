@@ -231,7 +231,7 @@ class Link:
         self.plan.look(run)
         self._note_lost(run)
         if not entry.live:
-            self._copies.touch(run)
+            self._copies.announce(run)
         if run in self._part_seen and self.plan.is_whole(run):
             self._part_seen.discard(run)
             self._told(run)

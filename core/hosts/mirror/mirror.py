@@ -94,7 +94,7 @@ class Mirror:
         self._closing, self._hurry = Event(), Event()
         self._pause_s = FIRST_PAUSE_S
         self._keep_at = self._write_at = 0.0
-        self._thread = Thread(target=self._run, name=f"mirror of {host.name}", daemon=True)
+        self._thread = Thread(target=self._run, name=f"mirror-{host.name}", daemon=True)
 
     def start(self) -> None:
         """Begin."""

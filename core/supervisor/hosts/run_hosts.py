@@ -26,7 +26,7 @@ from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
-from core.scripts.source import OwnModules, follow, source_of
+from core.scripts.source import OwnModules, follow, read, source_of
 from core.supervisor.hosts.part_link import PartLink
 from core.supervisor.hosts.remote_worker import RemoteWorker
 
@@ -256,7 +256,7 @@ def _recipe_files(spec: RunSpec) -> Mapping[str, str]:
         return {}
     try:
         found = follow(source_of(path, (), needed=True), OwnModules(path.parent))
-        texts = {str(each.path.relative_to(path.parent)): each.path.read_text(encoding="utf-8") for each in found}
+        texts = {str(each.path.relative_to(path.parent)): read(each.path).decode() for each in found}
     except (OSError, SyntaxError, ValueError) as error:
         raise RunError(tr("The recipe {path} cannot be sent to other machines: {why}", path=path, why=error)) from error
     if sum(map(len, texts.values())) > MAX_RECIPE_BYTES:

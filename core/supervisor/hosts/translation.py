@@ -16,7 +16,7 @@ OF_WORKERS = frozenset({
     "seen", "phase", "plan", "ready", "metrics", "done", "parts", "checkpoint", "rewind", "notice", "error", "link",
 })  # fmt: skip
 """Kinds of events that a worker writes."""
-OF_HOST = frozenset({"device", "worker", "worker_exit", "sample", "stray", "slowed", "release", "ended", "notice"})
+OF_HOST = frozenset({"worker", "worker_exit", "sample", "stray", "slowed", "release", "ended", "notice"})
 """Kinds of events of a part's supervisor, guard and readings that concern the run."""
 DEVICES = ("device", "reads_from")
 """Fields with the id of one device."""
@@ -49,13 +49,6 @@ def translate(event: Event, kinds: frozenset[str], host: str, offset_s: float) -
 
 def _of_kind(event: dict[str, Any], host: str) -> dict[str, Any]:
     kind = event["kind"]
-    if kind == "device":
-        return {
-            **event,
-            "id": full_name(host, str(event["id"])),
-            "label": full_name(host, str(event["label"])),
-            "host": host,
-        }
     if kind in {"worker", "ended"}:
         return {**event, "host": host}
     if kind == "release":

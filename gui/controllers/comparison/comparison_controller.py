@@ -318,7 +318,10 @@ class ComparisonController(QObject):
             from gui.viewmodels.comparison.compared import bands_notice
 
             comparison = self.reader.comparison
-            notices = [*self.reader.problems.values(), *(comparison.notices if comparison else ())]
+            titles = {run.dir: entry.title for entry in self._entries for run in entry.runs}
+            notices = [*self.reader.problems.values()]
+            if comparison is not None:
+                notices += comparison.notices_with(lambda row: titles.get(row.runs[0].dir, row.runs[0].id))
             notices += bands_notice(view.plot.hidden_bands, BOLD_UP_TO)
             view.card.show_notices(notices)
 

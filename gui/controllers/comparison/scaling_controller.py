@@ -219,6 +219,7 @@ class ScalingController(QObject):
         plot = ScalingPlot(self._panels.theme)
         dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
         dialog.export_asked.connect(lambda: self._ask_where(path))
+        dialog.compare_asked.connect(lambda: self._compare(path))
         dialog.copy_asked.connect(lambda form: self._copy(path, form))
         dialog.picture_asked.connect(lambda: self._ask_where(path, PICTURES))
         dialog.continue_asked.connect(lambda: self._continue(path))
@@ -262,6 +263,24 @@ class ScalingController(QObject):
         runs = [each.run_id for each in numbers.rows[row].trained if each.run_id] if numbers else []
         if runs:
             self._panels.runs.chosen.emit(str(path.parent / runs[-1]))
+
+    def _compare(self, path: Path) -> None:
+        """Compare the runs of a table in the window, in the place of its view."""
+        table = self._tables.table(path)
+        if table is None:
+            return
+        self._unfolded.add(path)
+        self._run_list.changed.emit()
+        runs = self._panels.runs
+        runs.tick([str(each) for each in table.finished])
+        if not runs.has_several:
+            self._message.show_message(
+                tr("The runs of the scaling table {name} are not in the list now. Clear the filter.",
+                   name=table.record.name), "warn",
+            )  # fmt: skip
+            return
+        self._views[path].dialog.reject()
+        runs.several_asked.emit("compare")
 
     # -- export ----------------------------------------------------------------------------------
 

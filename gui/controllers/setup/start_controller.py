@@ -85,7 +85,7 @@ class StartController(QObject):
         self._checking_request: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("last-check")
         self._resuming: BackgroundTask[str] = BackgroundTask("resume")
         self._resuming_dir: Path | None = None
-        self._starting: BackgroundTask[Run | Exception] = BackgroundTask("start there")
+        self._starting: BackgroundTask[Run | Exception] = BackgroundTask("start-there")
         self._show_there: Callable[[Run], None] = self._show_started
         """What is done with the run that is being started on a host."""
         self._installed: BackgroundTask[frozenset[str]] = BackgroundTask("frameworks")

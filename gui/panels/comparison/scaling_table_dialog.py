@@ -31,6 +31,8 @@ class ScalingTableDialog(InfoDialog):
     export_asked = Signal()
     continue_asked = Signal()
     stop_asked = Signal()
+    compare_asked = Signal()
+    """The curves of the runs shall be compared in the window."""
     copy_asked = Signal(str)
     """`csv` or `markdown`: the table shall be copied as such."""
     picture_asked = Signal()
@@ -58,10 +60,12 @@ class ScalingTableDialog(InfoDialog):
         self.content.addWidget(plot, 1)
         self.content.addWidget(self.notices)
         self.export = self.add_button("exportButton", tr("Export…"), self.export_asked.emit)
+        self.compare = self.add_button("compareRunsButton", tr("Compare curves"), self.compare_asked.emit)
         self.go_on = self.add_button("continueButton", tr("Continue"), self.continue_asked.emit)
         self.halt = self.add_button("haltButton", tr("Stop measuring"), self.stop_asked.emit)
         self.go_on.setToolTip(tr("Make the trainings that have not finished"))
         self.halt.setToolTip(tr("Stop the training under way, and start no other"))
+        self.compare.setToolTip(tr("Draw the runs of the table in one plot, in the window"))
         self.export.setToolTip(tr("Write the table as CSV, Markdown or HTML, or its plot as PNG or SVG"))
         self.table.itemActivated.connect(lambda item: self.row_chosen.emit(item.row()))
         export: Entry = (tr("Export…"), self.export_asked.emit)
@@ -75,6 +79,7 @@ class ScalingTableDialog(InfoDialog):
         self.progress.setRange(0, total)
         self.progress.setValue(done)
         self.progress.setVisible(is_measured)
+        self.compare.setEnabled(done > 1)
         self.halt.setVisible(is_measured)
         self.go_on.setVisible(not is_measured and not is_complete)
 

@@ -16,7 +16,6 @@ from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .device_table import ROOMY_UP_TO, DeviceTable
-from .host_section import HostSection
 from .machine_list import MachineList
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from gui.viewmodels.devices.device_groups import CpuSummary
     from gui.viewmodels.devices.device_rows import DeviceRow
     from gui.viewmodels.devices.host_headings import HostHeading
+
+    from .host_section import HostSection
 
 MAX_CHARACTERS = 240
 """Maximum characters of the banner; the tooltip has the whole text."""
@@ -188,6 +189,8 @@ class DevicePanel(QWidget):
         self._take_height()
 
     def _make_section(self, heading: HostHeading) -> HostSection:
+        from .host_section import HostSection  # imported here, since many windows have no hosts
+
         section = HostSection(self._theme, heading)
         section.fold(folded=section.name in self._folded)
         section.resized.connect(self._take_height)

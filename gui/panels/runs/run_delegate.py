@@ -8,6 +8,7 @@ from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen
 from PySide6.QtWidgets import QStyle, QStyleOptionViewItem
 
+from core.schema.paths import SCALING_SUFFIX
 from gui.style.icons import paint_mark
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
 
@@ -41,7 +42,7 @@ class RunDelegate(ThemedDelegate):
         self.colours: dict[str, str] = {}
         """`#rrggbb` of ticked runs by directory; the others have the accent."""
         self.shows_boxes = False
-        """Whether every row has its tick box; else the row under the mouse alone."""
+        """Whether every run has its tick box; else the one under the mouse alone. A scaling table has none."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 (Qt's name)
         """Return the size of two lines, and of the heading above them."""
@@ -68,7 +69,8 @@ class RunDelegate(ThemedDelegate):
         paint_mark(painter, str(index.data(MARK)), square, getattr(self._theme, str(index.data(TONE))))
         left, right = rect.left() + round(1.7 * height), rect.right() - 3
         state: QStyle.StateFlag = option.state
-        if self.shows_boxes or state & QStyle.StateFlag.State_MouseOver:
+        is_run = not str(index.data(Qt.ItemDataRole.UserRole)).endswith(SCALING_SUFFIX)
+        if is_run and (self.shows_boxes or state & QStyle.StateFlag.State_MouseOver):
             box = QRectF(rect.right() - side - 7, square.top(), side, side)
             right = round(box.left()) - 4
             self._paint_box(painter, box, index, ticked=bool(state & QStyle.StateFlag.State_Selected))

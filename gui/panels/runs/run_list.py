@@ -173,7 +173,7 @@ class RunList(QListWidget):
         item = self.itemAt(at)
         body = self._body(item) if item is not None else QRect()
         is_left = event.button() is Qt.MouseButton.LeftButton
-        on_box = is_left and at.x() > body.right() - BOX_REACH_PX and not event.modifiers()
+        on_box = is_left and _is_run(item) and at.x() > body.right() - BOX_REACH_PX and not event.modifiers()
         self._pressed_beside = on_box or not body.contains(at) or bool(event.modifiers() & HELD)
         if item is not None and not body.contains(at):
             return
@@ -191,7 +191,8 @@ class RunList(QListWidget):
         if step and event.modifiers() == Qt.KeyboardModifier.AltModifier and item is not None:
             self.step_asked.emit(str(item.data(Qt.ItemDataRole.UserRole)), step)
         elif event.key() == Qt.Key.Key_Space and item is not None and not event.modifiers() & HELD:
-            self._toggle(item)
+            if _is_run(item):
+                self._toggle(item)
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.has_several:
             self.several_asked.emit("compare")
         elif event.key() == Qt.Key.Key_Escape and self.has_several:
@@ -315,6 +316,11 @@ class RunList(QListWidget):
         finally:
             self._making = False
         self.verticalScrollBar().setValue(scrolled)
+
+
+def _is_run(item: QListWidgetItem | None) -> bool:
+    """Return whether an item is a run, which can be ticked, and not the row of a scaling table."""
+    return item is not None and not str(item.data(Qt.ItemDataRole.UserRole)).endswith(SCALING_SUFFIX)
 
 
 def _fill(item: QListWidgetItem, row: RunRow) -> None:

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.config.validation import is_installed, recipe_problems
-from core.config.visible_gpus import GpuCheck
 from core.history.marks import change_marks
 from core.history.rename import rename
 from core.language import join_sentences, tr
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from core.config.visible_gpus import GpuCheck
     from core.devices.device import Survey
     from core.history.removal import Removed
     from core.runs.facts.run_facts import RunFacts
@@ -46,6 +47,13 @@ class Machine:
     host = ""
     """The name of the host; the empty string for this machine."""
 
+    @cached_property
+    def _gpus(self) -> GpuCheck:
+        """The check of GPUs, which remembers what it was answered."""
+        from core.config.visible_gpus import GpuCheck  # not at the start of the window
+
+        return GpuCheck()
+
     @property
     def is_here(self) -> bool:
         """Whether it is this machine."""
@@ -54,7 +62,6 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.root = root
         """The folder of runs; for a host, that of their copies."""
-        self._gpus = GpuCheck()
 
     @property
     def knows_runs(self) -> bool:

@@ -100,9 +100,16 @@ class RunListService(QObject):
         return self._index.table_files
 
     def reread(self, run_dir: Path) -> None:
-        """Read a run again now: its name or its marks have changed."""
-        self.forget(run_dir)
-        self.poll(now=True)
+        """Read a run again now: its name or its marks have changed. The others stay as they were read last."""
+        self._fetch(wait=True)  # it might have read the run before the change, and note it after this
+        summary = self._index.reread(run_dir)
+        place = next((at for at, each in enumerate(self.summaries) if each.dir == run_dir), None)
+        if summary is None or place is None:
+            self.poll(now=True)
+            return
+        summaries = [*self.summaries]
+        summaries[place] = summary
+        self._take((summaries, self.left))
 
     def forget(self, run_dir: Path) -> None:
         """Read a run again at the next poll."""

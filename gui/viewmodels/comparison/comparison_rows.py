@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
-from core.catalog.strategies import LAUNCH_MODES, strategies_of
+from core.catalog.strategies import strategy_of
 from core.comparison.table_text import setting_text
 from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural
-from core.schema.spec import SCRIPT
 from core.text import one_line
 from core.units import BYTES_PER_GB
 from gui.style.formatting import DASH
@@ -20,10 +20,11 @@ from gui.viewmodels.run.settings_rows import TRAINING
 if TYPE_CHECKING:
     from core.comparison.quantities import Quantity
     from core.comparison.table import Comparison, Difference, Row
-    from core.schema.settings import SettingValue
 
 MAX_PEAKS = 4
 """Devices whose peak memory stands in a cell; of more, the highest alone."""
+IN_PARENTHESES = re.compile(r"[(（](.+)[)）]$")
+"""How the title of a strategy ends."""
 MAX_SETTINGS = 8
 """Settings that differ and get a column; the text on why runs differ has all."""
 
@@ -108,19 +109,28 @@ def _summary(comparison: Comparison) -> str:
 def _setting(comparison: Comparison, name: str, row: Row) -> Cell:
     value = row.differs[name]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    text = DASH if value is None else _named(name, value, row) or setting_text(comparison, name, row)
-    return Cell(text=text, is_number=is_number, tip=one_line(setting_words(name, value), 400))
+    brief, title = _titles(row, name)
+    text = DASH if value is None else brief or setting_text(comparison, name, row)
+    return Cell(text=text, is_number=is_number, tip=title or one_line(setting_words(name, value), 400))
 
 
-def _named(name: str, value: SettingValue, row: Row) -> str:
-    """Return the title of a framework or strategy; the empty string for other settings, and for unknown strategies."""
+def _titles(row: Row, name: str) -> tuple[str, str]:
+    """Return the short and the whole title of a framework or strategy; empty strings for other settings.
+
+    `Data parallel (DDP)` is `DDP`: the results beside it need the room.
+    """
+    spec = row.runs[0].spec
     if name == "framework":
-        return framework_title(str(value))
-    if name == "strategy":
-        of = str(row.runs[0].settings.values.get("framework"))
-        strategies = LAUNCH_MODES if of == SCRIPT else strategies_of(of)
-        return next((tr(each.title) for each in strategies if each.name == value), "")
-    return ""
+        return framework_title(spec.framework), framework_title(spec.framework)
+    if name != "strategy":
+        return "", ""
+    try:
+        strategy = strategy_of(spec)
+    except ValueError:  # of another version
+        return spec.strategy, spec.strategy
+    title = tr(strategy.title)
+    found = IN_PARENTHESES.search(title) if strategy.parallel == "data" else None
+    return found[1] if found is not None else title, title
 
 
 def _quantity(row: Row, quantity: Quantity, *, is_best: bool) -> Cell:
@@ -133,8 +143,8 @@ def _quantity(row: Row, quantity: Quantity, *, is_best: bool) -> Cell:
         tip = "\n".join(f"{device}: {quantity.text(peak)} GB" for device, peak in row.peaks.items())
         if len(row.peaks) <= MAX_PEAKS:
             text = " · ".join(f"{peak / BYTES_PER_GB:.1f}" for peak in row.peaks.values())
-    elif name != "best_step" and statistic.deviation is not None and math.isfinite(statistic.deviation):
-        text = f"{text} ± {quantity.text(statistic.deviation)}"
+    elif name != "best_step":
+        text += quantity.spread_text(statistic)
     if statistic.count < len(row.runs):
         text = tr("{value} ({count} of {all})", value=text, count=statistic.count, all=len(row.runs))
     if name == "best_step" and row.results[0].by_epoch:

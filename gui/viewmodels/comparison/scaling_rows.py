@@ -9,7 +9,7 @@ from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
 from core.runs.facts.states import RunState, state_info
-from gui.viewmodels.runs.run_rows import MEMBER
+from gui.viewmodels.runs.run_rows import FOLDED, MEMBER, UNFOLDED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from gui.viewmodels.runs.run_rows import RunRow
 
+FINISHED = RunState.FINISHED
 NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
 
 
@@ -39,6 +40,13 @@ class ShownTable:
     def done(self) -> int:
         """The number of finished trainings."""
         return self.states.count(RunState.FINISHED)
+
+    @property
+    def finished(self) -> list[Path]:
+        """The folders of the runs of the finished trainings."""
+        cells = zip(self.record.cells, self.states, strict=True)
+        found = [self.record.run_of(len(spec.devices), repeat) for (spec, repeat), state in cells if state is FINISHED]
+        return [each for each in found if each is not None]
 
     @property
     def is_complete(self) -> bool:
@@ -118,9 +126,9 @@ def fold_runs(
 
 
 def _summary(table: ShownTable, newest: RunSummary | None, *, is_open: bool) -> RunSummary:
-    arrow, counts = "▾" if is_open else "▸", " · ".join(str(len(spec.devices)) for spec in table.record.specs)
+    arrow, counts = UNFOLDED if is_open else FOLDED, " · ".join(str(len(spec.devices)) for spec in table.record.specs)
     return RunSummary(
-        dir=table.record.path, name=f"{arrow} {table.record.name}: {counts}", state=table.state,
+        dir=table.record.path, name=f"{arrow}{table.record.name}: {counts}", state=table.state,
         started=newest.started if newest is not None else None, ended=None, error=None, last_loss=None, step=0,
         plan=None,
     )  # fmt: skip

@@ -31,6 +31,8 @@ QUEUE = "/queue"
 SHORT_REASON = 60
 MEMBER = "↳ "
 """Begins the names of the runs below the row of a scaling table."""
+FOLDED, UNFOLDED = ARROWS = "▸ ", "▾ "
+"""Begin the names of scaling tables."""
 DAY = re.compile(r"20\d{6}-")
 """How the name of a folder begins that Trainyard made."""
 WORKER = re.compile(r"^Worker \d+ on [^ ]+: ")
@@ -100,7 +102,7 @@ def _row(summary: RunSummary, now: float, queued: QueuedRun | None, *, by_day: b
     return RunRow(
         dir=summary.dir,
         title=_starred(summary, title),
-        brief=_starred(summary, _brief_title(summary)) if by_day and not is_queued and _is_of_day(summary) else "",
+        brief=_brief(summary) if by_day and not is_queued else "",
         outcome=" · ".join(part for part in (summary.owner, what, *summary.marks.tags) if part),
         tone=tone(summary),
         mark=mark(summary),
@@ -113,9 +115,18 @@ def _starred(summary: RunSummary, title: str) -> str:
     return f"★ {title}" if summary.marks.star else title
 
 
-def _brief_title(summary: RunSummary) -> str:
-    assert summary.started is not None
-    return f"{time.strftime('%H:%M', time.localtime(summary.started))} {summary.name}"
+def _brief(summary: RunSummary) -> str:
+    """Return the title below the heading of a day; the empty string where the whole title is needed.
+
+    A run of a scaling table has no time: the table above it has that of its newest run.
+    """
+    if summary.name.startswith(MEMBER):
+        return _starred(summary, summary.name)
+    if summary.started is None or not _is_of_day(summary):
+        return ""
+    arrow, name = (summary.name[:2], summary.name[2:]) if summary.name.startswith(ARROWS) else ("", summary.name)
+    clock = time.strftime("%H:%M", time.localtime(summary.started))
+    return f"{arrow}{_starred(summary, f'{clock} {name}')}"
 
 
 def _is_of_day(summary: RunSummary) -> bool:

@@ -26,19 +26,20 @@ def import_paths(options: Namespace) -> int:
 
     rows: list[dict[str, Any]] = []
     for path in options.paths:
-        found, left_out = import_curves.find_runs(Path(path))
-        for sentence in left_out:
-            warn(sentence)
-        for each in found:
+        found = import_curves.find_runs(Path(path))
+        is_alone = len(found) == 1 and not found[0].beside
+        while found:
+            each = found.pop(0)
             try:
                 made = import_curves.import_run(each, options.runs)
             except ValueError as error:
-                if len(found) == 1:
+                if is_alone:
                     raise
                 warn(str(error))
+                found[:0] = each.beside
                 continue
-            for sentence in made.notices:
-                warn(tr_stored(sentence))
+            for sentence in (*(other.left_out for other in each.beside), *map(tr_stored, made.notices)):
+                warn(sentence)
             rows.append({"run": made.run_dir.name, "source": str(made.source), "metrics": made.values})
     if not rows:
         raise ValueError(tr("Nothing was imported."))
