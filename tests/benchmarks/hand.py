@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from core.catalog import frameworks, recipes, strategies
 from core.catalog.interpreters import interpreter
@@ -76,7 +76,7 @@ def by_hand(work: Work) -> Result:
             for process in processes:
                 process.kill()
                 process.wait()
-        return _result(_text(out), _text(log))
+        return read_result(out, log)
 
 
 def _seats(processes: str, cores: list[tuple[int, ...]]) -> list[Seat]:
@@ -119,13 +119,15 @@ def _tf_config(cluster: dict[str, list[str]], role: str, index: int) -> dict[str
     return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}
 
 
-def _text(file: object) -> str:
-    file.seek(0)  # type: ignore[attr-defined]
-    return file.read()  # type: ignore[attr-defined]
+def _text(file: TextIO) -> str:
+    file.seek(0)
+    return file.read()
 
 
-def _result(out: str, log: str) -> Result:
-    for line in out.splitlines():
+def read_result(out: TextIO, log: TextIO) -> Result:
+    """Return what a script has printed. Raises `RuntimeError` with its output if it has measured nothing."""
+    printed = _text(out)
+    for line in printed.splitlines():
         if line.startswith('{"ends"'):
             return Result(**json.loads(line))
-    raise RuntimeError(f"The script written by hand measured nothing. Its output:\n{out}{log[-3000:]}")
+    raise RuntimeError(f"The script written by hand measured nothing. Its output:\n{printed}{_text(log)[-3000:]}")

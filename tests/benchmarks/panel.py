@@ -16,7 +16,9 @@ from core.runs.run import Run
 from core.series.run_series import RunSeries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from core.devices.device import Device
 
 NEVER: Mapping[str, object] = {"unit": "never"}
 LEFT_OUT = 1
@@ -63,8 +65,11 @@ class Measured:
         return (self.ends[-1] - self.ends[LEFT_OUT - 1]) / (len(self.ends) - LEFT_OUT)
 
 
-def under_the_panel(work: Work) -> Measured:
-    """Train it in a real run. Raises `RuntimeError` with the run's own words where that fails."""
+def under_the_panel(work: Work, devices: Sequence[Device] | None = None) -> Measured:
+    """Train it in a real run. Raises `RuntimeError` with the run's own words where that fails.
+
+    `devices`: those to choose from; None for those of this machine.
+    """
     choices = RecipeChoices(
         recipe=work.recipe,
         devices=work.devices,
@@ -75,7 +80,7 @@ def under_the_panel(work: Work) -> Measured:
         checkpoints=work.checkpoints,
     )
     with tempfile.TemporaryDirectory() as folder:
-        run = Run.start(compose(choices, cpu_devices()), Path(folder))
+        run = Run.start(compose(choices, cpu_devices() if devices is None else devices), Path(folder))
         follow(run, None)
         if run.facts.state is not RunState.FINISHED:
             raise RuntimeError(f"The run ended {run.facts.state}: {run.facts.error}\n{run.log_end()}")

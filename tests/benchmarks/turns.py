@@ -24,11 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from core.system import procfs
 from tests.benchmarks.hand import by_hand
 from tests.benchmarks.panel import LEFT_OUT, Work, under_the_panel
+from tests.benchmarks.two_hosts import MARK, by_torchrun, on_two_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SIDES: dict[str, Callable[[Work], object]] = {"panel": under_the_panel, "hand": by_hand}
+SIDES: dict[str, Callable[[Work], object]] = {
+    "panel": under_the_panel, "hand": by_hand, "two hosts": on_two_hosts, "torchrun": by_torchrun,
+}  # fmt: skip
 TURN_S = 1.0
 """Much longer than the quarter of a second between the reports of a process, which makes one more report per turn."""
 RANKS_TURN_S = 3.0
@@ -37,8 +40,6 @@ of a turn reports are too many."""
 BLOCKS = 10
 """Number of blocks into which the pairs of turns are divided; the scatter of the blocks gives the standard error."""
 MIN_PAIRS = 5
-MARK = "BENCHMARK_SIDE"
-"""A variable in the environment of all processes of a side, by which they are found."""
 
 
 class Span(NamedTuple):
@@ -143,14 +144,16 @@ class Side:
                 os.kill(pid, number)
 
 
-def compare(work: Work, turn_s: float = TURN_S, *, other: Work | None = None) -> Compared:
-    """Train it to the end under the panel and by hand, or `other` under the panel, too.
+def compare(
+    work: Work, turn_s: float = TURN_S, *, other: Work | None = None, names: tuple[str, str] = ("panel", "hand")
+) -> Compared:
+    """Train it to the end on the sides of these names, or `other` under the panel, too.
 
     Raises `RuntimeError` where a side fails, or where the turns were too few.
     """
     sides: list[Side] = []
     try:
-        for name, part in (("panel", work), ("hand", work) if other is None else ("panel", other)):
+        for name, part in ((names[0], work), (names[1], work) if other is None else ("panel", other)):
             sides.append(Side(name, part))
             sides[-1].halt()
         pairs = 0
