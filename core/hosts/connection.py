@@ -70,8 +70,10 @@ class Connection:
         self._answers: dict[int, Answer] = {}
         self._last = 0
         self._failure: HostError | None = None
-        self._sent_at = self.heard_at = time.monotonic()
+        self._sent_at = self.heard_at = self._written_at = time.monotonic()
         """When something was last sent, and received."""
+        self._unsent = bytearray()
+        """What the carrier has not taken yet: a long request does not fit into its pipe at once."""
         self._carrier = carrier_of(host.address)
         try:
             self._process = HelperProcess(self._carrier.command(host, devices), stdin=True, stderr=subprocess.PIPE)
@@ -102,6 +104,7 @@ class Connection:
             self._fail_at(tr("It has a line of more than {limit} bytes.", limit=protocol.MAX_LINE_BYTES))
         if status is not None:
             self._fail(self._ended(status))
+        self._flush()
         if not is_open and timeout_s:
             time.sleep(min(timeout_s, NAP_S))  # it has closed its output, and ends
         if self.hello and time.monotonic() - self._sent_at > protocol.ALIVE_S:
@@ -207,7 +210,19 @@ class Connection:
 
     def _send(self, message: dict[str, Any]) -> None:
         self._sent_at = time.monotonic()
-        if not self._process.send(protocol.encode(message)) and self._process.exit_code() is None:
+        if not self._unsent:
+            self._written_at = self._sent_at
+        self._unsent += protocol.encode(message)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write what the carrier takes without waiting."""
+        if not self._unsent:
+            return
+        if written := self._process.send_some(self._unsent):
+            del self._unsent[:written]
+            self._written_at = time.monotonic()
+        elif time.monotonic() - self._written_at > protocol.ALIVE_S and self._process.exit_code() is None:
             self._fail(self._carrier.explain_silence(self.host, protocol.ALIVE_S))  # it does not read
 
     def _ended(self, status: int) -> HostError:

@@ -158,6 +158,14 @@ class HelperProcess:
             return False
         return True
 
+    def send_some(self, data: bytes | bytearray) -> int:
+        """Write to its stdin as much as fits without waiting; return the number of bytes. 0 also if it has ended."""
+        assert self._process.stdin is not None
+        try:
+            return os.write(self._process.stdin.fileno(), data)
+        except (BlockingIOError, BrokenPipeError):
+            return 0
+
     def end_input(self) -> None:
         """Close its stdin."""
         assert self._process.stdin is not None

@@ -143,7 +143,9 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path, tmp_path:
 def test_worker_that_is_killed_on_the_other_machine_fails_the_run(
     server: SshServer, runs_root: Path, tmp_path: Path
 ) -> None:
-    run = start(long_spec(tmp_path), runs_root).until_trained(20)
+    long = f"{LONG_PYTORCH}\nTABLE = {'x' * 300_000!r}  # longer than a pipe: a recipe travels in one request\n"
+    spec = over_hosts(make_spec(write_recipe(tmp_path, long), epochs=FOREVER))
+    run = start(spec, runs_root).until_trained(20)
     worker_there(server).send_signal(signal.SIGKILL)
     run.until_over()
     assert run.states[-1] is RunState.FAILED
