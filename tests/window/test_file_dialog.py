@@ -61,8 +61,10 @@ def test_dialog_shows_its_icons_only_on_tool_buttons(drive, last_folder) -> None
 
 
 def test_size_kind_and_date_of_files_are_whole(drive, tmp_path, last_folder) -> None:
-    (tmp_path / "a_rather_long_name_of_a_recipe_that_trains_cats.py").write_text("x" * 1_234_567)
-    FileDialog.last_folder = str(tmp_path)
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    (folder / "a_rather_long_name_of_a_recipe_that_trains_cats.py").write_text("x" * 1_234_567)
+    FileDialog.last_folder = str(folder)
     panel = drive()
     panel.window.findChild(QPushButton, "openRecipeButton").click()
     rows = panel.window.findChild(FileDialog).findChild(QTreeView, "treeView")

@@ -50,7 +50,7 @@ def test_actions_of_run_are_enabled_with_their_buttons_and_press_them(drive, run
     panel.until_state("Stopped")
     assert not action(panel, "stop").isEnabled()
     panel.window.panels.menu.run.aboutToShow.emit()
-    assert action(panel, "pause").text().startswith("Resume\t")
+    assert action(panel, "pause").text().startswith("Start over\t"), "the run has no checkpoint to be resumed from"
 
 
 def test_actions_of_a_run_are_those_of_its_own_menu(panel):
