@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parents[2] / "docs" / "hosts.md"
 
+pytestmark = pytest.mark.soak  # more than three minutes, and how soon Ray ends what was killed differs
+
 
 @pytest.fixture(scope="module")
 def running_cluster() -> Iterator[RayCluster]:

@@ -7,6 +7,7 @@ ends the cluster.
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -75,9 +76,28 @@ class RayCluster:
         return [each for each in psutil.Process().children() if "core.hosts.carriers.ray.driver" in _title(each)]
 
     def leftovers(self) -> list[object]:
-        """Return what connections have left behind."""
+        """Return what connections have left behind.
+
+        A folder that nothing has locked was left by a kill between its making and the start of the agent. The next
+        connection removes it when it is a minute old.
+        """
         code = str(self.folder / "tmp" / "trainyard-ray-")
-        return [*self.drivers(), *self.processes(code), *self.actors(), *(self.folder / "tmp").glob("trainyard-ray-*")]
+        used = [folder for folder in (self.folder / "tmp").glob("trainyard-ray-*") if _is_locked(folder)]
+        return [*self.drivers(), *self.processes(code), *self.actors(), *used]
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _title(process: psutil.Process) -> str:
