@@ -104,7 +104,6 @@ class _Following:
     sent: int = 0
     """How many of the requests this connection has sent."""
     over: bool = False
-    error: str | None = None
 
 
 class PartLink:
@@ -193,11 +192,6 @@ class PartLink:
     def is_over(self) -> bool:
         """Whether the part has ended and all its events are here, or the machine is lost."""
         return self._part is None or (self._part.over and self._is_read)
-
-    @property
-    def error(self) -> str | None:
-        """Why the part failed."""
-        return None if self._part is None else self._part.error
 
     def exit_of(self, rank: int) -> tuple[int, bool] | None:
         """Return the exit code of a rank whose events are all here, and whether it was signalled; None until then."""
@@ -319,7 +313,6 @@ class PartLink:
             if not isinstance(found, dict):
                 self._connection.fail_at(tr("It does not say what became of the run there."))
             part.over = found.get("over") is True
-            part.error = found.get("error") if isinstance(found.get("error"), str) else None
             if part.over:
                 for each in part.files:
                     each.is_settled = False  # what was written since
