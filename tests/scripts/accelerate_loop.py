@@ -20,4 +20,7 @@ for epoch in range(2):
         optimizer.step()
         step += 1
         accelerator.print(f"epoch {epoch} | step {step} | train_loss: {loss.item():.5f}")
-accelerator.end_training()  # without it, a thread of the process group may abort the process at its exit
+# A thread of a process group that still lives may abort the process at its exit. The model holds the group as well.
+del loss, inputs, targets
+model, optimizer, loader = accelerator.free_memory(model, optimizer, loader)
+accelerator.end_training()
