@@ -41,8 +41,6 @@ REACH_S = 5.0
 """Longest wait for a connection to another machine of the run."""
 HOLD_S = 0.5
 """Seconds between two looks whether a part is still to be held."""
-SSH_CONNECTION = "SSH_CONNECTION"
-"""The variable in which sshd says who has connected: client address, client port, server address, server port."""
 
 
 def equipment(request: Request) -> dict[str, Any]:
@@ -61,7 +59,7 @@ def equipment(request: Request) -> dict[str, Any]:
     return {
         "version": installed_version(python, row.module),
         "interfaces": network.interfaces(),
-        "peer": os.environ.get(SSH_CONNECTION, "").partition(" ")[0],
+        "peer": request.peer,
     }
 
 

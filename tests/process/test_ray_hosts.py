@@ -27,7 +27,7 @@ from core.hosts.exchange import unpack_readings
 from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
 from tests.support.commands import call
-from tests.support.ray_cluster import CORES, RayCluster, run_cluster
+from tests.support.ray_cluster import CORES, RayCluster, rival_of, run_cluster, said_by
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def running_cluster() -> Iterator[RayCluster]:
 def cluster(running_cluster: RayCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayCluster]:
     """The cluster. No driver, actor, agent or file of one is left at the end."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # no test finds another cluster by itself
     yield running_cluster
     wait_until(lambda: not running_cluster.leftovers(), 20, "what the test has started there to end")
 
@@ -122,7 +123,7 @@ def test_nodes_without_names_are_told_apart_on_one_machine(cluster, capsys):
 
 
 def test_documented_commands_work(cluster, capsys, monkeypatch):
-    """The page's path is that of its reader; all else is as it stands there."""
+    """The page's path is that of its reader, and `auto` leads to RAY_ADDRESS; all else is as it stands there."""
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     (block,) = re.findall(r"^```\n(trainyard hosts add ray:.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     lines = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
@@ -151,7 +152,7 @@ def test_agent_answers_as_through_ssh(cluster):
 
 
 def test_agent_has_the_settings_of_its_node_and_not_those_of_the_workers_of_ray(cluster):
-    (raylet,) = cluster.processes("raylet/raylet", "--node-name=beta")
+    (raylet,) = cluster.raylets("beta")
     with connected(node(cluster)):
         agent, *_ = [each for each in cluster.agents() if "core.hosts.agent.server" in " ".join(each.cmdline())]
         there = agent.environ()
@@ -244,43 +245,13 @@ def test_command_that_is_interrupted_leaves_nothing(cluster, capsys):
 
 # -- other users of the cluster ----------------------------------------------------------------------
 
-RIVAL = """
-import logging, ray, sys
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.CRITICAL)
-(node,) = [each["NodeID"] for each in ray.nodes() if each["NodeName"] == "beta"]
-@ray.remote(num_cpus=1, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
-class Rival:
-    def work(self):
-        return "has it"
-rival = Rival.remote()
-done, _ = ray.wait([rival.work.remote()], timeout=float(sys.argv[2]))
-print("has it" if done else "waits", flush=True)
-print(ray.get(rival.work.remote()), flush=True)
-sys.stdin.read()
-"""
 CPUS = [Device(id=f"cpu:{n}", kind="cpu", label=f"CPU {n}", name="", cores=(n,)) for n in range(CORES)]
-
-
-def rival_of(cluster, seconds):
-    """Start another user of the cluster that wants a CPU of beta."""
-    return subprocess.Popen(
-        [sys.executable, "-c", RIVAL, cluster.address, str(seconds)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def said_by(rival):
-    """Return the next thing that a user of the cluster says, among lines of Ray about nodes that are gone."""
-    return next(line.strip() for line in rival.stdout if line in {"has it\n", "waits\n"})
 
 
 def test_devices_of_a_run_are_kept_from_other_users_until_its_connection_ends(cluster):
     with Connection(node(cluster), CPUS) as beta:
         beta.wait(lambda: beta.hello is not None, 60, lambda: True)
-        with rival_of(cluster, 1) as rival:
+        with rival_of(cluster, 1, 1) as rival:
             assert said_by(rival) == "waits"
             for each in cluster.drivers():  # however it ends
                 each.kill()
@@ -291,7 +262,7 @@ def test_devices_of_a_run_are_kept_from_other_users_until_its_connection_ends(cl
 
 
 def test_devices_that_another_user_has_are_told(cluster):
-    with rival_of(cluster, 30) as rival:
+    with rival_of(cluster, 1, 30) as rival:
         assert said_by(rival) == "has it"
         with Connection(node(cluster), CPUS) as beta, pytest.raises(HostError) as busy:
             beta.wait(lambda: beta.hello is not None, 60, lambda: True)
@@ -337,15 +308,18 @@ def test_port_that_is_no_cluster_is_told(cluster, monkeypatch, python_that):
 
 
 def test_cluster_that_is_nowhere_is_not_started(cluster, capsys, monkeypatch, tmp_path):
-    """`auto` is what RAY_ADDRESS names; where it asks Ray to start a cluster, none is started."""
+    """`auto` is what RAY_ADDRESS names; where it asks Ray to start a cluster, none is started.
+
+    A cluster that was started would have its files in RAY_TMPDIR.
+    """
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     for named in ("local", "ray://127.0.0.1:10001"):
         monkeypatch.setenv("RAY_ADDRESS", named)
-        before = len(cluster.processes("raylet/raylet"))
         code, out, err = call(capsys, "hosts", "add", "ray:auto")
         assert (code, out) == (2, "")
         assert "none is named by RAY_ADDRESS as HOST:PORT. Start it or join it (ray start), or give its" in err
         assert f"RAY_ADDRESS={named}" in err
-        assert len(cluster.processes("raylet/raylet")) == before
+        assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

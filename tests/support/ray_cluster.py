@@ -1,5 +1,7 @@
 """A real Ray cluster on this machine, with two nodes. It is a process of its own, so that tests do not load Ray.
 
+Other clusters of the machine are not seen: its processes are known by its folder and its address.
+
 As a program it has the cluster: `python -m tests.support.ray_cluster NAME...`. It prints the address, then answers each
 line of its input with one of JSON: `add` or `add NAME` adds a node, `kill PID` kills its raylet; the end of the input
 ends the cluster.
@@ -7,7 +9,6 @@ ends the cluster.
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import os
@@ -33,6 +34,22 @@ CORES = 2
 """Devices of each node, whatever the machine has."""
 KEPT = ("PATH", "LANG", "VIRTUAL_ENV")
 """Variables of the tests that the nodes have, too."""
+RIVAL = """
+import logging, ray, sys
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.CRITICAL)
+(node,) = [each["NodeID"] for each in ray.nodes() if each["NodeName"] == "beta"]
+@ray.remote(num_cpus=int(sys.argv[2]), scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
+class Rival:
+    def work(self):
+        return "has it"
+rival = Rival.remote()
+done, _ = ray.wait([rival.work.remote()], timeout=float(sys.argv[3]))
+print("has it" if done else "waits", flush=True)
+print(ray.get(rival.work.remote()), flush=True)
+sys.stdin.read()
+"""
+"""Another user of the cluster, who wants CPUs of beta."""
 
 
 @dataclass(frozen=True)
@@ -67,37 +84,33 @@ class RayCluster:
         """Return the agents on all nodes."""
         return self.processes("core.hosts.agent.server", str(self.folder / "tmp" / "trainyard-ray-"))
 
+    def raylets(self, name: str = "") -> list[psutil.Process]:
+        """Return the raylets of all nodes, or of the node of this name."""
+        return self.processes("raylet/raylet", str(self.folder), f"--node-name={name}")
+
     def actors(self) -> list[psutil.Process]:
-        """Return the actors on all nodes."""
-        return [each for each in psutil.process_iter() if _title(each).startswith("ray::AgentActor")]
+        """Return the actors on all nodes. Ray overwrites their command lines, but they write to a log in the folder."""
+        named = [each for each in psutil.process_iter() if _title(each).startswith("ray::AgentActor")]
+        return [each for each in named if _has_open(each, self.folder)]
 
     def drivers(self) -> list[psutil.Process]:
-        """Return the drivers of this process of tests."""
-        return [each for each in psutil.Process().children() if "core.hosts.carriers.ray.driver" in _title(each)]
+        """Return the drivers of the cluster, also those of supervisors."""
+        own = self.processes("core.hosts.carriers.ray.driver", self.address)
+        children = [each for each in psutil.Process().children() if "core.hosts.carriers.ray.driver" in _title(each)]
+        return list({*own, *children})
 
     def leftovers(self) -> list[object]:
-        """Return what connections have left behind.
-
-        A folder that nothing has locked was left by a kill between its making and the start of the agent. The next
-        connection removes it when it is a minute old.
-        """
-        code = str(self.folder / "tmp" / "trainyard-ray-")
-        used = [folder for folder in (self.folder / "tmp").glob("trainyard-ray-*") if _is_locked(folder)]
-        return [*self.drivers(), *self.processes(code), *self.actors(), *used]
+        """Return what connections have left behind."""
+        code = "trainyard-ray-"
+        folders = list((self.folder / "tmp").glob(f"{code}*"))
+        return [*self.drivers(), *self.processes(str(self.folder / "tmp" / code)), *self.actors(), *folders]
 
 
-def _is_locked(folder: Path) -> bool:
+def _has_open(process: psutil.Process, folder: Path) -> bool:
     try:
-        handle = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
+        return any(Path(each.path).is_relative_to(folder) for each in process.open_files())
+    except psutil.Error:  # it has ended
         return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def _title(process: psutil.Process) -> str:
@@ -105,6 +118,20 @@ def _title(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.Error:  # it has ended
         return ""
+
+
+def rival_of(cluster: RayCluster, cores: int, wait_s: float) -> subprocess.Popen[str]:
+    """Start another user of the cluster, who says whether this many CPUs of beta are given within this time."""
+    return subprocess.Popen(
+        [sys.executable, "-c", RIVAL, cluster.address, str(cores), str(wait_s)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def said_by(rival: subprocess.Popen[str]) -> str:
+    """Return the next thing that a user of the cluster says, among lines of Ray about nodes that are gone."""
+    assert rival.stdout is not None
+    return next(line.strip() for line in rival.stdout if line in {"has it\n", "waits\n"})
 
 
 def run_cluster(extra: Mapping[str, str], names: tuple[str, ...] = ("alpha", "beta")) -> Iterator[RayCluster]:

@@ -17,5 +17,7 @@ class Request:
 
     runs_root: Path
     terms: Mapping[str, Any] = field(default_factory=dict)
+    peer: str = ""
+    """The address from which the other machine has connected; empty if the carrier does not tell."""
     cancelled: Event = field(default_factory=Event)
     """Set when the stream is no longer wanted, or the agent ends."""

@@ -46,11 +46,12 @@ class Agent:
         answers: int,
         abilities: Mapping[str, Callable[[Request], object]] = ABILITIES,
         silence_s: float = protocol.SILENCE_S,
+        peer: str = "",
     ) -> None:
-        """`requests`, `answers`: the descriptors to read from and to write to."""
+        """`requests`, `answers`: the descriptors to read from and to write to. `peer`: as in `Request`."""
         self._runs_root = runs_root
         self._requests, self._answers = requests, answers
-        self._abilities, self._silence_s = abilities, silence_s
+        self._abilities, self._silence_s, self._peer = abilities, silence_s, peer
         self._writing = Lock()
         self._last = 0
         self._open: dict[int, tuple[Thread, Event]] = {}
@@ -99,7 +100,7 @@ class Agent:
         if number <= self._last or len(self._open) >= protocol.MAX_OPEN:
             raise ValueError(tr("There are too many requests, or two with one number."))
         self._last = number
-        request = Request(runs_root=self._runs_root, terms=terms)
+        request = Request(runs_root=self._runs_root, terms=terms, peer=self._peer)
         thread = Thread(target=self._answer, args=(number, ability, request), daemon=True)
         self._open[number] = thread, request.cancelled
         thread.start()
@@ -151,8 +152,11 @@ class Agent:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]] | None = None) -> None:
-    """Answer on this process's input and output, then end it. Never returns. `more`: further abilities."""
+def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]], peer: str) -> None:
+    """Answer on this process's input and output, then end it. Never returns.
+
+    `more`: further abilities. `peer`: as in `Request`.
+    """
     requests, answers = os.dup(STDIN), os.dup(STDOUT)
     os.set_blocking(answers, True)
     # Libraries print now and then, which must not mix with the answers, and no child may read the requests.
@@ -162,7 +166,7 @@ def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]] | Non
     os.close(nothing)
     status = 0
     try:
-        Agent(runs_root, requests, answers, {**ABILITIES, **(more or {})}).run()
+        Agent(runs_root, requests, answers, {**ABILITIES, **more}, peer=peer).run()
     except ValueError as error:
         sys.stderr.write(f"trainyard: {error}\n")
         status = 1

@@ -27,6 +27,8 @@ class Carrier:
     """Returns why an address cannot be; the empty string if it can."""
     is_cluster: Callable[[str], bool]
     """Returns whether an address leads to any number of hosts."""
+    is_shared: bool
+    """Whether the carrier gives devices to other users, off which it must be asked to keep them."""
     option: str
     """The option of `hosts add` that names the `command` of a host."""
     start_with: Callable[[str | None], str]
@@ -52,14 +54,14 @@ class Carrier:
 CARRIERS = (
     Carrier(
         name=carrier.NAME, has=addresses.is_address, address_problem=addresses.problem,
-        is_cluster=addresses.is_cluster, option="--python", start_with=carrier.start_with,
+        is_cluster=addresses.is_cluster, is_shared=True, option="--python", start_with=carrier.start_with,
         default_name=addresses.name_of_node, find=cluster.find,
         command=carrier.command, not_started=carrier.not_started, explain_start=carrier.explain_start,
         explain_cut=carrier.explain_cut, explain_silence=carrier.explain_silence,
     ),
     Carrier(
         name=ssh.PROGRAM, has=lambda _: True, address_problem=ssh.address_problem,
-        is_cluster=lambda _: False, option="--command", start_with=ssh.start_with,
+        is_cluster=lambda _: False, is_shared=False, option="--command", start_with=ssh.start_with,
         default_name=ssh.default_name,
         find=lambda address, _: {ssh.default_name(address): address},
         command=ssh.command, not_started=ssh.not_started,

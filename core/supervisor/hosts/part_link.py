@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
+from core.hosts.carriers.registry import carrier_of
 from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
-from core.hosts.failures import HostError
+from core.hosts.failures import Failure, HostError
 from core.hosts.inquiry import ANSWER_S, HELLO_S
 from core.hosts.mirror.link import unpacked
 from core.hosts.run_files import TAIL_BYTES, tail_hash
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from core.devices.device import Device
     from core.hosts.connection import Answer
     from core.hosts.exchange import HostDevices
     from core.hosts.host_list import Host
@@ -114,6 +116,8 @@ class PartLink:
         self.host = host
         self._run_dir = run_dir
         self._connection = Connection(host)
+        self._reserved: tuple[Device, ...] = ()
+        """Devices off which every connection keeps the carrier's other users."""
         self._offset_s = 0.0
         self._part: _Following | None = None
         self._cut_at: float | None = None
@@ -128,9 +132,12 @@ class PartLink:
 
     def meet(self) -> float:
         """Wait until the agent answers; return the seconds by which its clock is ahead. Raises `HostError`."""
-        self._connection.wait(lambda: self._connection.hello is not None, HELLO_S, lambda: True)
+        self._await_hello()
         self._offset_s = self._connection.compare_clock(ANSWER_S).offset_s
         return self._offset_s
+
+    def _await_hello(self) -> None:
+        self._connection.wait(lambda: self._connection.hello is not None, HELLO_S, lambda: True)
 
     def devices(self) -> HostDevices:
         """Return the devices there. Raises `HostError`."""
@@ -146,6 +153,15 @@ class PartLink:
         if not all(isinstance(each, str) for each in values):
             self._connection.fail_at(tr("It does not say what it trains with."))
         return Equipment(version=str(values[0]), peer=str(values[1]))
+
+    def reserve(self, devices: Sequence[Device]) -> None:
+        """Keep other users of the carrier off these devices from now on. Raises `HostError` if they use them."""
+        if not carrier_of(self.host.address).is_shared:
+            return
+        self._reserved = tuple(devices)
+        self._connection.close()
+        self._connection = Connection(self.host, self._reserved)
+        self._await_hello()
 
     def reach(self, address: str, port: int) -> str:
         """Return the interface over which the machine reaches an address. Raises `HostError` if it does not."""
@@ -346,12 +362,13 @@ class PartLink:
             raise RunError(self._lost(now - self._cut_at))
         try:
             if self._next is None and now >= self._retry_at:
-                self._next = Connection(self.host)
+                self._next = Connection(self.host, self._reserved)
             if self._next is not None:
                 self._next.poll()
         except HostError as error:
             self._cut, self._retry_at = error, now + RETRY_S
             self._close_next()
+            self._give_up_reservation(error)
         if self._next is None or self._next.hello is None:
             return False
         self._connection, self._next = self._next, None
@@ -364,6 +381,21 @@ class PartLink:
         self._connection.request("hold", run=part.run)
         text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile.",
                   name=self.host.name, seconds=seconds)  # fmt: skip
+        self._notice(text)
+
+    def _give_up_reservation(self, error: HostError) -> None:
+        """Go on beside other users of the carrier who were given the devices while the connection was cut."""
+        if error.failure is Failure.BUSY and self._reserved:
+            self._reserved = ()
+            self._notice(
+                tr(
+                    "The devices of {name} are no longer kept for this run alone: while the connection was cut, other "
+                    "programs were given them. Training goes on beside these.",
+                    name=self.host.name,
+                )
+            )
+
+    def _notice(self, text: str) -> None:
         self._writer(host_events(self.host.name)).write("notice", text=text)
 
     def _close_next(self) -> None:

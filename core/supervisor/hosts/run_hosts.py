@@ -113,6 +113,7 @@ class RunHosts:
             if device.blocked:
                 raise RunError(f"{name}: {device.blocked}")
             self._devices[full_name(name, wanted)] = device
+        link.reserve([by_id[wanted] for wanted in self._wanted[name]])
 
     def _check_versions(self) -> None:
         module = framework(self._spec.framework).module

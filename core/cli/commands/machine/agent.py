@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from core.language import tr
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+
+SSH_CONNECTION = "SSH_CONNECTION"
+"""The variable in which sshd says who has connected: client address, client port, server address, server port."""
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -27,5 +31,6 @@ def agent(options: Namespace) -> int:
     from core.config.part_abilities import PART_ABILITIES
     from core.hosts.agent.server import serve
 
-    serve(options.runs, START_ABILITIES | PART_ABILITIES)
+    peer = os.environ.get(SSH_CONNECTION, "").partition(" ")[0]
+    serve(options.runs, START_ABILITIES | PART_ABILITIES, peer)
     return 0

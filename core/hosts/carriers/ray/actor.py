@@ -6,13 +6,12 @@ The driver sends this class as a value, since nothing of ours is installed on th
 from __future__ import annotations
 
 import fcntl
-import io
 import os
+import secrets
 import select
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 from core.hosts.carriers.ray.keeper import PREFIX
 
@@ -21,21 +20,30 @@ WAIT_S = 5.0
 """Longest wait of one call for something that the agent writes."""
 INPUT, OUTPUT = "input", "output"
 """The groups of calls that run side by side, each in the order of its calls."""
-KEEPER = ("core", "hosts", "carriers", "ray", "keeper.py")
+KEEPER = (
+    "import sys; sys.path.insert(0, '/proc/self/fd/' + sys.argv[1]); from core.hosts.carriers.ray.keeper import main; "
+    "del sys.path[0]; main(*sys.argv[1:])"
+)
 
 
 class AgentActor:
     """Starts an agent when it is created, which ends at the end of its input, at the latest with this process."""
 
-    def __init__(self, code: bytes) -> None:
-        """`code`: what `archive.packed` has made."""
-        folder = tempfile.mkdtemp(prefix=PREFIX)
-        zipfile.ZipFile(io.BytesIO(code)).extractall(folder)
+    def __init__(self, code: bytes, peer: str) -> None:
+        """`code`: what `archive.packed` has made. `peer`: the address of the machine with the driver.
+
+        The code is in memory alone until the keeper, which outlives this process, makes the folder that it removes.
+        """
+        folder = os.path.join(tempfile.gettempdir(), f"{PREFIX}{secrets.token_hex(8)}")  # noqa: PTH118
         raylet = os.environ.get("RAY_RAYLET_PID", str(os.getppid()))
-        command = [sys.executable, "-I", "-S", os.path.join(folder, *KEEPER), folder, raylet]  # noqa: PTH118
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
-        process.wait()  # the keeper is no child of this process
+        with os.fdopen(os.memfd_create("trainyard"), "wb") as archive:
+            archive.write(code)
+            archive.flush()
+            number = archive.fileno()
+            command = [sys.executable, "-I", "-S", "-c", KEEPER, str(number), folder, raylet, peer]
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, pass_fds=(number,))
+            process.wait()  # the keeper is no child of this process
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

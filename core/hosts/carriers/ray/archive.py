@@ -1,4 +1,4 @@
-"""Our code as it travels to a node: the package `core`, and the packages in plain Python that an agent needs.
+"""Our code as it travels to a node: `core`, the included recipes with their data, and packages that an agent needs.
 
 What is compiled does not travel: an agent does without numpy and orjson, or finds them beside what training needs.
 """
@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PACKAGES = ("platformdirs", "pynvml")
+"""Packages in plain Python."""
+RESOURCES = "resources"
+OF_RESOURCES = frozenset({"__init__.py", "data", "recipes"})
+"""What of `resources` a node needs: icons, themes and translations are for this machine."""
 LEVEL = 1
 """Of the compression: half a second of another one would save a third of the megabyte."""
 
 
 def sources() -> list[str]:
     """Return the folders and files of what travels, found without loading it."""
-    found = [str(ROOT / "core")]
+    found = [str(ROOT / "core"), str(ROOT / RESOURCES)]
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
@@ -49,5 +53,7 @@ def _files(path: Path) -> Iterator[tuple[Path, str]]:
         yield path, path.name
         return
     for each in sorted(path.rglob("*")):
-        if each.is_file() and "__pycache__" not in each.parts:
-            yield each, str(each.relative_to(path.parent))
+        inner = each.relative_to(path)
+        is_needed = path.name != RESOURCES or inner.parts[0] in OF_RESOURCES
+        if is_needed and each.is_file() and "__pycache__" not in inner.parts:
+            yield each, f"{path.name}/{inner}"

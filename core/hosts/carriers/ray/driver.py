@@ -174,7 +174,7 @@ def pass_on(answers: int, node: str, cores: str, gpus: str, number: str, *source
 
     found = find_node(node)
     reserve(found, Wanted.from_words(cores, gpus))
-    agent = start(str(found["NodeID"]), archive.packed(sources, number))
+    agent = start(str(found["NodeID"]), archive.packed(sources, number), own_address())
     Thread(target=pass_on_input, args=(agent,), daemon=True).start()
     try:
         pass_on_output(agent, answers)
@@ -195,15 +195,26 @@ def find_node(node: str) -> dict[str, Any]:
     raise ReportError(Report(why="two-nodes" if fitting else "no-node", nodes=known))
 
 
-def start(node: str, code: bytes) -> Any:  # noqa: ANN401 (an actor of Ray)
-    """Start the actor on the node with this id, and wait until it has started the agent."""
+def own_address() -> str:
+    """Return the address of this machine in the cluster; the empty string if the cluster does not tell."""
+    import ray
+
+    own = ray.get_runtime_context().get_node_id()
+    return next((str(each["NodeManagerAddress"]) for each in living_nodes() if each["NodeID"] == own), "")
+
+
+def start(node: str, code: bytes, peer: str) -> Any:  # noqa: ANN401 (an actor of Ray)
+    """Start the actor on the node with this id, and wait until it has started the agent.
+
+    `peer`: the address of this machine.
+    """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     ray.cloudpickle.register_pickle_by_value(actor)
     groups = {actor.INPUT: 1, actor.OUTPUT: 1}
     kind = ray.remote(num_cpus=0, num_gpus=0, max_restarts=0, concurrency_groups=groups)(actor.AgentActor)
-    made = kind.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(code)
+    made = kind.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(code, peer)
     watch = within(ATTACH_S, Report(why="no-start"))
     try:
         ray.get(made.__ray_ready__.remote())

@@ -1,8 +1,8 @@
 """The agent's parent on a node. It outlives the actor, and removes our code when nothing uses it any more.
 
-The actor starts it as a script, with the folder of the code and the process id of the raylet. It leaves the processes
-of the actor, which Ray terminates with it: the agent is to notice by the end of its input that the other side is gone,
-and to end what it has started in its own order. Standard library only.
+The actor starts it from our code in memory. It leaves the processes of the actor, which Ray terminates with it, before
+it makes anything: the agent is to notice by the end of its input that the other side is gone. Parts of runs that the
+agent has started go on from the same folder, until they are over. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import shutil
 import signal
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 AGENT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from core.history.index import default_root; "
-    "from core.hosts.agent.server import serve; serve(default_root())"
+    "from core.config.part_abilities import PART_ABILITIES; "
+    "from core.hosts.agent.server import serve; serve(default_root(), PART_ABILITIES, sys.argv[2])"
 )
+"""The program of the agent: its arguments are the folder with our code and the address of the other machine."""
 PREFIX = "trainyard-ray-"
 """How the names of the folders with our code begin."""
 STALE_S = 60.0
@@ -28,26 +31,54 @@ STALE_S = 60.0
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(folder: str, raylet: int) -> None:
-    """Run the agent, and remove the folder after the end of all that it has started."""
+def main(code: str, folder: str, raylet: str, peer: str) -> None:
+    """Unpack our code into a new folder, run the agent, and remove the folder after the end of all that it has started.
+
+    `code`: the number of the descriptor with our code. `raylet`: the process id of the raylet. `peer`: the address of
+    the other machine.
+    """
     if os.fork():
         os._exit(0)  # the rest is no child of the actor
     os.setsid()
     os.chdir("/")
-    lock(folder)
-    remove_stale(Path(folder).parent)
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what the agent leaves becomes a child of this process
-    agent = os.fork()
-    if not agent:
+    os.mkdir(folder, 0o700)  # noqa: PTH102  # an error if another user has made it
+    try:
+        lock(folder)
+        remove_stale(Path(folder).parent)
+        with os.fdopen(int(code), "rb") as archive:
+            zipfile.ZipFile(archive).extractall(folder)
+        start_agent([sys.executable, "-c", AGENT, folder, peer], int(raylet))
+        leave_pipes()
+        wait_for_all()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_agent(command: list[str], raylet: int) -> None:
+    """Start the agent as a child. Whatever it leaves behind becomes a child of this process, too."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if os.fork():
+        return
+    try:
         restore_settings(raylet)
-        os.execve(sys.executable, [sys.executable, "-c", AGENT, folder], environment(raylet))
+        os.execve(command[0], command, environment(raylet))
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error}\n".encode())
+    os._exit(1)
+
+
+def leave_pipes() -> None:
+    """Leave the ends of the agent's pipes to the agent alone."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):  # the ends of the agent's pipes are the agent's alone
+    for stream in (0, 1, 2):
         os.dup2(nothing, stream)
+
+
+def wait_for_all() -> None:
+    """Wait until no child is left: the agent, and the supervisors of the parts that it has started."""
     with contextlib.suppress(ChildProcessError):
         while True:
             os.wait()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def lock(folder: str) -> bool:
@@ -97,6 +128,3 @@ def environment(raylet: int) -> dict[str, str]:
         found = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     return {name: value for name, value in found.items() if not name.startswith("RAY_")}
 
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

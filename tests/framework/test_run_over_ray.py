@@ -1,0 +1,210 @@
+"""Runs on a device here and one of a node of a real Ray cluster: one curve, pause and resume, cuts, and a lost node.
+
+The cluster costs four seconds, each run starts PyTorch twice, cold. Needs Ray: pip install 'trainyard[ray]'.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.hosts import host_list, inquiry
+from core.hosts.failures import Failure
+from core.hosts.host_list import Host
+from core.runs.facts.states import RunState
+from core.runs.facts.verdicts import Verdict
+from core.runs.run import Run
+from core.schema import checkpoint
+from core.schema.event_log import Log
+from core.supervisor.hosts import run_hosts
+from tests.support.ray_cluster import RayCluster, rival_of, run_cluster, said_by
+from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+pytestmark = [pytest.mark.soak, pytest.mark.e2e]
+AWAY = "beta/cpu:1"
+END_S = 40
+"""Longest wait for what Ray ends: it may take a while to miss a node."""
+
+
+@pytest.fixture(scope="module")
+def running_cluster() -> Iterator[RayCluster]:
+    yield from run_cluster({"RAY_AUTH_MODE": "disabled"})
+
+
+@pytest.fixture
+def cluster(running_cluster: RayCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayCluster]:
+    """The cluster, whose node `beta` is a host. No driver, actor, agent, part or file of one is left at the end."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # no test finds another cluster by itself
+    add_host(running_cluster, "beta")
+    yield running_cluster
+    wait_until(lambda: not running_cluster.leftovers(), END_S, "what the test has started there to end")
+    for part in parts(running_cluster):  # of a run that was lost: the user of that machine would delete it
+        shutil.rmtree(part)
+
+
+def add_host(cluster: RayCluster, name: str) -> None:
+    host_list.add(Host(name=name, address=f"ray:{cluster.address}/{name}", command=sys.executable))
+
+
+def is_lost(name: str) -> bool:
+    """Return whether a host is no node of its cluster any more."""
+    host = host_list.load().find(name)
+    assert host is not None
+    (report,) = inquiry.ask([host], devices=False)
+    return report.error is not None and report.error.failure is Failure.NO_NODE
+
+
+def over_hosts(spec: RunSpec, away: str = AWAY) -> RunSpec:
+    """Return the spec on a device here and one of the cluster."""
+    return replace(spec, devices=("cpu:0", away), strategy="ddp")
+
+
+def long_spec(tmp_path: Path, away: str = AWAY) -> RunSpec:
+    """A run that goes on until it is stopped."""
+    return over_hosts(make_spec(write_recipe(tmp_path, LONG_PYTORCH), epochs=FOREVER), away)
+
+
+def parts(cluster: RayCluster) -> list[Path]:
+    """Return the run directories of parts on the nodes, which share a home."""
+    return list(cluster.folder.glob("home/.local/share/trainyard/runs/2*"))
+
+
+def processes_of_parts(cluster: RayCluster) -> list[psutil.Process]:
+    """Return the supervisors, guards and workers of parts on the nodes."""
+    return [each for part in parts(cluster) for each in cluster.processes(part.name)]
+
+
+def cuts(run: Followed) -> int:
+    """Return how many cuts of the connection the run has recorded."""
+    return sum(event["kind"] == "notice" and "was cut for" in event["text"] for event in Log(run.run.dir).read())
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    assert processes
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+
+
+def test_device_of_a_node_follows_the_curve_of_one_device(cluster: RayCluster, runs_root: Path) -> None:
+    """With an included recipe, which travels with the code. The node's CPU is kept from others until the end."""
+    spec = make_spec("digits_cnn", epochs=2, batch_size=100, accumulation=2)
+    away = start(over_hosts(spec), runs_root).until_trained(1)
+    with rival_of(cluster, cores=2, wait_s=1) as rival:
+        assert said_by(rival) == "waits"
+        away.until_over()
+        assert said_by(rival) == "has it"
+        rival.communicate()
+    assert away.states[-1] is RunState.FINISHED, away.run.facts
+    alone = train(spec, runs_root)
+    assert away.losses() == pytest.approx(alone.losses(), rel=1e-5, abs=1e-6)
+    assert len(away.losses()) == 2 * 15
+
+    facts = away.run.facts
+    assert {rank: (each.devices, each.host, each.exit_code) for rank, each in facts.workers.items()} == {
+        0: (("cpu:0",), "", 0),
+        1: ((AWAY,), "beta", 0),
+    }
+    assert {name: each.verdict for name, each in facts.releases.items()} == dict.fromkeys(
+        ("cpu:0", AWAY), Verdict.RELEASED
+    )
+    assert len(away.run_series.memory[AWAY]) > 0
+    assert parts(cluster) == []
+
+
+def test_paused_run_resumes_as_if_it_had_not_been_paused(cluster: RayCluster, runs_root: Path) -> None:
+    spec = make_spec("digits_cnn", epochs=4, checkpoints={"unit": "never"})
+    whole = train(over_hosts(spec), runs_root)
+    paused = start(over_hosts(spec), runs_root).until_trained(2)
+    paused.run.request("pause")
+    paused.until(RunState.PAUSED)
+    assert parts(cluster) == []
+    resumed = Followed(Run.resume(paused.run.dir)).until_over()
+    assert resumed.states[-1] is RunState.FINISHED, resumed.run.facts
+    assert resumed.losses() == pytest.approx(whole.losses(), rel=1e-6, abs=1e-7)
+
+
+def test_part_outlives_driver_actor_and_agent_and_no_step_is_lost(
+    cluster: RayCluster, runs_root: Path, tmp_path: Path
+) -> None:
+    run = start(long_spec(tmp_path), runs_root).until_trained(50)
+    for number, find in enumerate((cluster.drivers, cluster.actors, cluster.agents), 1):
+        kill(find())
+        wait_until(lambda: run.poll() and cuts(run) == number, END_S, "the connection to be made again")  # noqa: B023
+    run.until_trained(run.run.facts.step + 100)
+    run.run.request("stop")
+    run.until_over()
+    assert run.states[-1] is RunState.STOPPED, run.run.facts
+    steps = run.run_series.metrics["loss"].steps
+    assert steps.tolist() == list(range(1, len(steps) + 1))
+    assert parts(cluster) == []
+
+
+def test_node_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
+    cluster: RayCluster, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes of a machine whose Ray has ended outlive that only by the grace time."""
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "3")
+    raylet = cluster.add("gamma")
+    add_host(cluster, "gamma")
+    spec = long_spec(tmp_path, "gamma/cpu:1")
+    spec = replace(spec, checkpoints=replace(spec.checkpoints, unit="steps", every=20))
+    run = start(spec, runs_root).until_trained(60)
+    cluster.kill(raylet)
+    run.until_over()
+    assert run.states[-1] is RunState.FAILED
+    assert "The run cannot go on without gamma" in str(run.run.facts.error)
+    assert run.run.facts.releases["gamma/cpu:1"].verdict is Verdict.CANNOT_BE_JUDGED
+    wait_until(lambda: not processes_of_parts(cluster), END_S, "the processes on the node to end by themselves")
+
+    step = checkpoint.read(checkpoint.folders(run.run.dir)[0]).step
+    wait_until(lambda: is_lost("gamma"), END_S, "Ray to miss the node")
+    raylet = cluster.add("gamma")
+    try:
+        resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
+        resumed.run.request("stop")
+        resumed.until_over()
+        assert resumed.states[-1] is RunState.STOPPED, resumed.run.facts
+        assert parts(cluster) == [], "the part that was lost is removed, too"
+    finally:
+        cluster.kill(raylet)
+
+
+def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
+    cluster: RayCluster, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
+    run = start(long_spec(tmp_path), runs_root).until_trained(20)
+    supervisor = run.run.facts.supervisor
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+    wait_until(lambda: not processes_of_parts(cluster), END_S, "the processes on the node to end")
+
+
+def test_run_whose_device_is_used_by_others_does_not_start(
+    cluster: RayCluster, runs_root: Path, tmp_path: Path
+) -> None:
+    with rival_of(cluster, cores=2, wait_s=30) as rival:
+        assert said_by(rival) == "has it"
+        run = start(long_spec(tmp_path), runs_root).until_over()
+        rival.communicate()
+    assert run.states[-1] is RunState.FAILED
+    assert "Other programs of the Ray cluster use what the run needs of beta" in str(run.run.facts.error)
+    assert parts(cluster) == []
