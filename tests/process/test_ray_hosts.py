@@ -11,7 +11,6 @@ import random
 import re
 import shlex
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path

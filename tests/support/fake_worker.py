@@ -188,7 +188,7 @@ def make_meter(context):
 
 def meet(context):
     """Return sockets: rank 0 has one to every other rank, each of which has one to rank 0."""
-    address = f"\0trainyard-{context.run_dir.name}"
+    address = f"\0trainyard-{context.assignment.meeting or context.run_dir.name}"
     if context.rank == 0:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(address)

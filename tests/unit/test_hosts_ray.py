@@ -143,12 +143,28 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
     assert len(code) < 3_000_000
     zipfile.ZipFile(io.BytesIO(code)).extractall(tmp_path)
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", keeper.AGENT, tmp_path], check=False, capture_output=True, text=True,
-        input='{"id": 1, "do": "devices"}\n', env={"HOME": str(tmp_path)},
+        [sys.executable, "-I", "-S", "-c", keeper.AGENT, tmp_path, "10.0.0.9"], check=False, capture_output=True,
+        text=True, input='{"id": 1, "do": "devices"}\n', env={"HOME": str(tmp_path)},
     )  # fmt: skip
     hello, answer = map(json.loads, done.stdout.split("\n")[1:3])
     assert (done.returncode, done.stderr, hello["version"]) == (0, "", "9.8.7")
     assert {each["id"] for each in answer["answer"]["devices"]} >= {"cpu:0"}
+
+
+def test_included_recipes_and_the_supervisor_of_a_part_travel_with_the_code(tmp_path):
+    """Pictures, themes and translations stay here."""
+    zipfile.ZipFile(io.BytesIO(archive.packed(archive.sources(), "9.8.7"))).extractall(tmp_path)
+    assert {each.name for each in (tmp_path / "resources").iterdir()} == archive.OF_RESOURCES
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import core.supervisor.__main__, core.supervisor.guard; "
+        "from core.catalog import recipes; print(*(recipes.find(name, 'pytorch').path for name in sys.argv[2:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, tmp_path, "digits_cnn", "char_transformer"], check=False,
+        capture_output=True, text=True, env={"HOME": str(tmp_path)},
+    )  # fmt: skip
+    folder = tmp_path / "resources" / "recipes" / "pytorch"
+    assert (done.stdout, done.stderr) == (f"{folder}/digits_cnn.py {folder}/char_transformer.py\n", "")
 
 
 def test_environment_is_that_of_the_raylet(monkeypatch):

@@ -46,6 +46,7 @@ class Agent:
         answers: int,
         abilities: Mapping[str, Callable[[Request], object]] = ABILITIES,
         silence_s: float = protocol.SILENCE_S,
+        *,
         peer: str = "",
     ) -> None:
         """`requests`, `answers`: the descriptors to read from and to write to. `peer`: as in `Request`."""

@@ -12,8 +12,12 @@ import select
 import subprocess
 import sys
 import tempfile
+from typing import TYPE_CHECKING
 
 from core.hosts.carriers.ray.keeper import PREFIX
+
+if TYPE_CHECKING:
+    import io
 
 CHUNK_BYTES = 1024 * 1024
 WAIT_S = 5.0

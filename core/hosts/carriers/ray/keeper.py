@@ -127,4 +127,3 @@ def environment(raylet: int) -> dict[str, str]:
     except OSError:
         found = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     return {name: value for name, value in found.items() if not name.startswith("RAY_")}
-
