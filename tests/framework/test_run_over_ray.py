@@ -19,6 +19,7 @@ import pytest
 from core.hosts import host_list, inquiry
 from core.hosts.failures import Failure
 from core.hosts.host_list import Host
+from core.launchers.network import interface_of
 from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
@@ -125,6 +126,8 @@ def test_device_of_a_node_follows_the_curve_of_one_device(cluster: RayCluster, r
         ("cpu:0", AWAY), Verdict.RELEASED
     )
     assert len(away.run_series.memory[AWAY]) > 0
+    interface = interface_of(cluster.address.partition(":")[0])
+    assert any(f"exchange data over {interface} without encryption" in each for each in facts.notices)
     assert parts(cluster) == []
 
 

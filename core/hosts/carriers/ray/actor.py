@@ -28,6 +28,7 @@ KEEPER = (
     "import sys; sys.path.insert(0, '/proc/self/fd/' + sys.argv[1]); from core.hosts.carriers.ray.keeper import main; "
     "del sys.path[0]; main(*sys.argv[1:])"
 )
+"""The program that starts the keeper from our code in a descriptor. Its arguments are those of `keeper.main`."""
 
 
 class AgentActor:
