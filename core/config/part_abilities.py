@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog import recipes
 from core.catalog.frameworks import framework
-from core.catalog.interpreters import has, installed_version, interpreter
+from core.catalog.interpreters import has, installed_version, interpreter, nccl_version
 from core.config import validation
 from core.errors import RunError
 from core.history.index import directories
@@ -23,14 +23,15 @@ from core.language import join_sentences, tr
 from core.launchers import network
 from core.runs import directory
 from core.runs.facts.states import state_info
-from core.runs.part import Part, held, read_part, write_part
+from core.runs.part import MISSING, UNREADABLE, Part, held, read_part, write_part
 from core.runs.run import Run
 from core.schema.files import make_private_folder, write_whole
 from core.schema.paths import PART_RECIPE
 from core.schema.spec import RunSpec, write_spec
+from core.scripts.own_files import files_hash, own_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from core.hosts.agent.request import Request
@@ -46,10 +47,12 @@ SSH_CONNECTION = "SSH_CONNECTION"
 
 
 def equipment(request: Request) -> dict[str, Any]:
-    """Return what this machine trains with. `framework`: its name.
+    """Return what this machine trains with.
 
-    The answer has the version of the framework, the addresses of the network interfaces by name, and the
-    address from which the other machine has connected; it is empty where the carrier does not tell.
+    `framework`: its name. `nccl`: whether to find the version of PyTorch's NCCL. `recipe`: the name of an included
+    recipe whose hash is wanted, or the empty string. `paths`: those of the data. The answer has the versions, the
+    hash, by path whether it can be read, the addresses of the network interfaces by name, and the address from which
+    the other machine has connected; it is empty where the carrier does not tell.
     """
     row = framework(str(request.terms.get("framework")))
     python = interpreter(row)
@@ -60,9 +63,31 @@ def equipment(request: Request) -> dict[str, Any]:
         )
     return {
         "version": installed_version(python, row.module),
+        "nccl": nccl_version(python) if request.terms.get("nccl") is True else "",
+        "recipe": _included_hash(str(request.terms.get("recipe") or ""), row.id),
+        "paths": _path_problems(request.terms.get("paths")),
         "interfaces": network.interfaces(),
         "peer": os.environ.get(SSH_CONNECTION, "").partition(" ")[0],
     }
+
+
+def _included_hash(name: str, framework_id: str) -> str:
+    """Return the hash of an included recipe and its own modules; the empty string without a name."""
+    return files_hash(own_files(recipes.find(name, framework_id).path)) if name else ""
+
+
+def _path_problems(paths: object) -> dict[str, str]:
+    """Return by path why it cannot be read here, as `core.runs.part` names it; else the empty string."""
+    if not isinstance(paths, list) or len(paths) > MAX_FILES or not all(isinstance(each, str) for each in paths):
+        raise ValueError(tr("These are no paths."))
+    return {each: _path_problem(os.path.expanduser(each)) for each in paths}  # noqa: PTH111 (a text)
+
+
+def _path_problem(path: str) -> str:
+    if not os.path.exists(path):  # noqa: PTH110 (a text)
+        return MISSING
+    wanted = os.R_OK | (os.X_OK if os.path.isdir(path) else 0)  # noqa: PTH112 (a text)
+    return "" if os.access(path, wanted) else UNREADABLE
 
 
 def reach(request: Request) -> dict[str, str]:
@@ -80,7 +105,10 @@ def reach(request: Request) -> dict[str, str]:
 
 
 def part(request: Request) -> dict[str, str]:
-    """Start a part, and return its id. `spec`, `part`: JSON; `recipe`: its files, or the name of an included one."""
+    """Start a part, and return its id. `spec`, `part`: JSON; `files`: those of the recipe, none for an included one.
+
+    `hash`: that of the files as they were sent. It is compared with that of the files as they are on the disk here.
+    """
     spec = RunSpec.from_json(request.terms.get("spec"))
     try:
         own = Part.from_json(request.terms.get("part"))
@@ -93,7 +121,7 @@ def part(request: Request) -> dict[str, str]:
     spec = replace(spec, python=interpreter(framework(spec.framework)))
 
     def launch(run_dir: Path) -> ProcessId | None:
-        write_spec(run_dir, _with_recipe(spec, run_dir, files))
+        write_spec(run_dir, _with_recipe(spec, run_dir, files, request.terms.get("hash")))
         write_part(run_dir, own)
         return directory.launch_supervisor(run_dir)
 
@@ -111,13 +139,14 @@ def _remove_earlier(root: Path, own: Part) -> None:
                 removal.remove(run_dir)
 
 
-def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any]) -> RunSpec:
+def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any], sent_hash: object) -> RunSpec:
     """Return the spec with the recipe as it is here. Raises `RunError` where it cannot be trained."""
     recipe = spec.own_recipe
     if files:
         folder = run_dir / PART_RECIPE
         for name, text in files.items():
             _write(folder, name, text)
+        _check_arrived(folder, files, sent_hash)
         path = str(folder / PurePosixPath(recipe.path).name)
     else:
         path = str(recipes.find(recipe.name, spec.framework).path)
@@ -126,6 +155,18 @@ def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any]) -> RunSpec
     if problems := validation.recipe_problems(found):
         raise RunError(join_sentences(problems))
     return found
+
+
+def _check_arrived(folder: Path, names: Iterable[str], sent_hash: object) -> None:
+    """Compare the hash of the recipe's files here with that of what was sent. Raises `RunError` if they differ."""
+    if files_hash({name: (folder / name).read_bytes().decode() for name in names}) != sent_hash:
+        raise RunError(
+            tr(
+                "The recipe that has arrived in {folder} differs from the one that was sent. Check the disk there, "
+                "then start the run again.",
+                folder=folder,
+            )
+        )
 
 
 def _write(folder: Path, name: object, text: object) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 GRACE_S = 60.0
 """Default time for which a part trains on without its head, in seconds."""
 MAX_GRACE_S = 3600.0
+MISSING = "missing"
+UNREADABLE = "unreadable"
+"""Why a part cannot use a path."""
 MAX_BYTES = 1024 * 1024
 
 
