@@ -25,7 +25,7 @@ from core.runs import directory
 from core.runs.facts.states import state_info
 from core.runs.part import MISSING, UNREADABLE, Part, held, read_part, write_part
 from core.runs.run import Run
-from core.schema.files import make_private_folder, write_whole
+from core.schema.files import make_private_folder, read_whole, write_whole
 from core.schema.paths import PART_RECIPE
 from core.schema.spec import RunSpec, write_spec
 from core.scripts.own_files import files_hash, own_files
@@ -159,7 +159,7 @@ def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any], sent_hash:
 
 def _check_arrived(folder: Path, names: Iterable[str], sent_hash: object) -> None:
     """Compare the hash of the recipe's files here with that of what was sent. Raises `RunError` if they differ."""
-    if files_hash({name: (folder / name).read_bytes().decode() for name in names}) != sent_hash:
+    if files_hash({name: read_whole(folder / name).decode() for name in names}) != sent_hash:
         raise RunError(
             tr(
                 "The recipe that has arrived in {folder} differs from the one that was sent. Check the disk there, "
