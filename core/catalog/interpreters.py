@@ -58,7 +58,7 @@ def nccl_version(python: str) -> str:
 
     The empty string if it has none, as a build for CPUs, or if that is not known. Imports PyTorch there: takes seconds.
     """
-    code = "import torch; print('.'.join(map(str, torch.cuda.nccl.version())))"
+    code = "import torch; print(*torch.cuda.nccl.version(), sep='.')"
     return _printed(python, code, NCCL_S)
 
 
