@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,9 @@ from core.history.index import directories
 from core.hosts.agent.runs import run_folder
 from core.language import join_sentences, tr
 from core.launchers import network
-from core.runs import directory
-from core.runs.facts.states import state_info
-from core.runs.part import MISSING, UNREADABLE, Part, held, read_part, write_part
+from core.runs import directory, stopped
+from core.runs.facts.states import RunState, state_info
+from core.runs.part import MISSING, UNREADABLE, Part, continue_holder, held, read_part, write_part
 from core.runs.run import Run
 from core.schema.files import make_private_folder, read_whole, write_whole
 from core.schema.paths import PART_RECIPE
@@ -41,7 +42,10 @@ MAX_FILES = 200
 REACH_S = 5.0
 """Longest wait for a connection to another machine of the run."""
 HOLD_S = 0.5
-"""Seconds between two looks whether a part is still to be held."""
+"""Seconds between two signs of life of the agent that holds a part."""
+END_S = 20.0
+"""Longest wait for the end of an earlier part of the same run."""
+END_NAP_S = 0.05
 SSH_CONNECTION = "SSH_CONNECTION"
 """The variable in which sshd says who has connected: client address, client port, server address, server port."""
 
@@ -117,7 +121,7 @@ def part(request: Request) -> dict[str, str]:
     files = request.terms.get("files")
     if spec.recipe is None or not isinstance(files, dict) or len(files) > MAX_FILES:
         raise ValueError(tr("This is no part of a run."))
-    _remove_earlier(request.runs_root, own)
+    ended = _end_earlier(request.runs_root, own)
     spec = replace(spec, python=interpreter(framework(spec.framework)))
 
     def launch(run_dir: Path) -> ProcessId | None:
@@ -125,18 +129,60 @@ def part(request: Request) -> dict[str, str]:
         write_part(run_dir, own)
         return directory.launch_supervisor(run_dir)
 
-    return {"run": Run.start(spec, request.runs_root, launch).id}
+    return {"run": Run.start(spec, request.runs_root, launch).id, "ended": ended}
 
 
-def _remove_earlier(root: Path, own: Part) -> None:
-    """Remove earlier parts of the same run: the other machine was lost before it could do so."""
+def _end_earlier(root: Path, own: Part) -> str:
+    """Remove earlier parts of the same run: the other machine was lost before it could do so.
+
+    Return the id of one that was still running and was ended; the empty string if there was none. Raises `RunError` if
+    one does not end.
+    """
     from core.history import removal
 
+    ended = ""
     for run_dir in directories(root):
-        with contextlib.suppress(ValueError, RunError, OSError):
-            earlier = read_part(run_dir)
-            if earlier is not None and (earlier.head, earlier.run) == (own.head, own.run):
-                removal.remove(run_dir)
+        if _is_part_of(run_dir, own):
+            if _end(run_dir):
+                ended = run_dir.name
+            continue_holder(run_dir)
+            removal.remove(run_dir)
+    return ended
+
+
+def _is_part_of(run_dir: Path, own: Part) -> bool:
+    with contextlib.suppress(ValueError):
+        found = read_part(run_dir)
+        return found is not None and (found.head, found.run) == (own.head, own.run)
+    return False
+
+
+def _end(run_dir: Path) -> bool:
+    """Stop a part, without waiting for what can be forced; return whether it was running. Raises `RunError`."""
+    run = Run(run_dir)
+    run.catch_up()
+    if state_info(run.facts.state).over:
+        return False
+    stopped.continue_supervisor(run_dir, run.facts)
+    run.request("stop")
+    deadline = time.monotonic() + END_S
+    forced: set[RunState] = set()
+    while not state_info(run.facts.state).over:
+        if state_info(run.facts.state).can_force and run.facts.state not in forced:
+            forced.add(run.facts.state)
+            run.request("force")
+        if time.monotonic() > deadline:
+            raise RunError(
+                tr(
+                    "An earlier part of this run ({run}) still runs there and does not end within {seconds:.0f} s. End "
+                    "it there (trainyard stop {run} --force), then resume the run.",
+                    run=run.id,
+                    seconds=END_S,
+                )
+            )
+        time.sleep(END_NAP_S)
+        run.poll()
+    return True
 
 
 def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any], sent_hash: object) -> RunSpec:
@@ -182,10 +228,10 @@ def _write(folder: Path, name: object, text: object) -> None:
 
 def hold(request: Request) -> Iterator[dict[str, Any]]:
     """Hold the part `run` until this is cancelled; yield once when it is held."""
-    with held(run_folder(request.runs_root, request.terms.get("run"))):
+    with held(run_folder(request.runs_root, request.terms.get("run"))) as give_sign:
         yield {}
         while not request.cancelled.wait(HOLD_S):
-            pass
+            give_sign()
 
 
 def part_state(request: Request) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S, HELLO_S
-from core.hosts.mirror.link import unpacked
+from core.hosts.mirror.link import SILENT_S, unpacked
 from core.hosts.run_files import TAIL_BYTES, tail_hash
 from core.language import tr
 from core.schema.events import Writer, parse
@@ -166,6 +166,12 @@ class PartLink:
         run = found.get("run") if isinstance(found, dict) else None
         if not isinstance(run, str):
             self._connection.fail_at(tr("It does not say what it has started."))
+        if isinstance(found, dict) and found.get("ended"):
+            text = tr(
+                "An earlier part of this run was still running on {name}. It was ended before this one was started.",
+                name=self.host.name,
+            )
+            self._writer(host_events(self.host.name)).write("notice", text=text)
         ranks = tuple(each.rank for each in part.assignments)
         names = [f"{EVENTS}/{each}" for each in (SUPERVISOR_EVENTS, *map(worker_events, ranks), DEVICE_EVENTS,
                                                  GUARD_EVENTS)]  # fmt: skip
@@ -183,6 +189,7 @@ class PartLink:
             if self._cut_at is not None and not self._reconnected():
                 return
             self._connection.poll()
+            self._check_silence(part)
             self._take_files()
             self._take_state()
             self._send_requests()
@@ -331,6 +338,12 @@ class PartLink:
 
     # -- cuts ------------------------------------------------------------------------------------
 
+    def _check_silence(self, part: _Following) -> None:
+        """Give the connection up if a question has had no answer for too long, as when the agent is stopped."""
+        awaits = part.reading is not None or part.asking is not None
+        if awaits and time.monotonic() - max(self._connection.heard_at, part.read_at) > SILENT_S:
+            self._connection.fail_silent(SILENT_S)
+
     def _note_cut(self, error: HostError) -> None:
         self._cut_at, self._cut = time.monotonic(), error
         self._retry_at = self._cut_at + RETRY_S
@@ -363,8 +376,8 @@ class PartLink:
         self._cut_at = part.reading = part.asking = None
         part.sent = 0
         self._connection.request("hold", run=part.run)
-        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile.",
-                  name=self.host.name, seconds=seconds)  # fmt: skip
+        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile. {why}",
+                  name=self.host.name, seconds=seconds, why=self._cut)  # fmt: skip
         self._writer(host_events(self.host.name)).write("notice", text=text)
 
     def _close_next(self) -> None:
