@@ -22,6 +22,7 @@ from core.hosts.failures import HostError
 from core.hosts.host_list import Host
 from core.runs.facts.states import RunState
 from core.schema.event_log import Log
+from core.system.own_processes import is_agent
 from tests.support.ray_stand_in import PEER, StandIn, running
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
@@ -119,6 +120,7 @@ def test_agent_has_the_environment_of_its_node(node: StandIn) -> None:
         (code,) = node.codes()
         (agent,) = [each for each in psutil.process_iter() if words_of(each)[1:2] == ["-c"] and str(code) in
                     words_of(each)[3:4]]  # fmt: skip
+        assert is_agent(agent.pid), "so that the next agent continues it when it was stopped"
         there = agent.environ()
         assert there["HOME"] == str(node.folder / "home")
         assert not [name for name in there if name.startswith(("RAY_", "OMP_"))]

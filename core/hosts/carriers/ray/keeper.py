@@ -24,6 +24,8 @@ AGENT = (
     "from core.hosts.agent.server import serve; serve(default_root(), PART_ABILITIES, sys.argv[2])"
 )
 """The program of the agent: its arguments are the folder with our code and the address of the other machine."""
+AGENT_WORDS = ("agent", "--stdio")
+"""The last words of its command line, by which `core.system.own_processes.is_agent` knows an agent."""
 PREFIX = "trainyard-ray-"
 """How the names of the folders with our code begin."""
 STALE_S = 60.0
@@ -47,7 +49,7 @@ def main(code: str, folder: str, raylet: str, peer: str) -> None:
         remove_stale(Path(folder).parent)
         with os.fdopen(int(code), "rb") as archive:
             zipfile.ZipFile(archive).extractall(folder)
-        start_agent([sys.executable, "-c", AGENT, folder, peer], int(raylet))
+        start_agent([sys.executable, "-c", AGENT, folder, peer, *AGENT_WORDS], int(raylet))
         leave_pipes()
         wait_for_all()
     finally:
