@@ -153,7 +153,7 @@ class Agent:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]], peer: str) -> None:
+def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]] | None = None, peer: str = "") -> None:
     """Answer on this process's input and output, then end it. Never returns.
 
     `more`: further abilities. `peer`: as in `Request`.
@@ -167,7 +167,7 @@ def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]], peer
     os.close(nothing)
     status = 0
     try:
-        Agent(runs_root, requests, answers, {**ABILITIES, **more}, peer=peer).run()
+        Agent(runs_root, requests, answers, {**ABILITIES, **(more or {})}, peer=peer).run()
     except ValueError as error:
         sys.stderr.write(f"trainyard: {error}\n")
         status = 1
