@@ -14,7 +14,7 @@ from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S, HELLO_S
-from core.hosts.mirror.link import unpacked
+from core.hosts.mirror.link import SILENT_S, unpacked
 from core.hosts.run_files import TAIL_BYTES, tail_hash
 from core.language import tr
 from core.schema.events import Writer, parse
@@ -28,6 +28,8 @@ from core.schema.paths import (
     host_events,
     worker_events,
 )
+from core.scripts.own_files import files_hash
+from core.supervisor.hosts.preflight import Equipment
 from core.supervisor.hosts.translation import OF_HOST, OF_WORKERS, translate, worker_exits
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 START_S = 60.0
 """Longest wait for the start of a part: the recipe is checked there first."""
+EQUIPMENT_S = 90.0
+"""Longest wait for what a machine trains with: PyTorch is imported there to learn the version of NCCL."""
 READ_S = 0.2
 """Seconds between two looks at the files of a part."""
 STATE_S = 1.0
@@ -51,16 +55,6 @@ RETRY_S = 2.0
 """Seconds between two attempts to connect again."""
 REMOVE_S = 20.0
 MAX_LINE_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Equipment:
-    """What a machine trains with."""
-
-    version: str
-    """Of the framework."""
-    peer: str
-    """The address from which this machine has connected there; empty if the carrier does not tell."""
 
 
 @dataclass(slots=True)
@@ -139,13 +133,20 @@ class PartLink:
         except ValueError:
             self._connection.fail_at(tr("They are no devices."))
 
-    def equipment(self, framework: str) -> Equipment:
-        """Return what the machine trains with. Raises `HostError`, also if it has not the framework."""
-        found = self._connection.ask("equipment", ANSWER_S, framework=framework)
-        values = [found.get(name) if isinstance(found, dict) else None for name in ("version", "peer")]
-        if not all(isinstance(each, str) for each in values):
+    def equipment(self, asked: Mapping[str, Any]) -> Equipment:
+        """Return what the machine trains with. Raises `HostError`, also if the framework is not installed there.
+
+        `asked`: the terms of the request, as `preflight.questions` returns.
+        """
+        found = self._connection.ask("equipment", EQUIPMENT_S, **asked)
+        try:
+            texts = {name: found[name] for name in ("version", "nccl", "recipe", "peer")}
+            paths = dict(found["paths"])
+            if not all(isinstance(each, str) for each in (*texts.values(), *paths, *paths.values())):
+                raise TypeError  # noqa: TRY301 (as for what is missing)
+        except (LookupError, TypeError, ValueError):
             self._connection.fail_at(tr("It does not say what it trains with."))
-        return Equipment(version=str(values[0]), peer=str(values[1]))
+        return Equipment(paths=paths, **texts)
 
     def reach(self, address: str, port: int) -> str:
         """Return the interface over which the machine reaches an address. Raises `HostError` if it does not."""
@@ -160,11 +161,17 @@ class PartLink:
     def start(self, spec: RunSpec, part: Part, files: Mapping[str, str]) -> None:
         """Start the part. Raises `HostError` with what keeps it from starting."""
         found = self._connection.ask(
-            "part", START_S, spec=spec.to_json(), part=part.to_json(), files=dict(files)
+            "part", START_S, spec=spec.to_json(), part=part.to_json(), files=dict(files), hash=files_hash(files)
         )  # fmt: skip
         run = found.get("run") if isinstance(found, dict) else None
         if not isinstance(run, str):
             self._connection.fail_at(tr("It does not say what it has started."))
+        if isinstance(found, dict) and found.get("ended"):
+            text = tr(
+                "An earlier part of this run was still running on {name}. It was ended before this one was started.",
+                name=self.host.name,
+            )
+            self._writer(host_events(self.host.name)).write("notice", text=text)
         ranks = tuple(each.rank for each in part.assignments)
         names = [f"{EVENTS}/{each}" for each in (SUPERVISOR_EVENTS, *map(worker_events, ranks), DEVICE_EVENTS,
                                                  GUARD_EVENTS)]  # fmt: skip
@@ -182,6 +189,7 @@ class PartLink:
             if self._cut_at is not None and not self._reconnected():
                 return
             self._connection.poll()
+            self._check_silence(part)
             self._take_files()
             self._take_state()
             self._send_requests()
@@ -330,6 +338,12 @@ class PartLink:
 
     # -- cuts ------------------------------------------------------------------------------------
 
+    def _check_silence(self, part: _Following) -> None:
+        """Give the connection up if a question has had no answer for too long, as when the agent is stopped."""
+        awaits = part.reading is not None or part.asking is not None
+        if awaits and time.monotonic() - max(self._connection.heard_at, part.read_at) > SILENT_S:
+            self._connection.fail_silent(SILENT_S)
+
     def _note_cut(self, error: HostError) -> None:
         self._cut_at, self._cut = time.monotonic(), error
         self._retry_at = self._cut_at + RETRY_S
@@ -362,8 +376,8 @@ class PartLink:
         self._cut_at = part.reading = part.asking = None
         part.sent = 0
         self._connection.request("hold", run=part.run)
-        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile.",
-                  name=self.host.name, seconds=seconds)  # fmt: skip
+        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile. {why}",
+                  name=self.host.name, seconds=seconds, why=self._cut)  # fmt: skip
         self._writer(host_events(self.host.name)).write("notice", text=text)
 
     def _close_next(self) -> None:

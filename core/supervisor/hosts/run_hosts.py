@@ -11,9 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.catalog.frameworks import framework
-from core.catalog.interpreters import installed_version
-from core.catalog.recipes import BUILT_IN
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.connection import Clock
@@ -26,7 +23,8 @@ from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
-from core.scripts.source import OwnModules, follow, read, source_of
+from core.scripts.own_files import own_files
+from core.supervisor.hosts import preflight
 from core.supervisor.hosts.part_link import PartLink
 from core.supervisor.hosts.remote_worker import RemoteWorker
 
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from core.devices.device import Device
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
+    from core.supervisor.hosts.preflight import Equipment
     from core.supervisor.workers import WorkerGroup
 
 GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
@@ -66,6 +65,7 @@ class RunHosts:
         self._links: dict[str, PartLink] = {}
         self._devices: dict[str, Device] = {}
         """By id in the run, the devices of the other machines, with their ids there."""
+        self._equipment: dict[str, Equipment] = {}
         self._assignments: dict[str, list[RankAssignment]] = {}
 
     # -- before the start ------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class RunHosts:
         for name, link in self._links.items():
             self._check_clock(link, link.meet())
             self._find_devices(name, link)
-        self._check_versions()
+        self._check_equipment()
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:
@@ -114,19 +114,16 @@ class RunHosts:
                 raise RunError(f"{name}: {device.blocked}")
             self._devices[full_name(name, wanted)] = device
 
-    def _check_versions(self) -> None:
-        module = framework(self._spec.framework).module
-        own = installed_version(self._spec.python, module)
-        for name, link in self._links.items():
-            version = link.equipment(self._spec.framework).version
-            if own and _main_part(version) != _main_part(own):
-                raise RunError(
-                    tr(
-                        "{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same "
-                        "version. Install it on one of them.",
-                        host=name, module=module, version=version, own=own,
-                    )
-                )  # fmt: skip
+    def _check_equipment(self) -> None:
+        """Ask every machine once for what it trains with, compare that with this machine, and record it."""
+        asked = preflight.questions(self._spec, uses_gpus=any(each.kind != "cpu" for each in self._devices.values()))
+        self._equipment = {name: link.equipment(asked) for name, link in self._links.items()}
+        preflight.check(self._spec, asked, preflight.own_equipment(self._spec, asked), self._equipment)
+        for name, found in self._equipment.items():
+            self._write(
+                "preflight", host=name, version=found.version, nccl=found.nccl, recipe=found.recipe,
+                paths=list(found.paths),
+            )  # fmt: skip
 
     # -- ranks -----------------------------------------------------------------------------------
 
@@ -182,7 +179,7 @@ class RunHosts:
         own = {address: name for name, address in interfaces().items()}
         if named := os.environ.get(ADDRESS_VARIABLE):
             return [(own.get(named, ""), named)]
-        seen_by_hosts = [link.equipment(self._spec.framework).peer for link in self._links.values()]
+        seen_by_hosts = [each.peer for each in self._equipment.values()]
         outward = [address for address in own if not address.startswith(LOOPBACK)]
         wanted = dict.fromkeys([*(each for each in seen_by_hosts if each in own), *outward])
         return [(own[address], address) for address in wanted]
@@ -251,20 +248,14 @@ def _recipe_files(spec: RunSpec) -> Mapping[str, str]:
 
     Raises `RunError` if they cannot be read, or are too large.
     """
-    path = Path(spec.own_recipe.path)
-    if path.is_relative_to(BUILT_IN):
+    if preflight.is_included(spec):
         return {}
+    path = Path(spec.own_recipe.path)
     try:
-        found = follow(source_of(path, (), needed=True), OwnModules(path.parent))
-        texts = {str(each.path.relative_to(path.parent)): read(each.path).decode() for each in found}
+        texts = own_files(path)
     except (OSError, SyntaxError, ValueError) as error:
         raise RunError(tr("The recipe {path} cannot be sent to other machines: {why}", path=path, why=error)) from error
     if sum(map(len, texts.values())) > MAX_RECIPE_BYTES:
         raise RunError(tr("The recipe {path} and its modules are too large to be sent to other machines: more than "
                           "{limit} bytes.", path=path, limit=MAX_RECIPE_BYTES))  # fmt: skip
     return texts
-
-
-def _main_part(version: str) -> list[str]:
-    """Return the first two numbers of a version: 2.13.0+cpu and 2.13.1+cu130 work together."""
-    return version.partition("+")[0].split(".")[:2]
