@@ -5,14 +5,12 @@ Each run starts PyTorch twice, cold: about ten seconds of processor time.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from core.hosts.inquiry import devices_of
@@ -20,11 +18,11 @@ from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
-from core.schema.event_log import Log
 from core.supervisor.hosts import run_hosts
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
 from tests.support.ssh_server import add_host
+from tests.support.two_hosts import AWAY, cuts, over_hosts, parts, processes_there, supervisors_there, worker_there
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from tests.support.ssh_server import SshServer
 
 pytestmark = pytest.mark.e2e
-AWAY = "one/cpu:1"
 
 
 @pytest.fixture(autouse=True)
@@ -45,38 +42,6 @@ def _host(server: SshServer) -> Iterator[None]:
     yield
     for part in parts(server):
         shutil.rmtree(part)
-
-
-def over_hosts(spec: RunSpec) -> RunSpec:
-    """Return the spec on a device here and one of the host."""
-    return replace(spec, devices=("cpu:0", AWAY), strategy="ddp")
-
-
-def parts(server: SshServer) -> list[Path]:
-    """Return the run directories on the host."""
-    return list(server.folder.glob("one/.local/share/trainyard/runs/2*"))
-
-
-def processes_there(server: SshServer) -> list[psutil.Process]:
-    """Return the processes of parts on the host."""
-    names = {part.name for part in parts(server)}
-    every = [psutil.Process(pid) for pid in psutil.pids() if psutil.pid_exists(pid)]
-    return [each for each in every if any(name in word for word in _words(each) for name in names)]
-
-
-def _words(process: psutil.Process) -> list[str]:
-    with contextlib.suppress(psutil.Error):  # it has ended
-        return process.cmdline()
-    return []
-
-
-def worker_there(server: SshServer) -> psutil.Process:
-    return next(each for each in processes_there(server) if "boot.py" in " ".join(each.cmdline()))
-
-
-def cuts(run: Followed) -> int:
-    """Return how many cuts of the connection the run has recorded."""
-    return sum(event["kind"] == "notice" and "was cut for" in event["text"] for event in Log(run.run.dir).read())
 
 
 def long_spec(tmp_path: Path, **training: object) -> RunSpec:
@@ -151,6 +116,19 @@ def test_worker_that_is_killed_on_the_other_machine_fails_the_run(
     run.until_over()
     assert run.states[-1] is RunState.FAILED
     assert f"Worker 1 on {AWAY} was ended by SIGKILL" in str(run.run.facts.error)
+    assert parts(server) == []
+
+
+def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_the_run(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    """No worker there has said why, and those here were only asked to end: the run must not count as finished."""
+    run = start(long_spec(tmp_path), runs_root)
+    found = wait_until(lambda: supervisors_there(server), 30, "the supervisor on the host to start")
+    found[0].kill()
+    run.until_over()
+    assert run.states[-1] is RunState.FAILED, run.run.facts
+    assert "The part of this run on one has ended. The run's supervisor" in str(run.run.facts.error)
     assert parts(server) == []
 
 
