@@ -38,6 +38,7 @@ EXEMPT = {
     },
     "core/devices/nvidia/nvml.py": {"no memory of its own": IDENTIFIER, "numa node": IDENTIFIER},
     "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
+    "core/hosts/carriers/ray/actor.py": {"import sys; ": PROGRAM},
     "core/hosts/carriers/ray/carrier.py": {"import sys; ": PROGRAM},
     "core/hosts/carriers/ray/driver.py": dict.fromkeys(
         ("Version mismatch", "No Raylet found", "node to connect", "This node has an IP address"), WORDS_OF_A_PROGRAM,
