@@ -21,6 +21,7 @@ from core.history.index import directories
 from core.hosts.agent.runs import run_folder
 from core.language import join_sentences, tr
 from core.launchers import network
+from core.launchers.script import unset_variables
 from core.runs import directory
 from core.runs.facts.states import state_info
 from core.runs.part import Part, held, read_part, write_part
@@ -28,6 +29,9 @@ from core.runs.run import Run
 from core.schema.files import make_private_folder, write_whole
 from core.schema.paths import PART_RECIPE
 from core.schema.spec import RunSpec, write_spec
+from core.scripts.analysis import FRAMEWORKS, analyse_script
+from core.scripts.problems import problems as program_problems
+from core.scripts.same_files import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,12 +49,8 @@ SSH_CONNECTION = "SSH_CONNECTION"
 """The variable in which sshd says who has connected: client address, client port, server address, server port."""
 
 
-def equipment(request: Request) -> dict[str, Any]:
-    """Return what this machine trains with. `framework`: its name.
-
-    The answer has the version of the framework, the addresses of the network interfaces by name, and the
-    address from which the other machine has connected; it is empty where the carrier does not tell.
-    """
+def framework_version(request: Request) -> dict[str, str]:
+    """Return the version of a framework here. `framework`: its name."""
     row = framework(str(request.terms.get("framework")))
     python = interpreter(row)
     if not has(python, row.module):
@@ -58,11 +58,41 @@ def equipment(request: Request) -> dict[str, Any]:
         raise ValueError(
             tr("{title} is not installed in {python}. {remedy}", title=row.title, python=python, remedy=remedy)
         )
-    return {
-        "version": installed_version(python, row.module),
-        "interfaces": network.interfaces(),
-        "peer": os.environ.get(SSH_CONNECTION, "").partition(" ")[0],
-    }
+    return {"version": installed_version(python, row.module)}
+
+
+def script(request: Request) -> dict[str, dict[str, str]]:
+    """Check that a script can be started here, and return the versions of packages in its Python.
+
+    `spec`; `hashes`: those of its files on the other machine, by path; `modules`: the names of the packages.
+    """
+    spec = RunSpec.from_json(request.terms.get("spec"))
+    hashes, modules = request.terms.get("hashes"), request.terms.get("modules")
+    if not isinstance(hashes, dict) or len(hashes) > MAX_FILES or spec.script is None:
+        raise ValueError(tr("This is no part of a run."))
+    if not isinstance(modules, list) or not all(each in FRAMEWORKS for each in modules):
+        raise ValueError(tr("This is no part of a run."))
+    found = differences(hashes) or _script_problems(spec)
+    if found:
+        raise ValueError(join_sentences(found))
+    return {"versions": {module: installed_version(spec.python, module) for module in modules}}
+
+
+def _script_problems(spec: RunSpec) -> list[str]:
+    """Return why a script would end at once here: sentences."""
+    own = spec.script
+    assert own is not None
+    look = analyse_script(
+        own.path, module=own.module or None, cwd=spec.working_dir, python=spec.python, variables=own.environment
+    )
+    found = program_problems(look, python=spec.python, cwd=spec.working_dir, variables=own.environment)
+    return [*found, *unset_variables(own)]
+
+
+def peer(request: Request) -> dict[str, str]:
+    """Return the address from which the other machine has connected; empty where the carrier does not tell."""
+    del request
+    return {"peer": os.environ.get(SSH_CONNECTION, "").partition(" ")[0]}
 
 
 def reach(request: Request) -> dict[str, str]:
@@ -80,20 +110,24 @@ def reach(request: Request) -> dict[str, str]:
 
 
 def part(request: Request) -> dict[str, str]:
-    """Start a part, and return its id. `spec`, `part`: JSON; `recipe`: its files, or the name of an included one."""
+    """Start a part, and return its id. `spec`, `part`: JSON; `files`: those of a recipe that is not included.
+
+    A script is started from its own path, which `script` has checked.
+    """
     spec = RunSpec.from_json(request.terms.get("spec"))
     try:
         own = Part.from_json(request.terms.get("part"))
     except ValueError:
         raise ValueError(tr("This is no part of a run.")) from None
     files = request.terms.get("files")
-    if spec.recipe is None or not isinstance(files, dict) or len(files) > MAX_FILES:
+    if not isinstance(files, dict) or len(files) > MAX_FILES:
         raise ValueError(tr("This is no part of a run."))
     _remove_earlier(request.runs_root, own)
-    spec = replace(spec, python=interpreter(framework(spec.framework)))
+    if spec.script is None:
+        spec = replace(spec, python=interpreter(framework(spec.framework)))
 
     def launch(run_dir: Path) -> ProcessId | None:
-        write_spec(run_dir, _with_recipe(spec, run_dir, files))
+        write_spec(run_dir, _with_recipe(spec, run_dir, files) if spec.script is None else spec)
         write_part(run_dir, own)
         return directory.launch_supervisor(run_dir)
 
@@ -155,7 +189,9 @@ def part_state(request: Request) -> dict[str, Any]:
 
 
 PART_ABILITIES: dict[str, Callable[[Request], object]] = {
-    "equipment": equipment,
+    "framework": framework_version,
+    "script": script,
+    "peer": peer,
     "reach": reach,
     "part": part,
     "hold": hold,

@@ -5,5 +5,6 @@
 - `launch_signs`: which launch the program was written for
 - `analysis`: the result for the whole program
 - `cautions`: what should be known before the start, although it prevents nothing
+- `same_files`: whether its files are the same on another machine
 - `problems`: what would end the program at once, by asking its Python
 """

@@ -16,7 +16,7 @@ from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S, HELLO_S
 from core.hosts.mirror.link import unpacked
 from core.hosts.run_files import TAIL_BYTES, tail_hash
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.events import Writer, parse
 from core.schema.files import open_to_append
 from core.schema.paths import (
@@ -26,6 +26,7 @@ from core.schema.paths import (
     LOG_FILE,
     SUPERVISOR_EVENTS,
     host_events,
+    log_of_rank,
     worker_events,
 )
 from core.supervisor.hosts.translation import OF_HOST, OF_WORKERS, translate, worker_exits
@@ -51,16 +52,6 @@ RETRY_S = 2.0
 """Seconds between two attempts to connect again."""
 REMOVE_S = 20.0
 MAX_LINE_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Equipment:
-    """What a machine trains with."""
-
-    version: str
-    """Of the framework."""
-    peer: str
-    """The address from which this machine has connected there; empty if the carrier does not tell."""
 
 
 @dataclass(slots=True)
@@ -93,6 +84,8 @@ class _Following:
     ranks: tuple[int, ...]
     grace_s: float
     files: list[_File]
+    can_resume: bool
+    """Whether its run can go on from a checkpoint."""
     pending: dict[int, tuple[int, bool]] = field(default_factory=dict)
     """Exit codes by rank and whether the rank was signalled, until the last events of the rank have been read."""
     exits: dict[int, tuple[int, bool]] = field(default_factory=dict)
@@ -139,13 +132,32 @@ class PartLink:
         except ValueError:
             self._connection.fail_at(tr("They are no devices."))
 
-    def equipment(self, framework: str) -> Equipment:
-        """Return what the machine trains with. Raises `HostError`, also if it has not the framework."""
-        found = self._connection.ask("equipment", ANSWER_S, framework=framework)
-        values = [found.get(name) if isinstance(found, dict) else None for name in ("version", "peer")]
-        if not all(isinstance(each, str) for each in values):
+    def version(self, framework: str) -> str:
+        """Return the version of a framework there. Raises `HostError`, also if there is none."""
+        return self._text_of(self._connection.ask("framework", ANSWER_S, framework=framework), "version")
+
+    def check_script(self, spec: RunSpec, hashes: Mapping[str, str], modules: Sequence[str]) -> dict[str, Any]:
+        """Check that a script can be started there, and return the versions of some packages. Raises `HostError`.
+
+        `hashes`: those of its files here, by path.
+        """
+        found = self._connection.ask(
+            "script", START_S, spec=spec.to_json(), hashes=dict(hashes), modules=list(modules)
+        )  # fmt: skip
+        versions = found.get("versions") if isinstance(found, dict) else None
+        if not isinstance(versions, dict):
             self._connection.fail_at(tr("It does not say what it trains with."))
-        return Equipment(version=str(values[0]), peer=str(values[1]))
+        return versions
+
+    def peer(self) -> str:
+        """Return the address from which this machine has connected; the empty string if the carrier does not tell."""
+        return self._text_of(self._connection.ask("peer", ANSWER_S), "peer")
+
+    def _text_of(self, found: Any, name: str) -> str:  # noqa: ANN401 (JSON)
+        text = found.get(name) if isinstance(found, dict) else None
+        if not isinstance(text, str):
+            self._connection.fail_at(tr("It does not say what it trains with."))
+        return text
 
     def reach(self, address: str, port: int) -> str:
         """Return the interface over which the machine reaches an address. Raises `HostError` if it does not."""
@@ -168,9 +180,12 @@ class PartLink:
         ranks = tuple(each.rank for each in part.assignments)
         names = [f"{EVENTS}/{each}" for each in (SUPERVISOR_EVENTS, *map(worker_events, ranks), DEVICE_EVENTS,
                                                  GUARD_EVENTS)]  # fmt: skip
+        is_script = spec.script is not None
+        logs = [LOG_FILE, *(log_of_rank(self._run_dir, rank).name for rank in ranks if is_script)]
         self._part = _Following(
-            run=run, ranks=ranks, grace_s=part.grace_s, files=[_File(each) for each in (*names, LOG_FILE)]
-        )
+            run=run, ranks=ranks, grace_s=part.grace_s, files=[_File(each) for each in (*names, *logs)],
+            can_resume=not is_script,
+        )  # fmt: skip
         self._connection.request("hold", run=run)
 
     def poll(self) -> None:
@@ -267,8 +282,8 @@ class PartLink:
         except (LookupError, TypeError, ValueError):
             self._connection.fail_at(tr("They are no parts of files."))
         file.is_settled = file.offset >= size
-        if file.name == LOG_FILE:
-            self._append_log(data)
+        if not file.name.startswith(f"{EVENTS}/"):
+            self._append_log(file.name, data)
             return
         events = [event for line in lines if (event := parse(line)) is not None]
         if file.name.endswith(f"/{SUPERVISOR_EVENTS}"):
@@ -296,10 +311,10 @@ class PartLink:
             self._writers[name] = Writer(self._run_dir / EVENTS / name)
         return self._writers[name]
 
-    def _append_log(self, data: bytes) -> None:
+    def _append_log(self, name: str, data: bytes) -> None:
         if not data:
             return
-        with os.fdopen(open_to_append(self._run_dir / LOG_FILE), "ab") as log:
+        with os.fdopen(open_to_append(self._run_dir / name), "ab") as log:
             log.write(data)
 
     # -- state and requests ----------------------------------------------------------------------
@@ -343,7 +358,7 @@ class PartLink:
         now = time.monotonic()
         if now - self._cut_at > part.grace_s:
             self._part = None
-            raise RunError(self._lost(now - self._cut_at))
+            raise RunError(self._lost(now - self._cut_at, can_resume=part.can_resume))
         try:
             if self._next is None and now >= self._retry_at:
                 self._next = Connection(self.host)
@@ -371,12 +386,17 @@ class PartLink:
             self._next.close()
             self._next = None
 
-    def _lost(self, seconds: float) -> str:
-        return tr(
-            "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
-            "processes there end by themselves. When {name} can be reached, resume the run from its last checkpoint. "
-            "{why}",
-            name=self.host.name,
-            seconds=seconds,
-            why=self._cut,
+    def _lost(self, seconds: float, *, can_resume: bool) -> str:
+        sentence = (
+            tr_noop(
+                "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
+                "processes there end by themselves. When {name} can be reached, resume the run from its last "
+                "checkpoint. {why}"
+            )
+            if can_resume
+            else tr_noop(
+                "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
+                "processes there end by themselves. When {name} can be reached, start the script again. {why}"
+            )
         )
+        return tr(sentence, name=self.host.name, seconds=seconds, why=self._cut)
