@@ -151,6 +151,6 @@ def test_store_for_several_machines_listens_on_their_address_only(tmp_path: Path
     store = TorchStore(sys.executable, os.environ, str(tmp_path), ("127.0.0.2", 0))
     try:
         (pid,) = [pid for pid in stores() if Path(f"/proc/{pid}/cwd").resolve() == tmp_path]
-        assert listening([pid]) == [("127.0.0.2", int(store.port))]
+        assert listening([pid]) == {("127.0.0.2", int(store.port))}
     finally:
         store.close()
