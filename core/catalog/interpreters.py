@@ -22,6 +22,8 @@ TIMEOUT_S = 20.0
 """Seconds to wait for an interpreter's answer."""
 VERSION_S = 20.0
 """Seconds to wait for the version of a package."""
+NCCL_S = 60.0
+"""Seconds to wait for the version of NCCL: PyTorch is imported for it."""
 ASK = "import sys; from importlib.util import find_spec; sys.exit(find_spec(sys.argv[1]) is None)"
 
 
@@ -48,9 +50,22 @@ def has(python: str, module: str) -> bool:
 
 def installed_version(python: str, module: str) -> str:
     """Return the version of a package under a Python, without importing it; the empty string if that is not known."""
-    command = [python, "-c", f"import importlib.metadata as m; print(m.version({module!r}))"]
+    return _printed(python, f"import importlib.metadata as m; print(m.version({module!r}))", VERSION_S)
+
+
+def nccl_version(python: str) -> str:
+    """Return the version of NCCL that PyTorch has under a Python, such as 2.27.7.
+
+    The empty string if it has none, as a build for CPUs, or if that is not known. Imports PyTorch there: takes seconds.
+    """
+    code = "import torch; print(*torch.cuda.nccl.version(), sep='.')"
+    return _printed(python, code, NCCL_S)
+
+
+def _printed(python: str, code: str, timeout_s: float) -> str:
+    """Return what a program of one line prints; the empty string if it fails or takes too long."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=VERSION_S, check=True)
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=timeout_s, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from core.catalog import recipes
 from core.catalog.frameworks import framework
-from core.catalog.interpreters import has, installed_version, interpreter
+from core.catalog.interpreters import has, installed_version, interpreter, nccl_version
 from core.config import validation
 from core.errors import RunError
 from core.history.index import directories
@@ -22,19 +23,19 @@ from core.hosts.agent.runs import run_folder
 from core.language import join_sentences, tr
 from core.launchers import network
 from core.launchers.script import unset_variables
-from core.runs import directory
-from core.runs.facts.states import state_info
-from core.runs.part import Part, held, read_part, write_part
+from core.runs import directory, stopped
+from core.runs.facts.states import RunState, state_info
+from core.runs.part import MISSING, UNREADABLE, Part, continue_holder, held, read_part, write_part
 from core.runs.run import Run
-from core.schema.files import make_private_folder, write_whole
+from core.schema.files import make_private_folder, read_whole, write_whole
 from core.schema.paths import PART_RECIPE
 from core.schema.spec import RunSpec, write_spec
 from core.scripts.analysis import FRAMEWORKS, analyse_script
+from core.scripts.own_files import differences, files_hash, own_files
 from core.scripts.problems import problems as program_problems
-from core.scripts.same_files import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from core.hosts.agent.request import Request
@@ -44,13 +45,21 @@ MAX_FILES = 200
 REACH_S = 5.0
 """Longest wait for a connection to another machine of the run."""
 HOLD_S = 0.5
-"""Seconds between two looks whether a part is still to be held."""
+"""Seconds between two signs of life of the agent that holds a part."""
+END_S = 20.0
+"""Longest wait for the end of an earlier part of the same run."""
+END_NAP_S = 0.05
 SSH_CONNECTION = "SSH_CONNECTION"
 """The variable in which sshd says who has connected: client address, client port, server address, server port."""
 
 
-def framework_version(request: Request) -> dict[str, str]:
-    """Return the version of a framework here. `framework`: its name."""
+def equipment(request: Request) -> dict[str, Any]:
+    """Return what this machine trains with.
+
+    `framework`: its name. `nccl`: whether to find the version of PyTorch's NCCL. `recipe`: the name of an included
+    recipe whose hash is wanted, or the empty string. `paths`: those of the data. The answer has the versions, the
+    hash, and by path whether it can be read.
+    """
     row = framework(str(request.terms.get("framework")))
     python = interpreter(row)
     if not has(python, row.module):
@@ -58,7 +67,12 @@ def framework_version(request: Request) -> dict[str, str]:
         raise ValueError(
             tr("{title} is not installed in {python}. {remedy}", title=row.title, python=python, remedy=remedy)
         )
-    return {"version": installed_version(python, row.module)}
+    return {
+        "version": installed_version(python, row.module),
+        "nccl": nccl_version(python) if request.terms.get("nccl") is True else "",
+        "recipe": _included_hash(str(request.terms.get("recipe") or ""), row.id),
+        "paths": _path_problems(request.terms.get("paths")),
+    }
 
 
 def script(request: Request) -> dict[str, dict[str, str]]:
@@ -92,7 +106,26 @@ def _script_problems(spec: RunSpec) -> list[str]:
 def peer(request: Request) -> dict[str, str]:
     """Return the address from which the other machine has connected; empty where the carrier does not tell."""
     del request
-    return {"peer": os.environ.get(SSH_CONNECTION, "").partition(" ")[0]}
+    return {"address": os.environ.get(SSH_CONNECTION, "").partition(" ")[0]}
+
+
+def _included_hash(name: str, framework_id: str) -> str:
+    """Return the hash of an included recipe and its own modules; the empty string without a name."""
+    return files_hash(own_files(recipes.find(name, framework_id).path)) if name else ""
+
+
+def _path_problems(paths: object) -> dict[str, str]:
+    """Return by path why it cannot be read here, as `core.runs.part` names it; else the empty string."""
+    if not isinstance(paths, list) or len(paths) > MAX_FILES or not all(isinstance(each, str) for each in paths):
+        raise ValueError(tr("These are no paths."))
+    return {each: _path_problem(os.path.expanduser(each)) for each in paths}  # noqa: PTH111 (a text)
+
+
+def _path_problem(path: str) -> str:
+    if not os.path.exists(path):  # noqa: PTH110 (a text)
+        return MISSING
+    wanted = os.R_OK | (os.X_OK if os.path.isdir(path) else 0)  # noqa: PTH112 (a text)
+    return "" if os.access(path, wanted) else UNREADABLE
 
 
 def reach(request: Request) -> dict[str, str]:
@@ -110,8 +143,9 @@ def reach(request: Request) -> dict[str, str]:
 
 
 def part(request: Request) -> dict[str, str]:
-    """Start a part, and return its id. `spec`, `part`: JSON; `files`: those of a recipe that is not included.
+    """Start a part, and return its id. `spec`, `part`: JSON; `files`: those of the recipe, none for an included one.
 
+    `hash`: that of the files as they were sent. It is compared with that of the files as they are on the disk here.
     A script is started from its own path, which `script` has checked.
     """
     spec = RunSpec.from_json(request.terms.get("spec"))
@@ -122,36 +156,80 @@ def part(request: Request) -> dict[str, str]:
     files = request.terms.get("files")
     if not isinstance(files, dict) or len(files) > MAX_FILES:
         raise ValueError(tr("This is no part of a run."))
-    _remove_earlier(request.runs_root, own)
+    ended = _end_earlier(request.runs_root, own)
     if spec.script is None:
         spec = replace(spec, python=interpreter(framework(spec.framework)))
 
     def launch(run_dir: Path) -> ProcessId | None:
-        write_spec(run_dir, _with_recipe(spec, run_dir, files) if spec.script is None else spec)
+        is_here = spec.script is not None
+        write_spec(run_dir, spec if is_here else _with_recipe(spec, run_dir, files, request.terms.get("hash")))
         write_part(run_dir, own)
         return directory.launch_supervisor(run_dir)
 
-    return {"run": Run.start(spec, request.runs_root, launch).id}
+    return {"run": Run.start(spec, request.runs_root, launch).id, "ended": ended}
 
 
-def _remove_earlier(root: Path, own: Part) -> None:
-    """Remove earlier parts of the same run: the other machine was lost before it could do so."""
+def _end_earlier(root: Path, own: Part) -> str:
+    """Remove earlier parts of the same run: the other machine was lost before it could do so.
+
+    Return the id of one that was still running and was ended; the empty string if there was none. Raises `RunError` if
+    one does not end.
+    """
     from core.history import removal
 
+    ended = ""
     for run_dir in directories(root):
-        with contextlib.suppress(ValueError, RunError, OSError):
-            earlier = read_part(run_dir)
-            if earlier is not None and (earlier.head, earlier.run) == (own.head, own.run):
-                removal.remove(run_dir)
+        if _is_part_of(run_dir, own):
+            if _end(run_dir):
+                ended = run_dir.name
+            continue_holder(run_dir)
+            removal.remove(run_dir)
+    return ended
 
 
-def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any]) -> RunSpec:
+def _is_part_of(run_dir: Path, own: Part) -> bool:
+    with contextlib.suppress(ValueError):
+        found = read_part(run_dir)
+        return found is not None and (found.head, found.run) == (own.head, own.run)
+    return False
+
+
+def _end(run_dir: Path) -> bool:
+    """Stop a part, without waiting for what can be forced; return whether it was running. Raises `RunError`."""
+    run = Run(run_dir)
+    run.catch_up()
+    if state_info(run.facts.state).over:
+        return False
+    stopped.continue_supervisor(run_dir, run.facts)
+    run.request("stop")
+    deadline = time.monotonic() + END_S
+    forced: set[RunState] = set()
+    while not state_info(run.facts.state).over:
+        if state_info(run.facts.state).can_force and run.facts.state not in forced:
+            forced.add(run.facts.state)
+            run.request("force")
+        if time.monotonic() > deadline:
+            raise RunError(
+                tr(
+                    "An earlier part of this run ({run}) still runs there and does not end within {seconds:.0f} s. End "
+                    "it there (trainyard stop {run} --force), then resume the run.",
+                    run=run.id,
+                    seconds=END_S,
+                )
+            )
+        time.sleep(END_NAP_S)
+        run.poll()
+    return True
+
+
+def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any], sent_hash: object) -> RunSpec:
     """Return the spec with the recipe as it is here. Raises `RunError` where it cannot be trained."""
     recipe = spec.own_recipe
     if files:
         folder = run_dir / PART_RECIPE
         for name, text in files.items():
             _write(folder, name, text)
+        _check_arrived(folder, files, sent_hash)
         path = str(folder / PurePosixPath(recipe.path).name)
     else:
         path = str(recipes.find(recipe.name, spec.framework).path)
@@ -160,6 +238,18 @@ def _with_recipe(spec: RunSpec, run_dir: Path, files: dict[str, Any]) -> RunSpec
     if problems := validation.recipe_problems(found):
         raise RunError(join_sentences(problems))
     return found
+
+
+def _check_arrived(folder: Path, names: Iterable[str], sent_hash: object) -> None:
+    """Compare the hash of the recipe's files here with that of what was sent. Raises `RunError` if they differ."""
+    if files_hash({name: read_whole(folder / name).decode() for name in names}) != sent_hash:
+        raise RunError(
+            tr(
+                "The recipe that has arrived in {folder} differs from the one that was sent. Check the disk there, "
+                "then start the run again.",
+                folder=folder,
+            )
+        )
 
 
 def _write(folder: Path, name: object, text: object) -> None:
@@ -175,10 +265,10 @@ def _write(folder: Path, name: object, text: object) -> None:
 
 def hold(request: Request) -> Iterator[dict[str, Any]]:
     """Hold the part `run` until this is cancelled; yield once when it is held."""
-    with held(run_folder(request.runs_root, request.terms.get("run"))):
+    with held(run_folder(request.runs_root, request.terms.get("run"))) as give_sign:
         yield {}
         while not request.cancelled.wait(HOLD_S):
-            pass
+            give_sign()
 
 
 def part_state(request: Request) -> dict[str, Any]:
@@ -189,7 +279,7 @@ def part_state(request: Request) -> dict[str, Any]:
 
 
 PART_ABILITIES: dict[str, Callable[[Request], object]] = {
-    "framework": framework_version,
+    "equipment": equipment,
     "script": script,
     "peer": peer,
     "reach": reach,

@@ -80,7 +80,7 @@ def failure_of(
 
     `log_end`: the end of its log; `labels`: names of devices by id, where they are known better than by the run.
     """
-    if facts.error is None or facts.state not in {RunState.FAILED, RunState.LOST}:
+    if facts.error is None or facts.state not in {RunState.FAILED, RunState.LOST, RunState.HEAD_LOST}:
         return None
     evidence = evidence_of(facts, spec, facts.error, labels or {})
     row = next(row for row in _ROWS if row.applies(evidence))

@@ -255,7 +255,7 @@ class Timeline:
         self._add_release(event["t"])
         if self._state is RunState.PAUSED:
             self._add(event["t"], tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
-        elif self._state is RunState.FAILED:
+        elif self._state in {RunState.FAILED, RunState.HEAD_LOST}:
             error = str(event.get("error") or tr_noop("Training ended with an error."))
             for device, label in self._start.labels.items():
                 error = error.replace(device, label)

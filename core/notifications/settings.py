@@ -35,7 +35,7 @@ OCCASIONS = {
 """What a user can be notified of; in settings files and on the command line by these names."""
 OCCASION_OF = {
     RunState.FINISHED: FINISHED, RunState.STOPPED: STOPPED, RunState.PAUSED: STOPPED, RunState.FAILED: FAILED,
-    RunState.LOST: LOST,
+    RunState.LOST: LOST, RunState.HEAD_LOST: LOST,
 }  # fmt: skip
 """By the state in which a run is over."""
 

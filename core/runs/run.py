@@ -23,6 +23,7 @@ from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts, without_present
 from core.runs.facts.states import RunState, state_info
 from core.runs.ownership import owner_of_run
+from core.runs.part import read_part
 from core.runs.requests import REQUESTS
 from core.runs.workload_text import keep_workload
 from core.schema import paths
@@ -116,6 +117,16 @@ class Run:
         """
         copies.refuse(run_dir)
         run = cls.attach(run_dir)
+        if (part := read_part(run_dir)) is not None:
+            raise ValueError(
+                tr(
+                    "Run {id} is the part of a run of {head} that trained here. Resume that run there: "
+                    "trainyard resume {run}",
+                    id=run.id,
+                    head=part.head,
+                    run=part.run,
+                )
+            )
         run.spec().check_startable()
         if run.spec().script is not None:
             raise ValueError(

@@ -60,6 +60,8 @@ RESERVE = "reserve"
 
 PART_FILE = "part.json"
 KEPT_FILE = "kept"
+HOLDER_FILE = "holder.json"
+"""Which agent holds a part."""
 PART_RECIPE = "recipe"
 """The folder of the recipe of a part."""
 

@@ -10,7 +10,7 @@ from core.errors import RunError
 from core.hosts.names import devices_here
 from core.language import tr
 from core.launchers import ranks
-from core.runs.part import KeptWatch, read_part
+from core.runs.part import KeptWatch, continue_holder, read_part
 from core.schema.events import RecordError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Machines:
         """The other machines; None if all devices are here."""
         self._part = read_part(run_dir)
         """Which ranks of a run of another machine train here; None if the run is of this machine."""
+        self._head_lost = ""
         self._kept = KeptWatch(run_dir, self._part.grace_s) if self._part is not None else None
 
     @property
@@ -75,14 +76,26 @@ class Machines:
         if self._hosts is not None:
             self._hosts.poll()
         if self._part is not None and self._kept is not None and self._kept.is_left:
-            raise RunError(
-                tr(
-                    "{head}, on which this run is supervised, has not been connected for {seconds:.0f} s, so its part "
-                    "here was ended.",
-                    head=self._part.head,
-                    seconds=self._part.grace_s,
-                )
+            self._head_lost = tr(
+                "{head}, on which this run is supervised, has not been connected for {seconds:.0f} s, so its part "
+                "here was ended.",
+                head=self._part.head,
+                seconds=self._part.grace_s,
             )
+            continue_holder(self._run_dir)
+            raise RunError(self._head_lost)
+
+    def head_lost(self) -> str:
+        """Return that the machine which has the run is lost: the part was ended for it, or it is not connected now.
+
+        The empty string if it is connected, or if the run is of this machine.
+        """
+        if not self._head_lost and self._part is not None and self._kept is not None and self._kept.is_away:
+            self._head_lost = tr(
+                "{head}, on which this run is supervised, was not connected any more when its part here ended.",
+                head=self._part.head,
+            )
+        return self._head_lost
 
     def finish(self, is_hurried: Callable[[], bool]) -> None:
         """Wait for the ends of the ranks on other machines, and record a verdict on each of their devices."""

@@ -99,6 +99,11 @@ def supervises(pid: int, run_dir: Path, proc: Path = PROC) -> bool:
         return False
 
 
+def is_agent(pid: int, proc: Path = PROC) -> bool:
+    """Return whether the command line of a process of this user is that of an agent for another machine."""
+    return {"agent", "--stdio"} <= set(procfs.words(pid, proc)) and procfs.owner(pid, proc) == os.getuid()
+
+
 def _is_stopped(pid: int, proc: Path) -> bool:
     stat = procfs.stat(pid, proc)
     return stat is not None and stat.state in procfs.STOPPED

@@ -38,7 +38,7 @@ def icon_size(*, side: int = SIDE_PX, gap: int = 0) -> QSize:
 
 
 def paint_mark(painter: QPainter, name: str, rect: QRectF, colour: str) -> None:
-    """Paint an icon or a mark into a square: `ring`, `tick`, `cross`, `pause`, `stop`, `clock` or `alert`."""
+    """Paint an icon or a mark into a square: `ring`, `tick`, `cross`, `pause`, `stop`, `clock`, `alert` or `gap`."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.translate(rect.topLeft())
@@ -109,6 +109,14 @@ def _ring() -> QPainterPath:
     path.arcMoveTo(circle, 60)
     path.arcTo(circle, 60, -290)
     return _stroke(path, 1.9)
+
+
+def _gap() -> QPainterPath:
+    """Return a line that is broken in its middle: a connection is gone."""
+    path = QPainterPath()
+    path.addRoundedRect(QRectF(0.5, 4, 4, 4), 1, 1)
+    path.addRoundedRect(QRectF(7.5, 4, 4, 4), 1, 1)
+    return path
 
 
 def _tick() -> QPainterPath:
@@ -214,6 +222,7 @@ _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "tick": _tick,
     "clock": _clock,
     "alert": _alert,
+    "gap": _gap,
     "dots": _dots,
     "bell": _bell,
     "right": partial(_arrow, 0.0),

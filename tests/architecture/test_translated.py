@@ -26,7 +26,9 @@ MARKUP = "HTML or a style sheet"
 IDENTIFIER = "a value that is stored and compared, and translated where it is shown"
 STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
-    "core/catalog/interpreters.py": dict.fromkeys(("import sys; ", "import importlib.metadata"), PROGRAM),
+    "core/catalog/interpreters.py": dict.fromkeys(
+        ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
+    ),
     "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/machine/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
     "core/cli/commands/machine/devices.py": {"held by": "the heading of a column, as in `--json`"},

@@ -20,6 +20,7 @@ from core.runs.run import Run
 from core.schema import checkpoint
 from core.schema.event_log import Log
 from core.supervisor.hosts import run_hosts
+from tests.support.commands import call
 from tests.support.host_parts import parts, processes_there
 from tests.support.running import (
     FOREVER,
@@ -193,8 +194,13 @@ def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
 
 
 def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
-    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: SshServer,
+    runs_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """The part says that its head was lost, is listed so on the host, and can be removed there."""
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
     supervisor = run.run.facts.supervisor
@@ -202,6 +208,56 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     os.kill(supervisor.pid, signal.SIGKILL)
     wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
     wait_until(lambda: not processes_there(server), what="the processes on the host to end")
+
+    (part,) = parts(server)
+    there = Followed(Run.attach(part)).until(RunState.HEAD_LOST)
+    assert there.run.facts.state is RunState.HEAD_LOST
+    assert "on which this run is supervised" in str(there.run.facts.error)
+    code, out, _ = call(capsys, "runs", "--runs", part.parent)
+    assert (code, "head lost" in out.lower()) == (0, True), out
+    code, _, err = call(capsys, "resume", part.name, "--runs", part.parent)
+    assert (code, f"trainyard resume {run.run.id}" in err) == (2, True), err
+    code, _, err = call(capsys, "remove", part.name, "--yes", "--runs", part.parent)
+    assert (code, parts(server)) == (0, []), err
+
+
+def test_agent_that_is_stopped_is_replaced_and_ends(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
+    run = start(long_spec(tmp_path), runs_root).until_trained(20)
+    (agent,) = server.agents()
+    agent.suspend()
+    wait_until(lambda: run.poll() and cuts(run) == 1, 40, "another agent to take the part over")
+    wait_until(lambda: not agent.is_running(), what="the stopped agent to be continued and to end")
+    run.until_trained(run.run.facts.step + 20)
+    run.run.request("stop")
+    run.until_over()
+    assert run.states[-1] is RunState.STOPPED, run.run.facts
+    steps = run.run_series.metrics["loss"].steps
+    assert steps.tolist() == list(range(1, len(steps) + 1))
+    assert parts(server) == []
+
+
+def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    spec = replace(long_spec(tmp_path), checkpoints=replace(long_spec(tmp_path).checkpoints, unit="steps", every=20))
+    run = start(spec, runs_root).until_trained(60)
+    (agent,) = server.agents()
+    agent.suspend()
+    worker_there(server).suspend()  # else it ends with the connection to the other rank
+    supervisor = run.run.facts.supervisor
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+
+    resumed = Followed(Run.resume(run.run.dir))
+    resumed.until_trained(run.run.facts.step + 20)
+    assert any("An earlier part of this run was still running on one." in each for each in resumed.run.facts.notices)
+    assert not agent.is_running()
+    resumed.run.request("stop")
+    resumed.until_over()
+    assert resumed.states[-1] is RunState.STOPPED, resumed.run.facts
+    assert parts(server) == []
+    assert processes_there(server) == []
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "pipeline"])

@@ -104,6 +104,20 @@ def test_host_whose_framework_is_missing_or_another_is_named(
     assert error.startswith("one says: PyTorch is not installed in")
 
 
+def test_data_that_a_host_does_not_have_are_named_before_anything_trains(
+    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The home of the host is another one, so what is in the home here is missing there."""
+    home = tmp_path / "home"
+    (home / "data").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    add_host("one")
+    recipe = write_recipe(tmp_path, LONG.replace("items=64", "items=64, folder=''"))
+    spec = make_spec(recipe, settings={"folder": "~/data"})
+    error = start(replace(spec, devices=("cpu:0", "one/cpu:0"), strategy="ddp"), runs_root).until_over().run.facts.error
+    assert str(error).startswith("~/data does not exist on one, and this run names it in its settings. Data do not")
+
+
 def test_host_with_another_version_is_named(
     server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script
 ) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from core.launchers.network import interface_of, interfaces, reach
-from core.runs.part import KeptWatch, Part, held, read_part, write_part
+from core.runs.part import KeptWatch, Part, continue_holder, held, read_part, write_part
+from core.schema.paths import HOLDER_FILE
 from core.schema.rank import RankAssignment
 from core.supervisor.hosts.translation import OF_HOST, OF_WORKERS, translate, worker_exits
+from core.system import processes
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +52,52 @@ def test_a_part_is_left_when_nothing_has_held_it_for_its_grace_time(tmp_path: Pa
         assert not KeptWatch(tmp_path, 0.0).is_left
     assert KeptWatch(tmp_path, 0.0).is_left
     assert not KeptWatch(tmp_path, 60.0).is_left
+
+
+def test_a_part_whose_holder_gives_no_sign_of_life_is_left(tmp_path: Path) -> None:
+    """The lock is still held, as by an agent that is stopped."""
+    write_part(tmp_path, PART)
+    with held(tmp_path) as give_sign:
+        watch = KeptWatch(tmp_path, 0.0, silent_s=0.2)
+        wait_until(lambda: watch.is_left, what="the holder to count as stopped")
+        give_sign()
+        assert not watch.is_left
+    assert KeptWatch(tmp_path, 0.0).is_left
+
+
+def test_a_head_is_away_once_it_no_longer_holds_its_part(tmp_path: Path) -> None:
+    write_part(tmp_path, PART)
+    watch = KeptWatch(tmp_path, 60.0)
+    assert not watch.is_away, "it has not come yet"
+    with held(tmp_path):
+        assert not watch.is_away
+    assert watch.is_away
+
+
+def test_a_stopped_agent_that_holds_a_part_is_continued_and_nothing_else(tmp_path: Path) -> None:
+    """A file of a run may name any process."""
+    write_part(tmp_path, PART)
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    for words, is_continued in ((["agent", "--stdio"], True), ([], False)):
+        with subprocess.Popen([*command, *words]) as process:
+            try:
+                process.send_signal(signal.SIGSTOP)
+                stopped = psutil.Process(process.pid)
+                wait_until(
+                    lambda each=stopped: each.status() == psutil.STATUS_STOPPED, what="the process to be stopped"
+                )
+                me = processes.identify(process.pid)
+                assert me is not None
+                (tmp_path / HOLDER_FILE).write_text(json.dumps({"pid": me.pid, "created": me.created + 1}))
+                assert not continue_holder(tmp_path), "another process with this pid"
+                (tmp_path / HOLDER_FILE).write_text(json.dumps({"pid": me.pid, "created": me.created}))
+                assert continue_holder(tmp_path) is is_continued
+                assert (stopped.status() == psutil.STATUS_STOPPED) is not is_continued
+                assert not continue_holder(tmp_path) or not is_continued, "it runs"
+            finally:
+                process.kill()
+    (tmp_path / HOLDER_FILE).write_text("[1]")
+    assert not continue_holder(tmp_path)
 
 
 def test_events_of_a_part_have_the_names_and_the_clock_of_the_run() -> None:

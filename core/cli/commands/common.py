@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {
     RunState.FINISHED: 0, RunState.FAILED: 1, RunState.STOPPED: 3, RunState.PAUSED: 3, RunState.LOST: 4,
+    RunState.HEAD_LOST: 4,
 }  # fmt: skip
 """Exit code of a command that followed a run to this state."""
 

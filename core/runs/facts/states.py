@@ -22,6 +22,7 @@ class RunState(Enum):
     PAUSED = "paused"
     FAILED = "failed"
     LOST = "lost"
+    HEAD_LOST = "head_lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,9 @@ STATES = (
              sentence=tr_noop("Training ended with an error.")),
     StateInfo(state=RunState.LOST, label=tr_noop("Lost"), colour="bad", over=True, can_resume=True,
              sentence=tr_noop("The background process of this run disappeared (killed, or the machine went down).")),
+    StateInfo(state=RunState.HEAD_LOST, label=tr_noop("Head lost"), colour="bad", over=True,
+             sentence=tr_noop("The machine that has this run was lost, so the part of it here was ended. Resume it "
+                              "there. This part can be removed.")),
 )  # fmt: skip
 
 TRANSITIONS = frozenset({
@@ -90,6 +94,9 @@ TRANSITIONS = frozenset({
     (RunState.RELEASING, RunState.STOPPED),
     (RunState.RELEASING, RunState.PAUSED),
     (RunState.RELEASING, RunState.FAILED),
+    # The part of a run of another machine that was lost.
+    (RunState.STARTING, RunState.HEAD_LOST),
+    (RunState.RELEASING, RunState.HEAD_LOST),
     # A run whose workers could not be started has nothing to release.
     (RunState.CREATED, RunState.FAILED),
     (RunState.STARTING, RunState.FAILED),

@@ -14,7 +14,7 @@ from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S, HELLO_S
-from core.hosts.mirror.link import unpacked
+from core.hosts.mirror.link import SILENT_S, unpacked
 from core.hosts.run_files import TAIL_BYTES, tail_hash
 from core.language import tr, tr_noop
 from core.schema.events import Writer, parse
@@ -29,6 +29,8 @@ from core.schema.paths import (
     log_of_rank,
     worker_events,
 )
+from core.scripts.own_files import files_hash
+from core.supervisor.hosts.preflight import Equipment
 from core.supervisor.hosts.translation import OF_HOST, OF_WORKERS, translate, worker_exits
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 START_S = 60.0
 """Longest wait for the start of a part: the recipe is checked there first."""
+EQUIPMENT_S = 90.0
+"""Longest wait for what a machine trains with: PyTorch is imported there to learn the version of NCCL."""
 READ_S = 0.2
 """Seconds between two looks at the files of a part."""
 STATE_S = 1.0
@@ -132,9 +136,20 @@ class PartLink:
         except ValueError:
             self._connection.fail_at(tr("They are no devices."))
 
-    def version(self, framework: str) -> str:
-        """Return the version of a framework there. Raises `HostError`, also if there is none."""
-        return self._text_of(self._connection.ask("framework", ANSWER_S, framework=framework), "version")
+    def equipment(self, asked: Mapping[str, Any]) -> Equipment:
+        """Return what the machine trains with. Raises `HostError`, also if the framework is not installed there.
+
+        `asked`: the terms of the request, as `preflight.questions` returns.
+        """
+        found = self._connection.ask("equipment", EQUIPMENT_S, **asked)
+        try:
+            texts = {name: found[name] for name in ("version", "nccl", "recipe")}
+            paths = dict(found["paths"])
+            if not all(isinstance(each, str) for each in (*texts.values(), *paths, *paths.values())):
+                raise TypeError  # noqa: TRY301 (as for what is missing)
+        except (LookupError, TypeError, ValueError):
+            self._connection.fail_at(tr("It does not say what it trains with."))
+        return Equipment(paths=paths, **texts)
 
     def check_script(self, spec: RunSpec, hashes: Mapping[str, str], modules: Sequence[str]) -> dict[str, Any]:
         """Check that a script can be started there, and return the versions of some packages. Raises `HostError`.
@@ -151,13 +166,11 @@ class PartLink:
 
     def peer(self) -> str:
         """Return the address from which this machine has connected; the empty string if the carrier does not tell."""
-        return self._text_of(self._connection.ask("peer", ANSWER_S), "peer")
-
-    def _text_of(self, found: Any, name: str) -> str:  # noqa: ANN401 (JSON)
-        text = found.get(name) if isinstance(found, dict) else None
-        if not isinstance(text, str):
-            self._connection.fail_at(tr("It does not say what it trains with."))
-        return text
+        found = self._connection.ask("peer", ANSWER_S)
+        address = found.get("address") if isinstance(found, dict) else None
+        if not isinstance(address, str):
+            self._connection.fail_at(tr("It names no address."))
+        return address
 
     def reach(self, address: str, port: int) -> str:
         """Return the interface over which the machine reaches an address. Raises `HostError` if it does not."""
@@ -172,11 +185,17 @@ class PartLink:
     def start(self, spec: RunSpec, part: Part, files: Mapping[str, str]) -> None:
         """Start the part. Raises `HostError` with what keeps it from starting."""
         found = self._connection.ask(
-            "part", START_S, spec=spec.to_json(), part=part.to_json(), files=dict(files)
+            "part", START_S, spec=spec.to_json(), part=part.to_json(), files=dict(files), hash=files_hash(files)
         )  # fmt: skip
         run = found.get("run") if isinstance(found, dict) else None
         if not isinstance(run, str):
             self._connection.fail_at(tr("It does not say what it has started."))
+        if isinstance(found, dict) and found.get("ended"):
+            text = tr(
+                "An earlier part of this run was still running on {name}. It was ended before this one was started.",
+                name=self.host.name,
+            )
+            self._writer(host_events(self.host.name)).write("notice", text=text)
         ranks = tuple(each.rank for each in part.assignments)
         names = [f"{EVENTS}/{each}" for each in (SUPERVISOR_EVENTS, *map(worker_events, ranks), DEVICE_EVENTS,
                                                  GUARD_EVENTS)]  # fmt: skip
@@ -197,6 +216,7 @@ class PartLink:
             if self._cut_at is not None and not self._reconnected():
                 return
             self._connection.poll()
+            self._check_silence(part)
             self._take_files()
             self._take_state()
             self._send_requests()
@@ -345,6 +365,12 @@ class PartLink:
 
     # -- cuts ------------------------------------------------------------------------------------
 
+    def _check_silence(self, part: _Following) -> None:
+        """Give the connection up if a question has had no answer for too long, as when the agent is stopped."""
+        awaits = part.reading is not None or part.asking is not None
+        if awaits and time.monotonic() - max(self._connection.heard_at, part.read_at) > SILENT_S:
+            self._connection.fail_silent(SILENT_S)
+
     def _note_cut(self, error: HostError) -> None:
         self._cut_at, self._cut = time.monotonic(), error
         self._retry_at = self._cut_at + RETRY_S
@@ -377,8 +403,8 @@ class PartLink:
         self._cut_at = part.reading = part.asking = None
         part.sent = 0
         self._connection.request("hold", run=part.run)
-        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile.",
-                  name=self.host.name, seconds=seconds)  # fmt: skip
+        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile. {why}",
+                  name=self.host.name, seconds=seconds, why=self._cut)  # fmt: skip
         self._writer(host_events(self.host.name)).write("notice", text=text)
 
     def _close_next(self) -> None:

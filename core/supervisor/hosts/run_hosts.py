@@ -92,7 +92,8 @@ class RunHosts:
         for name, link in self._links.items():
             self._check_clock(link, link.meet())
             self._find_devices(name, link)
-        self._workload.check(self._links.values())
+        uses_gpus = any(each.kind != "cpu" for each in self._devices.values())
+        self._workload.check(self._links, uses_gpus=uses_gpus, write=self._write)
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:

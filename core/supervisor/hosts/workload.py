@@ -6,17 +6,16 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.catalog.frameworks import framework
 from core.catalog.interpreters import installed_version
-from core.catalog.recipes import BUILT_IN
 from core.errors import RunError
 from core.language import tr
-from core.scripts import same_files
+from core.scripts import own_files
 from core.scripts.analysis import analyse_script
-from core.scripts.source import OwnModules, follow, read, source_of
+from core.supervisor.hosts import preflight
+from core.supervisor.hosts.preflight import main_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from core.schema.spec import RunSpec
     from core.scripts.analysis import ScriptAnalysis
@@ -38,8 +37,11 @@ class Workload(ABC):
         self._spec = spec
 
     @abstractmethod
-    def check(self, links: Iterable[PartLink]) -> None:
-        """Check that these machines can train it. Raises `RunError` with a sentence."""
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
+        """Check that these machines can train it, and record what they have. Raises `RunError` with a sentence.
+
+        `links`: by the names of the machines. `write`: writes an event of a kind, with its fields.
+        """
 
     def files(self) -> Mapping[str, str]:
         """Return the texts of the files that travel, by their names. Raises `RunError`."""
@@ -49,21 +51,24 @@ class Workload(ABC):
 class _Recipe(Workload):
     """A recipe, which travels with its own modules."""
 
-    def check(self, links: Iterable[PartLink]) -> None:
-        """See `Workload`."""
-        module = framework(self._spec.framework).module
-        own = {module: installed_version(self._spec.python, module)}
-        for link in links:
-            _check_versions(link.host.name, {module: link.version(self._spec.framework)}, own)
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
+        """See `Workload`. Each machine is asked once."""
+        asked = preflight.questions(self._spec, uses_gpus=uses_gpus)
+        equipment = {name: link.equipment(asked) for name, link in links.items()}
+        preflight.check(self._spec, asked, preflight.own_equipment(self._spec, asked), equipment)
+        for name, found in equipment.items():
+            write(
+                "preflight", host=name, version=found.version, nccl=found.nccl, recipe=found.recipe,
+                paths=list(found.paths),
+            )  # fmt: skip
 
     def files(self) -> Mapping[str, str]:
         """See `Workload`. An included recipe does not travel."""
-        path = Path(self._spec.own_recipe.path)
-        if path.is_relative_to(BUILT_IN):
+        if preflight.is_included(self._spec):
             return {}
+        path = Path(self._spec.own_recipe.path)
         try:
-            found = follow(source_of(path, (), needed=True), OwnModules(path.parent))
-            texts = {str(each.path.relative_to(path.parent)): read(each.path).decode() for each in found}
+            texts = own_files.own_files(path)
         except (OSError, SyntaxError, ValueError) as error:
             text = tr("The recipe {path} cannot be sent to other machines: {why}", path=path, why=error)
             raise RunError(text) from error
@@ -81,7 +86,7 @@ class _Script(Workload):
         found = _analysis(spec)
         self._frameworks = found.frameworks
         try:
-            self._hashes = same_files.hashes(found.own_files)
+            self._hashes = own_files.hashes(found.own_files)
         except OSError as error:
             raise RunError(tr("{path} cannot be read: {why}.", path=error.filename, why=error.strerror)) from error
         if not self._hashes:
@@ -93,11 +98,13 @@ class _Script(Workload):
                 )
             )
 
-    def check(self, links: Iterable[PartLink]) -> None:
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
         own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
-        for link in links:
-            _check_versions(link.host.name, link.check_script(self._spec, self._hashes, self._frameworks), own)
+        for name, link in links.items():
+            versions = link.check_script(self._spec, self._hashes, self._frameworks)
+            _check_versions(name, versions, own)
+            write("preflight", host=name, versions=versions, files=self._hashes)
 
 
 def _analysis(spec: RunSpec) -> ScriptAnalysis:
@@ -134,7 +141,7 @@ def _check_versions(host: str, there: Mapping[str, Any], own: Mapping[str, str])
     """Check the versions of packages. Raises `RunError`; one that is not known is not compared."""
     for module, version in own.items():
         found = there.get(module)
-        if not version or not isinstance(found, str) or not found or _main_part(found) == _main_part(version):
+        if not version or not isinstance(found, str) or not found or main_part(found) == main_part(version):
             continue
         raise RunError(
             tr(
@@ -143,8 +150,3 @@ def _check_versions(host: str, there: Mapping[str, Any], own: Mapping[str, str])
                 host=host, module=module, version=found, own=version,
             )
         )  # fmt: skip
-
-
-def _main_part(version: str) -> list[str]:
-    """Return the first two numbers of a version: 2.13.0+cpu and 2.13.1+cu130 work together."""
-    return version.partition("+")[0].split(".")[:2]

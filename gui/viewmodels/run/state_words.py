@@ -23,6 +23,7 @@ STATE_MARKS = {
     RunState.PAUSED: "pause",
     RunState.FAILED: "cross",
     RunState.LOST: "alert",
+    RunState.HEAD_LOST: "gap",
 }
 """The shape of each state, for those who cannot tell its colour."""
 SCRIPT_SENTENCES = {

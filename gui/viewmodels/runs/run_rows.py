@@ -240,7 +240,7 @@ def outcome(summary: RunSummary) -> str:
     match summary.state:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
-        case RunState.FAILED | RunState.LOST:
+        case RunState.FAILED | RunState.LOST | RunState.HEAD_LOST:
             from core.diagnosis.failures import short_cause  # not at the start of the window without such a run
 
             detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))

@@ -16,7 +16,7 @@ from ...training.metric_schedule import Cost
 from ...training.metrics_reporter import RankedMetricsReporter
 from ..task.training_metrics import MeasuringReporter
 from .common import Tally, Validation, merge, own_part, scale_gradients
-from .over_hosts import check_link, collect_files, fetch_checkpoint, open_store
+from .over_hosts import backend_of, check_link, collect_files, fetch_checkpoint, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ def join(context: Context) -> None:
     """
     context.enter_phase("join")
     dist.init_process_group(
-        "gloo" if context.assignment.kind == "cpu" else "nccl",
+        backend_of(context.assignment.kind),
         store=open_store(context.assignment, str(context.run_dir / RENDEZVOUS)),
         rank=context.rank,
         world_size=context.world_size,

@@ -53,8 +53,13 @@ def open_store(assignment: RankAssignment, path: str) -> Store:
     )
 
 
+def backend_of(kind: str) -> str:
+    """Return the backend with which ranks exchange data: NCCL where their devices are GPUs, and else gloo."""
+    return "gloo" if kind == "cpu" else "nccl"
+
+
 def check_link(context: Context) -> None:
-    """Sum a tensor over all ranks before anything trains, and record how fast that is.
+    """Sum a tensor over all ranks before anything trains, and record how fast that is, with either backend.
 
     Raises `RuntimeError` with a sentence if the sum is wrong or does not come.
     """
@@ -62,15 +67,21 @@ def check_link(context: Context) -> None:
     seconds = []
     for _ in range(LINK_TRIALS):
         tensor = torch.ones(LINK_BYTES // 4, device=device)
+        float(tensor[0])  # waits until a GPU has filled it
         began = time.perf_counter()
-        dist.all_reduce(tensor)
+        dist.all_reduce(tensor)  # a GPU may still work on it: the comparison waits for the end
         if not bool((tensor == context.world_size).all()):
             raise RuntimeError(
                 tr("A test of the network between the machines gave wrong sums. Check it, then start the run again.")
             )
         seconds.append(time.perf_counter() - began)
     if context.rank == 0:
-        context.record_link(bytes=LINK_BYTES, seconds=min(seconds), backend=dist.get_backend())
+        context.record_link(
+            bytes=LINK_BYTES,
+            seconds=min(seconds),
+            bytes_per_s=LINK_BYTES / max(min(seconds), 1e-9),
+            backend=dist.get_backend(),
+        )
 
 
 def fetch_checkpoint(context: Context) -> None:

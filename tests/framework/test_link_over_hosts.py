@@ -1,0 +1,68 @@
+"""The backend with which ranks on several machines meet, and the check of their link. No GPU is needed: stand-ins."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from core.worker.pytorch.loop import distributed, over_hosts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Recorder(SimpleNamespace):
+    """The context of a rank, as far as joining reads it."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        assignment = SimpleNamespace(kind=kind, meeting="", world_size=1, rank=0)
+        super().__init__(assignment=assignment, rank=0, world_size=1, run_dir=folder, links=[])
+
+    def enter_phase(self, name: str) -> None:
+        assert name == "join"
+
+    def record_link(self, **facts: object) -> None:
+        self.links.append(facts)
+
+
+@pytest.mark.parametrize(("kind", "backend"), [("cpu", "gloo"), ("nvidia", "nccl")])
+def test_ranks_on_gpus_meet_with_nccl_and_others_with_gloo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, backend: str
+) -> None:
+    chosen: list[Any] = []
+    monkeypatch.setattr(distributed.dist, "init_process_group", lambda name, **_: chosen.append(name))
+    distributed.join(Recorder(kind, tmp_path))  # type: ignore[arg-type]  # what it reads of it
+    assert chosen == [backend]
+
+
+@pytest.mark.parametrize(("backend", "device"), [("gloo", "cpu"), ("nccl", "cuda")])
+def test_link_is_checked_the_same_way_with_either_backend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, device: str
+) -> None:
+    """The sums are those of a real group of one rank with gloo; for NCCL, its tensors are on the CPU instead."""
+    devices: list[str] = []
+
+    def ones(count: int, *, device: str) -> torch.Tensor:
+        devices.append(device)
+        return torch.full((count,), 1.0)
+
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        monkeypatch.setattr(over_hosts.dist, "get_backend", lambda: backend)
+        monkeypatch.setattr(over_hosts.torch, "ones", ones)
+        context = Recorder("cpu", tmp_path)
+        over_hosts.check_link(context)  # type: ignore[arg-type]  # what it reads of it
+        (link,) = context.links
+        assert set(devices) == {device}
+        assert link["backend"] == backend
+        assert link["bytes"] == 1024 * 1024
+        assert link["bytes_per_s"] == pytest.approx(link["bytes"] / link["seconds"])
+
+        context.world_size = 2  # a sum that is wrong
+        with pytest.raises(RuntimeError, match="A test of the network between the machines gave wrong sums"):
+            over_hosts.check_link(context)  # type: ignore[arg-type]  # as above
+    finally:
+        torch.distributed.destroy_process_group()
