@@ -28,7 +28,7 @@ HELLO_S = 30.0
 ANSWER_S = 30.0
 """Longest wait for one answer."""
 CLOCK_TOLERANCE_S = 2.0
-"""Offset of a clock from which on it is told."""
+"""Seconds of a clock's offset from which on a sentence reports it."""
 SET_CLOCK = "timedatectl set-ntp true"
 
 

@@ -1,6 +1,7 @@
 """Write the merged readings of a rank as events: consecutive steps of the same metrics in one line.
 
-The collector writes them as they come; curves that are known as a whole are made `current` and kept as `TimedLines`.
+The collector writes readings as they arrive. For curves that are known as a whole, `current` first leaves out the
+values that a restart has replaced, and `TimedLines` keeps the rest.
 """
 
 from __future__ import annotations

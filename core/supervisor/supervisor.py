@@ -389,7 +389,7 @@ class Supervisor:
             return
         from core.notifications.start import notify  # imported here, so that the start does not wait for it
 
-        with contextlib.suppress(OSError, RuntimeError):  # the folder is gone: nobody can be told, but all is tidied up
+        with contextlib.suppress(OSError, RuntimeError):  # the folder is gone: no message, but all is tidied up
             notify(self._run_dir, what)
 
     def _tidy(self) -> None:

@@ -1,10 +1,14 @@
-"""The code that runs inside a training process: the standard library and one framework, nothing else.
+"""The code that runs inside the training process of a recipe.
+
+It uses the standard library, one framework, `core.schema` and `core.language`, nothing else.
 
 The supervisor starts one process per rank. There, in this order: `boot` is run by its path and loads this package under
 a private name, so that an interpreter without Trainyard can train (hence relative imports and Python 3.10 syntax).
 `main` starts the dead-man switch (`deadman`), pins the process to its cores and calls `train(recipe, context)` of the
 strategy's module, such as `pytorch.ddp`. That module holds the training loop: one file per framework and strategy.
 
+- `boot`, `main`: the way from the interpreter to the strategy
+- `deadman`: end the process group when the supervisor has ended
 - `pytorch`, `tensorflow`, `keras`: the strategies of each framework
 - `training`: what the loops of all frameworks share: epochs, requests, checkpoints, reports
 - `recipe`: import the user's file and call its functions

@@ -48,9 +48,9 @@ def write_report(run_dirs: Sequence[Path], path: Path, choices: Sequence[str] = 
 
 
 def _by_command(command: str, run_dirs: Sequence[Path], option: str, path: Path, *more: str) -> tuple[bytes, str]:
-    """Let a command write: a long run would keep this process from drawing.
+    """Run a command that writes the file, so that the window goes on drawing while it works.
 
-    Returns what the command prints, and what it says beside that. Raises `RunError` with its sentence.
+    Returns its standard output, and its standard error as a sentence. Raises `RunError` with that sentence if it fails.
     """
     words = own_command(
         "core.cli", command, *(str(each.absolute()) for each in run_dirs), option, str(path.absolute()), *more

@@ -18,10 +18,8 @@ from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
-from core.schema.event_log import Log
 from core.supervisor.hosts import run_hosts
 from tests.support.commands import call
-from tests.support.host_parts import parts, processes_there
 from tests.support.running import (
     FOREVER,
     LONG_PYTORCH,
@@ -33,19 +31,17 @@ from tests.support.running import (
     write_recipe,
 )
 from tests.support.ssh_server import add_host
+from tests.support.two_hosts import AWAY, cuts, over_hosts, parts, processes_there, supervisors_there, worker_there
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import psutil
-
     from core.schema.spec import RunSpec
     from tests.support.ssh_server import SshServer
 
 pytestmark = pytest.mark.e2e
-AWAY = "one/cpu:1"
 DESCENT = """\
 import os
 import torch
@@ -74,20 +70,6 @@ def _host(server: SshServer) -> Iterator[None]:
     yield
     for part in parts(server):
         shutil.rmtree(part)
-
-
-def over_hosts(spec: RunSpec) -> RunSpec:
-    """Return the spec on a device here and one of the host."""
-    return replace(spec, devices=("cpu:0", AWAY), strategy="ddp")
-
-
-def worker_there(server: SshServer) -> psutil.Process:
-    return next(each for each in processes_there(server) if "boot.py" in " ".join(each.cmdline()))
-
-
-def cuts(run: Followed) -> int:
-    """Return how many cuts of the connection the run has recorded."""
-    return sum(event["kind"] == "notice" and "was cut for" in event["text"] for event in Log(run.run.dir).read())
 
 
 def long_spec(tmp_path: Path, **training: object) -> RunSpec:
@@ -162,6 +144,19 @@ def test_worker_that_is_killed_on_the_other_machine_fails_the_run(
     run.until_over()
     assert run.states[-1] is RunState.FAILED
     assert f"Worker 1 on {AWAY} was ended by SIGKILL" in str(run.run.facts.error)
+    assert parts(server) == []
+
+
+def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_the_run(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    """No worker there has said why, and those here were only asked to end: the run must not count as finished."""
+    run = start(long_spec(tmp_path), runs_root)
+    found = wait_until(lambda: supervisors_there(server), 30, "the supervisor on the host to start")
+    found[0].kill()
+    run.until_over()
+    assert run.states[-1] is RunState.FAILED, run.run.facts
+    assert "The part of this run on one has ended. The run's supervisor" in str(run.run.facts.error)
     assert parts(server) == []
 
 

@@ -16,9 +16,9 @@ from core.runs.facts.states import RunState
 from core.schema.paths import log_of_rank
 from core.supervisor.hosts import run_hosts
 from tests.support.commands import call
-from tests.support.host_parts import parts, processes_there
 from tests.support.running import LONG, Followed, make_spec, script_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.two_hosts import AWAY, parts, processes_there
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -165,7 +165,6 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-AWAY = "one/cpu:1"
 
 
 def over_machines(tmp_path: Path, source: str, *arguments: str, devices: str = AWAY) -> RunSpec:

@@ -63,13 +63,13 @@ class Agent:
             self._write_line(b"\n" + protocol.encode(_hello(self._runs_root).document(time.time())))
             for line in self._lines():
                 self._take(protocol.decode(line))
-        except OSError:  # nobody reads the answers
+        except OSError:  # the other side no longer reads the answers
             return
         finally:
             self._end()
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the lines of the input until it ends, nobody reads the answers, or it is silent for too long."""
+        """Yield the lines of the input until it ends, the answers are no longer read, or it is silent for too long."""
         poller = select.poll()
         poller.register(self._requests, select.POLLIN)
         poller.register(self._answers, 0)  # only its errors
@@ -105,7 +105,7 @@ class Agent:
         thread.start()
 
     def _answer(self, number: int, ability: str, request: Request) -> None:
-        with suppress(OSError):  # nobody reads it
+        with suppress(OSError):  # the other side no longer reads
             try:
                 line = protocol.encode({"id": number, "answer": self._result(number, ability, request)})
             except OSError as error:
@@ -114,7 +114,7 @@ class Agent:
                 )
             except (ValueError, RunError) as error:
                 line = _refusal(number, str(error))
-            except Exception as error:  # noqa: BLE001 (an error of our own is told, and the agent goes on)
+            except Exception as error:  # noqa: BLE001 (the other side shows our own error, and the agent goes on)
                 traceback.print_exc()
                 line = _refusal(number, tr("An error of Trainyard there: {kind}: {error}",
                                            kind=type(error).__name__, error=error))  # fmt: skip

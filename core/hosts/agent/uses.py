@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from core.devices.device import Survey
 
 AVAILABLE_STEP = 64 * 2**20
-"""Bytes by which the memory that programs can still get must change to be told again."""
+"""Bytes by which the memory that programs can still get must change to be reported again."""
 
 
 class UseLooks:
@@ -28,7 +28,7 @@ class UseLooks:
         self._due_at = float("-inf")
         self._thread: Thread | None = None
         self._found: dict[str, Any] | None = None
-        self._told: dict[str, Any] | None = None
+        self._reported: dict[str, Any] | None = None
 
     def news(self, survey: Survey) -> dict[str, Any] | None:
         """Return what was found, as JSON, if it is not as it was; None otherwise. Begin the next look when it is due.
@@ -41,10 +41,10 @@ class UseLooks:
             self._due_at = time.monotonic() + self._period_s
             self._thread = Thread(target=self._look, args=(survey,), daemon=True)
             self._thread.start()
-        if self._found == self._told:
+        if self._found == self._reported:
             return None
-        self._told = self._found
-        return self._told
+        self._reported = self._found
+        return self._reported
 
     def _look(self, survey: Survey) -> None:
         self._found = {**pack_uses(self._finder.find(survey)), "available_bytes": _rounded(available_bytes())}

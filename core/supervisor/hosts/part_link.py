@@ -16,7 +16,7 @@ from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S, HELLO_S
 from core.hosts.mirror.link import SILENT_S, unpacked
 from core.hosts.run_files import TAIL_BYTES, tail_hash
-from core.language import tr, tr_noop
+from core.language import tr, tr_noop, tr_stored
 from core.schema.events import Writer, parse
 from core.schema.files import open_to_append
 from core.schema.paths import (
@@ -56,6 +56,8 @@ RETRY_S = 2.0
 """Seconds between two attempts to connect again."""
 REMOVE_S = 20.0
 MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_ERROR = 2000
+"""Characters of a part's error that are shown."""
 
 
 @dataclass(slots=True)
@@ -101,6 +103,8 @@ class _Following:
     sent: int = 0
     """How many of the requests this connection has sent."""
     over: bool = False
+    error: str = ""
+    """Why the part failed or was lost, until that has been raised."""
 
 
 class PartLink:
@@ -222,6 +226,15 @@ class PartLink:
             self._send_requests()
         except HostError as error:
             self._note_cut(error)
+        self._raise_error(part)
+
+    def _raise_error(self, part: _Following) -> None:
+        """Raise `RunError` once if the part failed without the end of a worker that would say why."""
+        if part.error and self.is_over and not all(rank in part.exits for rank in part.ranks):
+            error, part.error = part.error, ""
+            raise RunError(
+                tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=tr_stored(error))
+            )
 
     @property
     def is_over(self) -> bool:
@@ -348,6 +361,7 @@ class PartLink:
             if not isinstance(found, dict):
                 self._connection.fail_at(tr("It does not say what became of the run there."))
             part.over = found.get("over") is True
+            part.error = str(found.get("error") or "")[:MAX_ERROR] if part.over else ""
             if part.over:
                 for each in part.files:
                     each.is_settled = False  # what was written since

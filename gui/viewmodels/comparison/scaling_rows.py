@@ -178,7 +178,7 @@ def outcome(table: ShownTable) -> str:
 
 
 def sentence(table: ShownTable) -> str:
-    """Return what is going on, or how it ended."""
+    """Return a sentence on the table: which training runs now, or how many have finished."""
     total = len(table.states)
     if table.is_measured:
         number = next((at for at, state in enumerate(table.states, 1) if state is not RunState.FINISHED), total)

@@ -96,7 +96,7 @@ def sentences(facts: RunFacts) -> tuple[list[str], str]:
 
 
 def _unexplained(found: Sequence[Release], facts: RunFacts) -> str:
-    """Return one sentence on all devices whose memory nobody is known to hold."""
+    """Return one sentence on all devices whose memory no known process holds."""
     if len(found) == 1:
         return tr_stored(without_remedies(found[0].sentence))
     labels = [str(facts.devices.get(each.device_id, {}).get("label") or each.device_id) for each in found]

@@ -145,8 +145,8 @@ ROWS = {
         Failure.BUSY,
         tr_noop(
             "Other programs of the Ray cluster use what the run needs of {name} ({address}): {line}. Of GPUs these are "
-            "all of the node, since Ray cannot be told which ones to keep. See what is in use: ray status. Start the "
-            "run when they have ended."
+            "all of the node, since Ray does not let a run choose which ones it keeps. See what is in use: ray "
+            "status. Start the run when they have ended."
         ),
     ),
     "no-start": _Row(

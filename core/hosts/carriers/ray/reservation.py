@@ -1,7 +1,7 @@
 """Keep other users of the cluster off the devices of a node while a run uses them: a placement group of the driver.
 
-Ray counts devices and cannot be told which ones, so a run that uses a GPU of a node keeps all GPUs of that node. Like
-the actor, a placement group ends with its driver, however that ends.
+Ray counts devices and does not let a program choose which ones, so a run that uses a GPU of a node keeps all GPUs of
+that node. Like the actor, a placement group ends with its driver, however that ends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Wanted:
         return Wanted(int(cores), bool(int(gpus)))
 
     def resources(self, total: Mapping[str, float]) -> dict[str, float]:
-        """Return it in Ray's resources, of which the node has so many. What it has none of, Ray gives to nobody."""
+        """Return it in Ray's resources, of which the node has so many. Those that the node lacks are left out."""
         asked = {CPU: min(self.cores, total.get(CPU, 0)), GPU: total.get(GPU, 0) if self.gpus else 0}
         return {name: amount for name, amount in asked.items() if amount}
 
