@@ -116,7 +116,7 @@ def test_agent_has_the_environment_of_its_node(node: StandIn) -> None:
     host = host_list.load().hosts[0]
     with Connection(host) as beta:
         beta.wait(lambda: beta.hello is not None, 20, lambda: True)
-        assert beta.ask("equipment", 20, framework="pytorch", paths=[])["peer"] == PEER
+        assert beta.ask("peer", 20)["address"] == PEER
         (code,) = node.codes()
         (agent,) = [each for each in psutil.process_iter() if words_of(each)[1:2] == ["-c"] and str(code) in
                     words_of(each)[3:4]]  # fmt: skip

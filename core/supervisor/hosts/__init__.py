@@ -6,4 +6,5 @@
 - `part_file`: a file of a part, read from an offset on
 - `remote_worker`: a worker that trains on another machine
 - `translation`: events of a part as the run records them
+- `workload`: what of the recipe or script travels to other machines, or must be there
 """
