@@ -169,7 +169,7 @@ LAUNCH_MODES = (
              "One process sees all chosen devices, numbered from 0: for TensorFlow, Keras, nn.DataParallel and "
              "device_map.")),
     Strategy(framework=SCRIPT, name="per-device", title=tr_noop("One process per device"), target="", parallel="data",
-         processes="per_device",
+         processes="per_device", spans_hosts=True,
          summary=tr_noop(
              "As torchrun starts it, the devices numbered from 0: for programs written for torchrun, Accelerate, "
              "Lightning, DeepSpeed or TensorFlow's MultiWorkerMirroredStrategy.")),

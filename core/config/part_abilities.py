@@ -22,6 +22,7 @@ from core.history.index import directories
 from core.hosts.agent.runs import run_folder
 from core.language import join_sentences, tr
 from core.launchers import network
+from core.launchers.script import unset_variables
 from core.runs import directory, stopped
 from core.runs.facts.states import RunState, state_info
 from core.runs.part import MISSING, UNREADABLE, Part, continue_holder, held, read_part, write_part
@@ -29,7 +30,9 @@ from core.runs.run import Run
 from core.schema.files import make_private_folder, read_whole, write_whole
 from core.schema.paths import PART_RECIPE
 from core.schema.spec import RunSpec, write_spec
-from core.scripts.own_files import files_hash, own_files
+from core.scripts.analysis import FRAMEWORKS, analyse_script
+from core.scripts.own_files import differences, files_hash, own_files
+from core.scripts.problems import problems as program_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,8 +58,7 @@ def equipment(request: Request) -> dict[str, Any]:
 
     `framework`: its name. `nccl`: whether to find the version of PyTorch's NCCL. `recipe`: the name of an included
     recipe whose hash is wanted, or the empty string. `paths`: those of the data. The answer has the versions, the
-    hash, by path whether it can be read, the addresses of the network interfaces by name, and the address from which
-    the other machine has connected; it is empty where the carrier does not tell.
+    hash, and by path whether it can be read.
     """
     row = framework(str(request.terms.get("framework")))
     python = interpreter(row)
@@ -70,9 +72,41 @@ def equipment(request: Request) -> dict[str, Any]:
         "nccl": nccl_version(python) if request.terms.get("nccl") is True else "",
         "recipe": _included_hash(str(request.terms.get("recipe") or ""), row.id),
         "paths": _path_problems(request.terms.get("paths")),
-        "interfaces": network.interfaces(),
-        "peer": os.environ.get(SSH_CONNECTION, "").partition(" ")[0],
     }
+
+
+def script(request: Request) -> dict[str, dict[str, str]]:
+    """Check that a script can be started here, and return the versions of packages in its Python.
+
+    `spec`; `hashes`: those of its files on the other machine, by path; `modules`: the names of the packages.
+    """
+    spec = RunSpec.from_json(request.terms.get("spec"))
+    hashes, modules = request.terms.get("hashes"), request.terms.get("modules")
+    if not isinstance(hashes, dict) or len(hashes) > MAX_FILES or spec.script is None:
+        raise ValueError(tr("This is no part of a run."))
+    if not isinstance(modules, list) or not all(each in FRAMEWORKS for each in modules):
+        raise ValueError(tr("This is no part of a run."))
+    found = differences(hashes) or _script_problems(spec)
+    if found:
+        raise ValueError(join_sentences(found))
+    return {"versions": {module: installed_version(spec.python, module) for module in modules}}
+
+
+def _script_problems(spec: RunSpec) -> list[str]:
+    """Return why a script would end at once here: sentences."""
+    own = spec.script
+    assert own is not None
+    look = analyse_script(
+        own.path, module=own.module or None, cwd=spec.working_dir, python=spec.python, variables=own.environment
+    )
+    found = program_problems(look, python=spec.python, cwd=spec.working_dir, variables=own.environment)
+    return [*found, *unset_variables(own)]
+
+
+def peer(request: Request) -> dict[str, str]:
+    """Return the address from which the other machine has connected; empty where the carrier does not tell."""
+    del request
+    return {"address": os.environ.get(SSH_CONNECTION, "").partition(" ")[0]}
 
 
 def _included_hash(name: str, framework_id: str) -> str:
@@ -112,6 +146,7 @@ def part(request: Request) -> dict[str, str]:
     """Start a part, and return its id. `spec`, `part`: JSON; `files`: those of the recipe, none for an included one.
 
     `hash`: that of the files as they were sent. It is compared with that of the files as they are on the disk here.
+    A script is started from its own path, which `script` has checked.
     """
     spec = RunSpec.from_json(request.terms.get("spec"))
     try:
@@ -119,13 +154,15 @@ def part(request: Request) -> dict[str, str]:
     except ValueError:
         raise ValueError(tr("This is no part of a run.")) from None
     files = request.terms.get("files")
-    if spec.recipe is None or not isinstance(files, dict) or len(files) > MAX_FILES:
+    if not isinstance(files, dict) or len(files) > MAX_FILES:
         raise ValueError(tr("This is no part of a run."))
     ended = _end_earlier(request.runs_root, own)
-    spec = replace(spec, python=interpreter(framework(spec.framework)))
+    if spec.script is None:
+        spec = replace(spec, python=interpreter(framework(spec.framework)))
 
     def launch(run_dir: Path) -> ProcessId | None:
-        write_spec(run_dir, _with_recipe(spec, run_dir, files, request.terms.get("hash")))
+        is_here = spec.script is not None
+        write_spec(run_dir, spec if is_here else _with_recipe(spec, run_dir, files, request.terms.get("hash")))
         write_part(run_dir, own)
         return directory.launch_supervisor(run_dir)
 
@@ -243,6 +280,8 @@ def part_state(request: Request) -> dict[str, Any]:
 
 PART_ABILITIES: dict[str, Callable[[Request], object]] = {
     "equipment": equipment,
+    "script": script,
+    "peer": peer,
     "reach": reach,
     "part": part,
     "hold": hold,

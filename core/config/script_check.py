@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from core.catalog.strategies import find_launch_mode
 from core.config.build_spec import absolute_folder, check_folder, resolve
 from core.config.choices import INTERRUPT_S, ScriptChoices
+from core.hosts.names import own_id
 from core.language import join_sentences, tr
 from core.launchers import notebook
 from core.metrics.rules.rule_file import NONE, chosen_file, read_rules
@@ -137,7 +138,7 @@ def cautions_of(result: ScriptCheckResult, spec: RunSpec) -> list[str]:
     """Return what should be known of a checked script before its start: sentences. `spec`: with its devices."""
     if result.look is None:
         return []
-    on_cpu = all(each.startswith("cpu:") for each in spec.devices)
+    on_cpu = all(own_id(each).startswith("cpu:") for each in spec.devices)
     return cautions(result.look, spec.strategy, len(spec.devices), on_cpu=on_cpu)
 
 

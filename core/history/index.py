@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
+from core.history.changed_runs import ChangedRuns
 from core.history.summary import RunSummary, SummaryReader, name_and_kind
 from core.history.summary_cache import LARGEST, CachedSummary, SummaryCache
 from core.language import tr
@@ -134,7 +135,7 @@ class RunIndex:
     """The summaries of the runs below a root. Runs that are over are read once, and again when they have changed.
 
     Every poll finds out whether such a run was resumed. Another program may also give it a name, or read its curves
-    again: `LOOKED_AT` runs a poll are looked at for that, in turn.
+    again: `LOOKED_AT` runs a poll are looked at for that, in turn, and at once those that `ChangedRuns` names.
     """
 
     def __init__(self, root: Path, patience_s: float | None = None, *, cache: SummaryCache | None = None) -> None:
@@ -156,6 +157,7 @@ class RunIndex:
         """By name of the folder, runs that are over."""
         self._live: dict[str, SummaryReader] = {}
         self._looked_at = 0
+        self._changed = ChangedRuns(root)
         self._rest_s = 0.0
         self._is_stopped: Callable[[], bool] = _never
         self._cache = cache
@@ -188,6 +190,8 @@ class RunIndex:
         self._drop_gone(set(names))
         self._load(names)
         self._check_some()
+        for name in self._changed.names():
+            self._look_at(name)
         self._look_at_some(names)
         found, read = [], 0
         self.left = 0

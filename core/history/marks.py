@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
+from core.history.changed_runs import note_change
 from core.language import tr
 from core.runs import copies
 from core.runs.ownership import owner_of_run
@@ -99,6 +100,7 @@ def change_marks(
     given = {name: value for name, value in changes.items() if value is not None}
     if given:
         _append(run_dir, {"t": time.time(), "kind": "mark", **given})
+        note_change(run_dir)
     return read_marks(run_dir)
 
 

@@ -8,6 +8,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.history.changed_runs import note_change
 from core.language import tr
 from core.runs import copies
 from core.runs.ownership import owner_of_run
@@ -49,4 +50,5 @@ def rename(run_dir: Path, name: str) -> str:
     except OSError as error:
         remedy = tr("Check the permissions of its folder.")
         raise RunError(not_written(path, error, if_full=tr("Free some space."), otherwise=remedy)) from error
+    note_change(run_dir)
     return name

@@ -44,7 +44,7 @@ RANK_0_SERVES = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 
 
 class Launcher:
-    """Starts the processes of one run. With one process per device they meet at one port."""
+    """Starts the processes of one run on this machine. With one process per device they meet at one port."""
 
     def __init__(self, spec: RunSpec, run_dir: Path, umask: int = -1) -> None:
         """`umask`: that of the processes; -1 for the umask of this process."""
@@ -55,20 +55,26 @@ class Launcher:
         self._port = free_addresses(1)[0].rpartition(":")[2]
         self._store: TorchStore | None = None
 
-    def serve_store(self) -> None:
+    def serve_store(self, meeting: str) -> None:
         """Serve the store of PyTorch's ranks on the loopback interface, if the script's Python can; else rank 0 does.
 
-        The user's variables take precedence. Call it at most once, before `launch`; `close` ends the store.
+        `meeting`: the address in place of the loopback's for ranks on several machines; else empty. The user's
+        variables take precedence. Call it at most once, before `launch`; `close` ends the store.
         """
         variables = {**clean_environment(), **self._script.environment}
         if MEETING & self._script.environment.keys() or variables.get(RANK_0_SERVES) == "1":
             return
         with contextlib.suppress(OSError):  # of the interpreter or the working folder, which `launch` raises again
-            store = TorchStore(self._spec.python, variables, self._spec.working_dir)
+            store = TorchStore(self._spec.python, variables, self._spec.working_dir, *_at(meeting))
             if store.is_ready():
                 self._store, self._port = store, store.port
             else:
                 store.close()
+
+    @property
+    def shared_variables(self) -> dict[str, str]:
+        """The variables with which ranks on other machines find the store that this one serves."""
+        return {AGENT_STORE: str(True)} if self._store is not None else {}
 
     @property
     def has_lost_store(self) -> bool:
@@ -116,7 +122,8 @@ class Launcher:
     def _environment(self, assignment: RankAssignment) -> dict[str, str]:
         ours = environment(os.environ, self._run_dir.name, assignment, self.names)
         if self._spec.strategy == "per-device":
-            ours |= as_torchrun(assignment, self._port, os.environ, has_store=self._store is not None)
+            address = assignment.meeting or f"{HOST}:{self._port}"
+            ours |= as_torchrun(assignment, address, os.environ, has_store=self._store is not None)
             ours |= {TF_CONFIG: tf_config(assignment)} if assignment.addresses else {}
         return {
             **ours,
@@ -127,29 +134,40 @@ class Launcher:
         }
 
 
+def _at(meeting: str) -> list[tuple[str, int]]:
+    """Return the address at which the ranks of several machines meet; nothing for those of one."""
+    host, _, port = meeting.rpartition(":")
+    return [(host, int(port))] if meeting else []
+
+
 def command_of(script: Script) -> tuple[str, ...]:
     """Return the command line after the interpreter. A notebook is run by a file of ours."""
     runner = (notebook.__file__,) if script.path.endswith(notebook.SUFFIX) else ()
     return (*runner, *script.command)
 
 
-def as_torchrun(assignment: RankAssignment, port: str, base: Mapping[str, str], *, has_store: bool) -> dict[str, str]:
-    """Return the variables that torchrun sets for each process on one machine.
+def as_torchrun(
+    assignment: RankAssignment, address: str, base: Mapping[str, str], *, has_store: bool
+) -> dict[str, str]:
+    """Return the variables that torchrun sets for each process, and NODE_RANK for one of several machines.
 
     By TORCHELASTIC_RUN_ID PyTorch (`torch.distributed.is_torchelastic_launched`), and with it Lightning, recognises
-    that all processes are started already. `has_store`: whether a process serves the store at the port, as torchrun
-    does; otherwise rank 0 serves it.
+    that all processes are started already. `address`: `host:port` of the store. `has_store`: whether a process serves
+    the store there, as torchrun does; otherwise rank 0 serves it.
     https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
     """
+    host, _, port = address.rpartition(":")
+    local_size, node = str(len(assignment.devices)), str(assignment.host)
     rank, size = str(assignment.rank), str(assignment.world_size)
     threads = str(len(assignment.cores)) if assignment.cores else base.get("OMP_NUM_THREADS", "1")
     return {
-        "RANK": rank, "LOCAL_RANK": rank, "ROLE_RANK": rank, "GROUP_RANK": "0",
-        "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "ROLE_WORLD_SIZE": size, "GROUP_WORLD_SIZE": "1",
-        "ROLE_NAME": "default", "MASTER_ADDR": HOST, "MASTER_PORT": port, "OMP_NUM_THREADS": threads,
+        "RANK": rank, "LOCAL_RANK": str(assignment.local_rank), "ROLE_RANK": rank, "GROUP_RANK": node,
+        "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": local_size, "ROLE_WORLD_SIZE": size,
+        "GROUP_WORLD_SIZE": str(assignment.hosts),
+        "ROLE_NAME": "default", "MASTER_ADDR": host, "MASTER_PORT": port, "OMP_NUM_THREADS": threads,
         "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none",
         AGENT_STORE: str(has_store),
-        **loopback_variables(base),
+        **({"NODE_RANK": node} if assignment.interface else loopback_variables(base)),
     }  # fmt: skip
 
 
@@ -170,7 +188,18 @@ def problems(script: Script, launch_mode: str) -> list[str]:
         for names, what in ((fixed, tr("the chosen devices")), (FROM_RUN, tr("the run")))
         for name in sorted(names & script.environment.keys())
     ]
-    sentences += [
+    sentences += unset_variables(script)
+    port = script.environment.get("MASTER_PORT")
+    if port is not None and not _is_free(port):
+        sentences.append(
+            tr("MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found.", port=port)
+        )
+    return sentences
+
+
+def unset_variables(script: Script) -> list[str]:
+    """Return a sentence for each variable that the script takes from this environment, which does not have it."""
+    return [
         tr(
             "The variable {name} is not set. The script takes its value from the environment: export {name}=... first.",
             name=name,
@@ -178,12 +207,6 @@ def problems(script: Script, launch_mode: str) -> list[str]:
         for name in script.inherited
         if name not in os.environ
     ]
-    port = script.environment.get("MASTER_PORT")
-    if port is not None and not _is_free(port):
-        sentences.append(
-            tr("MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found.", port=port)
-        )
-    return sentences
 
 
 def _is_free(port: str) -> bool:

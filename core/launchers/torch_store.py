@@ -1,9 +1,10 @@
-"""Serve the store at which a script's PyTorch ranks meet, on the loopback interface only.
+"""Serve the store at which a script's PyTorch ranks meet, on one address only.
 
     PYTHON torch_store.py DESCRIPTOR
 
 Without it, rank 0 or torchrun serves the store, on all addresses of the machine and without a password. PyTorch has no
-setting for the address, but takes over a listening socket, which is bound to the loopback address here.
+setting for the address, but takes over a listening socket. It is bound to the loopback address, or for ranks on several
+machines to the address of the network that connects them.
 
 The process runs under the script's own Python, so client and server are of one version. It loads PyTorch when the first
 rank connects: a program that never does costs a small process and no PyTorch. This file is run by its path, under any
@@ -47,9 +48,14 @@ POLL_S = 0.5
 class TorchStore:
     """Starts the serving process, and ends it."""
 
-    def __init__(self, python: str, environment: Mapping[str, str], cwd: str) -> None:
-        """Start the process. `environment` and `cwd`: those with which a rank starts. Raises `OSError`."""
-        with socket.create_server((HOST, 0), backlog=1024) as listener:
+    def __init__(
+        self, python: str, environment: Mapping[str, str], cwd: str, address: tuple[str, int] = (HOST, 0)
+    ) -> None:
+        """Start the process. `environment` and `cwd`: those with which a rank starts. Raises `OSError`.
+
+        `address`: where the store listens; port 0 for any free one.
+        """
+        with socket.create_server(address, backlog=1024) as listener:
             self.port = str(listener.getsockname()[1])
             self._process = subprocess.Popen(
                 [python, __file__, str(listener.fileno())],
@@ -137,8 +143,8 @@ def _serve(descriptor: int) -> Any:  # noqa: ANN401 (PyTorch's store)
     """Serve on a listening socket, to which the first rank has connected."""
     distributed = importlib.import_module("torch.distributed")
     with socket.socket(fileno=os.dup(descriptor)) as listener:
-        port = listener.getsockname()[1]
-    return distributed.TCPStore(HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=descriptor)
+        host, port = listener.getsockname()[:2]
+    return distributed.TCPStore(host, port, is_master=True, wait_for_workers=False, master_listen_fd=descriptor)
 
 
 def _runs(pid: bytes) -> bool:

@@ -31,7 +31,7 @@ FOREIGN_PART_BYTES = 8 * 1024 * 1024
 """Bytes that are read if only some of its event files are: those have a few lines each."""
 FOREIGN_REST_BYTES = 1024 * 1024
 """If fewer bytes than this may still be read, no more are: the next line may be longer."""
-SLICE_BYTES = 32 * 1024
+SLICE_BYTES = 64 * 1024
 """Bytes of a file that are read for one slice, unless a line is longer."""
 SLICE_EVENTS = 500
 """Events in a slice of another user's run."""

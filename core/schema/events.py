@@ -35,8 +35,9 @@ ROOM_BYTES = 1024 * 1024
 """Free space with which a disk does not count as full for events that a run can do without."""
 BLOCK_BYTES = 64 * 1024
 """Bytes to read at once while searching the last newline; most lines are shorter."""
-TOGETHER = 32
-"""Lines to parse at once."""
+TOGETHER = 4096
+"""Characters after which no more lines are parsed at once: few enough that brackets are no sign of a deep line."""
+NEWLINE = "\n"
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """A file is not read beyond a longer line. A batch of measurements has some ten kilobytes."""
 
@@ -190,29 +191,40 @@ def parse_lines(lines: bytes) -> list[Event | None]:
         text = "\\"
     if "\\" in text or "\r" in text:  # characters to check; and other ends of lines than newlines
         return _parse_each(lines.splitlines())
-    every = text.removesuffix("\n").split("\n")
+    text = text.removesuffix("\n") + "\n"
     found: list[Event | None] = []
-    for at in range(0, len(every), TOGETHER):
-        found += _parse_together(every[at : at + TOGETHER])
+    at = 0
+    while at < len(text):
+        end = text.find("\n", min(at + TOGETHER, len(text) - 1)) + 1
+        found += _parse_together(text[at:end])
+        at = end
     return found
 
 
-def _parse_together(lines: list[str]) -> list[Event | None]:
+def _parse_together(lines: str) -> list[Event | None]:
     """Parse some lines as one JSON array: its parser makes the names of the fields once, not once a line.
 
     If their number is not that of the values, or one could be nested too deeply, they are parsed one by one. So are
     torn lines; but not a line with two values beside two lines with one, which no writer makes.
     """
-    text = ",".join(lines)
-    if text.count("[") + text.count("{") < MAX_DEPTH + len(lines):  # each has one at least
-        loads = json.loads if "NaN" in text or "Infinity" in text else _quick_loads()
-        try:
-            events = loads(f"[{text}]")
-        except (ValueError, RecursionError):
-            events = []
-        if len(events) == len(lines):
+    count = lines.count("\n")
+    if lines.count("[") + lines.count("{") < MAX_DEPTH + count:  # each has one at least
+        events = _values(f"[{lines[:-1].replace(NEWLINE, ',')}]")
+        if len(events) == count:
             return [event if _is_event(event) else None for event in events]
-    return _parse_each(line.encode() for line in lines)
+    return _parse_each(lines.encode().splitlines())
+
+
+def _values(array: str) -> list[object]:
+    """Return the values of a JSON array; none if it is no JSON."""
+    try:
+        return _quick_loads()(array)  # type: ignore[no-any-return]  # an array, by its brackets
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return json.loads(array) if "NaN" in array or "Infinity" in array else []  # which orjson does not take
+    except (ValueError, RecursionError):
+        return []
 
 
 @functools.cache
@@ -243,7 +255,7 @@ def _is_event(event: object) -> bool:
 
 
 def _is_time(value: object) -> bool:
-    return (type(value) is float or type(value) is int) and abs(value) < MAX_NUMBER
+    return (type(value) is float or type(value) is int) and -MAX_NUMBER < value < MAX_NUMBER
 
 
 def _is_metrics(event: Event) -> bool:
@@ -280,18 +292,16 @@ def _is_sample(event: Event) -> bool:
     value_of = event.get
     if not isinstance(value_of("device"), str) or not isinstance(value_of("slowdowns", _NONE), list):
         return False
-    for name in _READINGS:  # a plain loop: a long run has a million readings
+    for name in _READINGS:  # a plain loop without calls: a long run has a million readings
         value = value_of(name)
-        if type(value) is not float and value is not None and not _is_whole(value):
+        if type(value) is float or value is None:
+            continue
+        if type(value) is not int or not -MAX_NUMBER < value < MAX_NUMBER:
             return False
     return True
 
 
 _NONE: list[str] = []
-
-
-def _is_whole(value: object) -> bool:
-    return type(value) is int and abs(value) < MAX_NUMBER
 
 
 def _are_readings(values: list[object]) -> bool:

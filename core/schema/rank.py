@@ -34,6 +34,8 @@ class RankAssignment:
     """The pipe on which workers wait for the process that fetches (`core.worker.fetch`); None if there is none."""
     host: int = 0
     """The number of its machine; 0 is that of rank 0. `devices` are those of the run on this machine."""
+    hosts: int = 1
+    """The number of machines."""
     meeting: str = ""
     """`host:port` at which the ranks of several machines meet; empty if all are on one machine."""
     interface: str = ""

@@ -59,6 +59,8 @@ class ScriptAnalysis:
     """All modules without which it fails, except its own. Another Python may lack one of the standard library."""
     files: tuple[str, ...] = ()
     """The script and those of its own modules that are always executed."""
+    own_files: tuple[str, ...] = ()
+    """The script and all of its own modules that it imports anywhere."""
     why_alone: str = ""
     """A sentence that says why one process is proposed on one device, where `launch` is `per-device`; else ""."""
     device_number: DeviceNumber | None = None
@@ -202,6 +204,7 @@ def _analyse(
         name=name, file=str(file), folder=first, launch=launch, why=why, frameworks=frameworks, modules=modules,
         imports=tuple(each for each in modules if each not in sys.stdlib_module_names and not own.is_folder(each)),
         files=tuple(str(source.path) for source in sources if source.needed),
+        own_files=tuple(str(source.path) for source in sources),
         left_out=lines_left_out(file),
         why_alone=tr(ALONE) if alone else "",
         device_number=largest, device_file=where,
@@ -235,7 +238,7 @@ def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
         )
     else:
         why = tr("It could not be analysed: {python}, this application's, cannot parse it.", python=ours)
-    return replace(script, why=why, files=(script.file,), chooses_port=True)
+    return replace(script, why=why, files=(script.file,), own_files=(script.file,), chooses_port=True)
 
 
 def _needed(sources: Sequence[SourceFile], own: OwnModules) -> tuple[str, ...]:

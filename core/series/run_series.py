@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -142,14 +143,14 @@ class RunSeries:
         """Add events, ordered by time. Unknown kinds and fields are ignored."""
         # Collect first and append once: many small appends would take longer than reading the file.
         metrics: dict[str, _Batches] = {}
-        samples: dict[str, list[Mapping[str, Any]]] = {}
-        for event in events:
-            self.version += 1
+        samples: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        count = 0
+        for count, event in enumerate(events, 1):  # noqa: B007 (used after the loop)
             if self.started is None:
                 self.started = float(event["t"])
             match event["kind"]:
                 case "sample":
-                    samples.setdefault(event["device"], []).append(event)
+                    samples[event["device"]].append(event)
                 case "metrics":
                     self._resumes.note_measurement(float(event["t"]))
                     self._collect(metrics, event)
@@ -163,6 +164,7 @@ class RunSeries:
                     self._add_released_memory(event)
                 case "plan" | "state":
                     self._note_stage(event)
+        self.version += count
         self._add_samples(samples)
         for name, batches in metrics.items():
             batches.move_to(self.metrics.setdefault(name, Series()))

@@ -16,8 +16,9 @@ from core.launchers import local, loopback
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.launchers.ranks import FETCH, fetcher, free_addresses
 from core.launchers.script import TF_CONFIG, Launcher
-from core.metrics.process import MetricsProcess
+from core.metrics.process import MetricsProcess, NoMetrics
 from core.runs.directory import last_lines
+from core.runs.part import read_part
 from core.schema.paths import log_of_rank
 from core.supervisor.watches.disk_watch import DiskWatch
 from core.supervisor.workers import describe
@@ -74,6 +75,10 @@ class Job(ABC):
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return a sentence on how a worker failed, and its traceback if there is one."""
 
+    @abstractmethod
+    def spec_of_parts(self) -> RunSpec:
+        """Return the spec with which ranks on other machines start. Call it after `prepare`."""
+
     def read(self) -> list[Event]:
         """Return new measurements that the workers do not report themselves."""
         return []
@@ -95,13 +100,15 @@ class Job(ABC):
 
 
 def job(spec: RunSpec, run_dir: Path, *, close_fds: Iterable[int], umask: int) -> Job:
-    """Return the job of a run. Call it before any thread is started.
+    """Return the job of a run. Call it before any thread is started. Raises `ValueError` for a damaged part of a run.
 
     `close_fds`: see `MetricsProcess`. `umask`: of the user who started the run.
     """
     if spec.script is None:
         return RecipeJob(spec, run_dir)
-    return ScriptJob(spec, Launcher(spec, run_dir, umask), MetricsProcess(run_dir, spec, close_fds=close_fds), run_dir)
+    is_part = read_part(run_dir) is not None  # then the machine that has the run reads the output
+    metrics = NoMetrics() if is_part else MetricsProcess(run_dir, spec, close_fds=close_fds)
+    return ScriptJob(spec, Launcher(spec, run_dir, umask), metrics, run_dir)
 
 
 class RecipeJob(Job):
@@ -141,6 +148,10 @@ class RecipeJob(Job):
             os.close(self._gate.pop())  # from now on the pipe ends with that process
         return process
 
+    def spec_of_parts(self) -> RunSpec:
+        """See `Job`."""
+        return self._spec
+
     def trouble(self) -> str | None:
         """Return once that the run's ports are open to others, if they are."""
         trouble, self._trouble = self._trouble, None
@@ -166,7 +177,7 @@ class RecipeJob(Job):
 class ScriptJob(Job):
     """A program of the user; a separate process reads measurements from its output and its files."""
 
-    def __init__(self, spec: RunSpec, launcher: Launcher, metrics: MetricsProcess, run_dir: Path) -> None:
+    def __init__(self, spec: RunSpec, launcher: Launcher, metrics: MetricsProcess | NoMetrics, run_dir: Path) -> None:
         assert spec.script is not None
         self._spec, self._script, self._name, self._run_dir = spec, spec.script, spec.script.name, run_dir
         self._launcher, self._metrics = launcher, metrics
@@ -178,9 +189,10 @@ class ScriptJob(Job):
     ) -> Sequence[RankAssignment]:
         """See `Job`. Waits until the reader knows the files that are there: their content is not of this run."""
         self._launcher.names = names
-        found = _analysis(self._spec) if self._spec.strategy == "per-device" else None
+        has_rank_0 = assignments[0].rank == 0  # else another machine has decided where the ranks meet
+        found = _analysis(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else None
         if found is not None and _leaves_port_to_us(found):
-            self._launcher.serve_store()
+            self._launcher.serve_store(assignments[0].meeting)
         if found is not None and found.meets_by_tf_config and TF_CONFIG not in self._script.environment:
             addresses = free_addresses(len(assignments))  # with them, each process sees only its own device
             assignments = [replace(each, addresses=addresses) for each in assignments]
@@ -191,6 +203,11 @@ class ScriptJob(Job):
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
         """See `Job`."""
         return self._launcher.launch(assignment)
+
+    def spec_of_parts(self) -> RunSpec:
+        """See `Job`. The other ranks must know whether a process serves the store."""
+        variables = {**self._launcher.shared_variables, **self._script.environment}
+        return replace(self._spec, script=replace(self._script, environment=variables))
 
     def has_begun(self, events: Sequence[Event]) -> bool:  # noqa: ARG002 (a script does not report its first step)
         """Return True: a script counts as training from its start."""

@@ -63,10 +63,13 @@ class Machines:
         assignments = ranks.assign_ranks([*devices, *away], strategy_of(self._spec))
         return assignments if self._hosts is None else self._hosts.spread(assignments)
 
-    def start(self, workers: WorkerGroup) -> None:
-        """Start the ranks on the other machines, and add them to the workers. Raises `RunError`."""
+    def start(self, workers: WorkerGroup, spec: RunSpec) -> None:
+        """Start the ranks on the other machines, and add them to the workers. Raises `RunError`.
+
+        `spec`: what they train.
+        """
         if self._hosts is not None:
-            self._hosts.start(workers)
+            self._hosts.start(workers, spec)
 
     def poll(self) -> None:
         """Take what has arrived from other machines. Raises `RunError` when one is lost, or this part was left."""

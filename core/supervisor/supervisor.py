@@ -157,7 +157,7 @@ class Supervisor:
         processes_to_start = self._job.prepare(assignments, names)
         before = self._readings.poll()  # before the first worker, and not from before the pre-flight
         try:
-            self._machines.start(self._workers)
+            self._machines.start(self._workers, self._job.spec_of_parts())
             for assignment in processes_to_start:
                 self._add(assignment)
             self._readings.watch(self._workers.pids_by_device())

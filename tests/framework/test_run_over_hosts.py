@@ -20,7 +20,16 @@ from core.runs.run import Run
 from core.schema import checkpoint
 from core.supervisor.hosts import run_hosts
 from tests.support.commands import call
-from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
+from tests.support.running import (
+    FOREVER,
+    LONG_PYTORCH,
+    Followed,
+    make_spec,
+    script_spec,
+    start,
+    train,
+    write_recipe,
+)
 from tests.support.ssh_server import add_host
 from tests.support.two_hosts import AWAY, cuts, over_hosts, parts, processes_there, supervisors_there, worker_there
 from tests.support.waiting import wait_until
@@ -33,6 +42,25 @@ if TYPE_CHECKING:
     from tests.support.ssh_server import SshServer
 
 pytestmark = pytest.mark.e2e
+DESCENT = """\
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+print("agent store", os.environ["TORCHELASTIC_USE_AGENT_STORE"])
+rank, size = dist.get_rank(), dist.get_world_size()
+x = torch.arange(1.0, 9.0)[rank::size]
+weight = torch.zeros(())
+for step in range(1, 21):
+    error = weight * x - 3 * x
+    found = torch.stack([(error**2).sum(), (2 * x * error).sum()])
+    dist.all_reduce(found)
+    print(f"step {step} loss {found[0].item() / 8:.8f}", flush=True)
+    weight -= 0.01 * found[1] / 8
+dist.destroy_process_group()
+"""
+"""A program for torchrun: data parallel gradient descent by hand. An optimizer would take longer to load."""
 
 
 @pytest.fixture(autouse=True)
@@ -242,3 +270,23 @@ def test_divided_model_over_machines_is_paused_and_resumed_on_the_curve_of_one_d
     resumed = Followed(Run.resume(paused.run.dir)).until_over()
     assert resumed.states[-1] is RunState.FINISHED, resumed.run.facts
     assert resumed.losses() == pytest.approx(alone.losses(), rel=1e-5, abs=1e-6)
+
+
+def test_script_for_torchrun_over_machines_follows_the_curve_of_one_device(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    """The ranks meet at a store of the run: no rank serves one, and none stays alone."""
+    (tmp_path / "program.py").write_text(DESCENT)
+    spec = script_spec(tmp_path / "program.py", cwd=tmp_path, launch="per-device")
+    away = train(replace(spec, devices=("cpu:0", AWAY)), runs_root)
+    assert away.states[-1] is RunState.FINISHED, (away.run.facts, away.run.log_end())
+    weight, expected = 0.0, []
+    for _ in range(20):
+        expected.append(sum((weight * x - 3 * x) ** 2 for x in range(1, 9)) / 8)
+        weight -= 0.01 * sum(2 * x * (weight * x - 3 * x) for x in range(1, 9)) / 8
+    assert away.losses() == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert away.run.log_end().startswith("agent store True")
+    assert (away.run.dir / "log.1.txt").read_text() == away.run.log_end()
+    assert any("trusted network only" in each for each in away.run.facts.notices)
+    assert not any("never met" in each for each in away.run.facts.notices)
+    assert parts(server) == []

@@ -1,21 +1,31 @@
-"""What keeps a run over several machines from starting: a sentence each, before anything trains."""
+"""What keeps a run over several machines from starting, and scripts that run on two machines.
+
+No framework is loaded: about a second of processor time each.
+"""
 
 from __future__ import annotations
 
+import shutil
+from ast import literal_eval
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from core.runs.facts.states import RunState
+from core.schema.paths import log_of_rank
 from core.supervisor.hosts import run_hosts
 from tests.support.commands import call
-from tests.support.running import LONG, make_spec, start, write_recipe
+from tests.support.running import LONG, Followed, make_spec, script_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.two_hosts import AWAY, parts, processes_there
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from core.schema.spec import RunSpec
     from tests.support.ssh_server import SshServer
 
 RUN = ("run", "digits_cnn", "--strategy", "ddp", "--epochs", "1")
@@ -47,15 +57,15 @@ def test_choice_that_cannot_be_is_refused_before_there_is_a_run(
     assert not runs_root.exists()
 
 
-def test_script_over_machines_is_refused(
+def test_script_in_one_process_is_refused_over_machines(
     server: SshServer, capsys: pytest.CaptureFixture[str], runs_root: Path, tmp_path: Path
 ) -> None:
     add_host("one")
     (tmp_path / "train.py").write_text("print('loss 1')\n")
-    script = ("run", "--script", tmp_path / "train.py", "--launch", "per-device")
+    script = ("run", "--script", tmp_path / "train.py", "--launch", "one")
     code, _, err = call(capsys, *script, "--devices", "cpu:0,one/cpu:0", "--runs", runs_root)
     assert code == 2
-    assert "One process per device runs on one machine, and one · CPU 0 is on another." in err
+    assert "One process runs on one machine, and one · CPU 0 is on another. Choose per-device" in err
 
 
 def failed_start(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
@@ -116,3 +126,173 @@ def test_host_with_another_version_is_named(
     error = failed_start(runs_root, tmp_path, monkeypatch)
     assert "one has torch 1.2.3, and this machine has" in error
     assert "Ranks of one run need the same version." in error
+
+
+# -- scripts -------------------------------------------------------------------------------------
+
+SHOWS = """\
+import os, socket, sys
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "GROUP_WORLD_SIZE",
+         "MASTER_ADDR", "MASTER_PORT", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+print({name: os.environ.get(name) for name in names}, flush=True)
+rank = int(os.environ["RANK"])
+meeting = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == 0:  # a store of its own: the source names no framework
+    listener = socket.create_server(meeting)
+    others = [listener.accept()[0] for _ in range(int(os.environ["WORLD_SIZE"]) - 1)]
+else:
+    while True:
+        try:
+            socket.create_connection(meeting).close()
+            break
+        except ConnectionRefusedError:
+            pass
+for step in range(1, 21):
+    print(f"step {step} loss {1 / step + rank:.4f}", flush=True)
+if sys.argv[1:] == ["fail"] and rank:
+    raise ValueError("no more data")
+"""
+"""A program for torchrun that needs no framework: its ranks meet as PyTorch's do without a store of the launcher."""
+ENDLESS = """\
+import os, time
+os.environ["RANK"]  # it is written for torchrun
+step = 0
+try:
+    while True:
+        step += 1
+        print(f"step {step} loss 0.5", flush=True)
+        time.sleep(0.05)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def over_machines(tmp_path: Path, source: str, *arguments: str, devices: str = AWAY) -> RunSpec:
+    """Return the spec of a program with a rank here, and one on each of these devices of hosts."""
+    (tmp_path / "program.py").write_text(source)
+    spec = script_spec(tmp_path / "program.py", *arguments, cwd=tmp_path, launch="per-device")
+    return replace(spec, devices=("cpu:0", *devices.split(",")))
+
+
+def test_script_over_machines_gets_the_variables_of_torchrun(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    add_host("one")
+    run = train(over_machines(tmp_path, SHOWS, devices="one/cpu:0,one/cpu:1"), runs_root)
+    assert run.states[-1] is RunState.FINISHED, run.run.facts
+    shown = [literal_eval(log_of_rank(run.run.dir, rank).read_text().splitlines()[0]) for rank in range(3)]
+    sizes = {"WORLD_SIZE": "3", "GROUP_WORLD_SIZE": "2"}
+    own = [("0", "0", "0", "1"), ("1", "0", "1", "2"), ("2", "1", "1", "2")]
+    for found, (rank, local_rank, node, local_size) in zip(shown, own, strict=True):
+        expected = {**sizes, "RANK": rank, "LOCAL_RANK": local_rank, "GROUP_RANK": node, "NODE_RANK": node}
+        assert found.items() >= {**expected, "LOCAL_WORLD_SIZE": local_size}.items()
+        assert found["NCCL_SOCKET_IFNAME"] == "=" + found["GLOO_SOCKET_IFNAME"]
+    assert len({(found["MASTER_ADDR"], found["MASTER_PORT"]) for found in shown}) == 1
+    trusted = f"over {shown[0]['GLOO_SOCKET_IFNAME']} without encryption"
+    assert any(trusted in each for each in run.run.facts.notices)
+
+    assert run.losses() == pytest.approx([1 / step for step in range(1, 21)], abs=1e-4), "the curve is that of rank 0"
+    assert {rank: (each.devices, each.host, each.exit_code) for rank, each in run.run.facts.workers.items()} == {
+        0: (("cpu:0",), "", 0), 1: (("one/cpu:0",), "one", 0), 2: (("one/cpu:1",), "one", 0),
+    }  # fmt: skip
+    assert set(run.run.facts.releases) == {"cpu:0", "one/cpu:0", "one/cpu:1"}
+    assert parts(server) == []
+
+
+def test_rank_of_a_script_that_fails_on_the_other_machine_is_named_with_its_error(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    add_host("one")
+    run = train(over_machines(tmp_path, SHOWS, "fail"), runs_root)
+    assert run.states[-1] is RunState.FAILED
+    where = f"program.py (Worker 1 on {AWAY})"
+    assert str(run.run.facts.error).startswith(f"{where} ended with exit code 1: ValueError: no more data")
+    assert parts(server) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("echo '# edited' >> {file}", "have another content than on the machine that starts the run: {file}."),
+        ("rm {file}", "These files of the script are missing or cannot be read: {file}."),
+    ],
+)
+def test_script_that_is_not_the_same_there_is_not_started(
+    server: SshServer, runs_root: Path, tmp_path: Path, script: Callable[[str], str], change: str, sentence: str
+) -> None:
+    """Both machines of the test have one disk: what starts Trainyard on the host changes the module of the script."""
+    module = tmp_path / "lessons.py"
+    module.write_text("steps = 5\n")
+    add_host("one", script(f'{change.format(file=module)}; exec {TRAINYARD} "$@"'))
+    run = train(over_machines(tmp_path, f"import lessons\n{SHOWS}"), runs_root)
+    assert run.states[-1] is RunState.FAILED
+    assert str(run.run.facts.error).startswith("one says: These files of the script ")
+    assert sentence.format(file=module) in str(run.run.facts.error)
+    assert run.run.facts.workers == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "choices", "sentence"),
+    [
+        ("import tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()\n", {}, "find each other by TF_CONFIG"),
+        (SHOWS, {"recorded": True}, "The recorded copy of program.py is on this machine only"),
+    ],
+)
+def test_script_that_cannot_train_on_several_machines_is_not_started(
+    server: SshServer, runs_root: Path, tmp_path: Path, source: str, choices: dict[str, Any], sentence: str
+) -> None:
+    add_host("one")
+    run = train(replace(over_machines(tmp_path, source), **choices), runs_root)
+    assert sentence in str(run.run.facts.error)
+    assert run.run.facts.workers == {}
+
+
+def test_variable_that_the_host_does_not_have_is_named(
+    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_host("one")
+    monkeypatch.setenv("TOKEN_OF_A_TEST", "secret")
+    spec = over_machines(tmp_path, SHOWS)
+    run = train(replace(spec, script=replace(spec.script, inherited=("TOKEN_OF_A_TEST",))), runs_root)
+    assert str(run.run.facts.error).startswith("one says: The variable TOKEN_OF_A_TEST is not set.")
+
+
+def test_script_over_machines_is_stopped(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
+    add_host("one")
+    run = start(over_machines(tmp_path, ENDLESS), runs_root).until_trained(3)
+    wait_until(lambda: "step 3" in _text(run, 1), what="the output of the other machine")
+    run.run.request("stop")
+    run.until_over()
+    assert run.states[-1] is RunState.STOPPED, run.run.facts
+    assert "interrupted" in _text(run, 0)
+    assert "interrupted" in _text(run, 1), "both machines interrupt the script as Ctrl-C does"
+    assert parts(server) == []
+
+
+def _text(run: Followed, rank: int) -> str:
+    path = log_of_rank(run.run.dir, rank)
+    return path.read_text() if path.exists() else ""
+
+
+def test_script_whose_machine_is_lost_fails_with_the_name_of_the_machine(
+    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
+    add_host("one")
+    run = start(over_machines(tmp_path, ENDLESS), runs_root).until_trained(3)
+    wait_until(lambda: "step 3" in _text(run, 1), what="the output of the other machine")
+    ssh = server.folder / "bin" / "ssh"
+    text = ssh.read_text()
+    ssh.write_text("#!/bin/sh\nexit 255\n")  # the network is gone
+    try:
+        for each in server.sessions():
+            each.kill()
+        run.until_over()
+    finally:
+        ssh.write_text(text)
+    assert run.states[-1] is RunState.FAILED
+    assert "The run cannot go on without one" in str(run.run.facts.error)
+    assert "When one can be reached, start the script again." in str(run.run.facts.error)
+    wait_until(lambda: not processes_there(server), what="the processes on the host to end by themselves")
+    for part in parts(server):
+        shutil.rmtree(part)

@@ -37,7 +37,7 @@ def sentence(found: Equipment, own: Equipment = OWN, asked: dict[str, Any] | Non
 
 
 def test_machines_with_the_same_equipment_pass() -> None:
-    found = replace(OWN, version="2.13.1+cu128", paths={"/data": ""}, peer="10.0.0.2")
+    found = replace(OWN, version="2.13.1+cu128", paths={"/data": ""})
     preflight.check(make_spec("digits_cnn"), ASKED, OWN, {"node2": found})
 
 

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.errors import RunError
+from core.history import changed_runs
 from core.history import marks as module
+from core.history.changed_runs import ChangedRuns, note_change
 from core.history.index import RunIndex
 from core.history.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, change_marks, read_marks
+from core.history.rename import rename
 from core.schema.paths import MARKS_FILE
+from core.system.folders import cache_folder
 from tests.support.written_runs import values, write_run
 
 if TYPE_CHECKING:
@@ -124,6 +128,48 @@ def test_the_list_of_runs_takes_marks_in_that_another_process_gave(run_dir: Path
     for tag in ("one", "two"):  # the second does not change the folder, only the file
         change_marks(run_dir, add_tags=[tag])
         assert tag in index.poll()[0].marks.tags
+
+
+def test_a_long_list_of_runs_takes_marks_and_names_in_at_its_next_poll(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("core.history.index.NEWEST", 1)
+    monkeypatch.setattr("core.history.index.LOOKED_AT", 1)
+    monkeypatch.setattr("core.history.index.LOOK_S", 0.0)
+    runs = [
+        write_run(tmp_path / "runs", f"20260101-0000{at:02}-run-0000", [values(1, 1, 1, loss=[2.0])])
+        for at in range(20)
+    ]
+    index = RunIndex(tmp_path / "runs")
+    index.poll()
+    change_marks(runs[5], star=True)
+    rename(runs[3], "other")
+    found = {each.dir: each for each in index.poll()}
+    assert found[runs[5]].marks.star
+    assert found[runs[3]].name == "other"
+    assert not found[runs[4]].marks.star
+
+
+def test_what_tells_of_changes_stays_small_and_may_be_damaged_or_missing(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(changed_runs, "MAX_BYTES", 200)
+    root = tmp_path / "runs"
+    names = [f"run-{at}" for at in range(30)]
+    told = ChangedRuns(root)
+    for name in names:
+        note_change(root / name)
+        assert told.names() == [name], "also where a new file was begun"
+    note_change(tmp_path / "elsewhere" / "run-0")
+    assert told.names() == []
+    file = cache_folder() / "changed-runs.jsonl"
+    assert file.stat().st_size < 200 + len(str(root)) + 50
+    with file.open("a") as opened:
+        opened.write('[1]\nno JSON\n"\\u0000"\n')
+    note_change(root / "run-7")
+    assert told.names() == ["run-7"]
+    file.unlink()
+    assert told.names() == []
+    monkeypatch.setenv("TRAINYARD_CACHE_DIR", str(tmp_path / "a file"))
+    (tmp_path / "a file").touch()
+    note_change(root / "run-8")  # no error: the list looks at the run in turn
+    assert ChangedRuns(root).names() == []
 
 
 def test_marks_given_before_all_validations_were_found_are_taken_in(run_dir: Path) -> None:

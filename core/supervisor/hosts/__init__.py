@@ -5,4 +5,5 @@
 - `part_link`: one machine: start a part of the run there, follow its files over cuts of the connection, steer it
 - `remote_worker`: a worker that trains on another machine
 - `translation`: events of a part as the run records them
+- `workload`: what of the recipe or script travels to other machines, or must be there
 """

@@ -16,7 +16,7 @@ from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S, HELLO_S
 from core.hosts.mirror.link import SILENT_S, unpacked
 from core.hosts.run_files import TAIL_BYTES, tail_hash
-from core.language import tr, tr_stored
+from core.language import tr, tr_noop, tr_stored
 from core.schema.events import Writer, parse
 from core.schema.files import open_to_append
 from core.schema.paths import (
@@ -26,6 +26,7 @@ from core.schema.paths import (
     LOG_FILE,
     SUPERVISOR_EVENTS,
     host_events,
+    log_of_rank,
     worker_events,
 )
 from core.scripts.own_files import files_hash
@@ -89,6 +90,8 @@ class _Following:
     ranks: tuple[int, ...]
     grace_s: float
     files: list[_File]
+    can_resume: bool
+    """Whether its run can go on from a checkpoint."""
     pending: dict[int, tuple[int, bool]] = field(default_factory=dict)
     """Exit codes by rank and whether the rank was signalled, until the last events of the rank have been read."""
     exits: dict[int, tuple[int, bool]] = field(default_factory=dict)
@@ -144,13 +147,34 @@ class PartLink:
         """
         found = self._connection.ask("equipment", EQUIPMENT_S, **asked)
         try:
-            texts = {name: found[name] for name in ("version", "nccl", "recipe", "peer")}
+            texts = {name: found[name] for name in ("version", "nccl", "recipe")}
             paths = dict(found["paths"])
             if not all(isinstance(each, str) for each in (*texts.values(), *paths, *paths.values())):
                 raise TypeError  # noqa: TRY301 (as for what is missing)
         except (LookupError, TypeError, ValueError):
             self._connection.fail_at(tr("It does not say what it trains with."))
         return Equipment(paths=paths, **texts)
+
+    def check_script(self, spec: RunSpec, hashes: Mapping[str, str], modules: Sequence[str]) -> dict[str, Any]:
+        """Check that a script can be started there, and return the versions of some packages. Raises `HostError`.
+
+        `hashes`: those of its files here, by path.
+        """
+        found = self._connection.ask(
+            "script", START_S, spec=spec.to_json(), hashes=dict(hashes), modules=list(modules)
+        )  # fmt: skip
+        versions = found.get("versions") if isinstance(found, dict) else None
+        if not isinstance(versions, dict):
+            self._connection.fail_at(tr("It does not say what it trains with."))
+        return versions
+
+    def peer(self) -> str:
+        """Return the address from which this machine has connected; the empty string if the carrier does not tell."""
+        found = self._connection.ask("peer", ANSWER_S)
+        address = found.get("address") if isinstance(found, dict) else None
+        if not isinstance(address, str):
+            self._connection.fail_at(tr("It names no address."))
+        return address
 
     def reach(self, address: str, port: int) -> str:
         """Return the interface over which the machine reaches an address. Raises `HostError` if it does not."""
@@ -179,9 +203,12 @@ class PartLink:
         ranks = tuple(each.rank for each in part.assignments)
         names = [f"{EVENTS}/{each}" for each in (SUPERVISOR_EVENTS, *map(worker_events, ranks), DEVICE_EVENTS,
                                                  GUARD_EVENTS)]  # fmt: skip
+        is_script = spec.script is not None
+        logs = [LOG_FILE, *(log_of_rank(self._run_dir, rank).name for rank in ranks if is_script)]
         self._part = _Following(
-            run=run, ranks=ranks, grace_s=part.grace_s, files=[_File(each) for each in (*names, LOG_FILE)]
-        )
+            run=run, ranks=ranks, grace_s=part.grace_s, files=[_File(each) for each in (*names, *logs)],
+            can_resume=not is_script,
+        )  # fmt: skip
         self._connection.request("hold", run=run)
 
     def poll(self) -> None:
@@ -288,8 +315,8 @@ class PartLink:
         except (LookupError, TypeError, ValueError):
             self._connection.fail_at(tr("They are no parts of files."))
         file.is_settled = file.offset >= size
-        if file.name == LOG_FILE:
-            self._append_log(data)
+        if not file.name.startswith(f"{EVENTS}/"):
+            self._append_log(file.name, data)
             return
         events = [event for line in lines if (event := parse(line)) is not None]
         if file.name.endswith(f"/{SUPERVISOR_EVENTS}"):
@@ -317,10 +344,10 @@ class PartLink:
             self._writers[name] = Writer(self._run_dir / EVENTS / name)
         return self._writers[name]
 
-    def _append_log(self, data: bytes) -> None:
+    def _append_log(self, name: str, data: bytes) -> None:
         if not data:
             return
-        with os.fdopen(open_to_append(self._run_dir / LOG_FILE), "ab") as log:
+        with os.fdopen(open_to_append(self._run_dir / name), "ab") as log:
             log.write(data)
 
     # -- state and requests ----------------------------------------------------------------------
@@ -371,7 +398,7 @@ class PartLink:
         now = time.monotonic()
         if now - self._cut_at > part.grace_s:
             self._part = None
-            raise RunError(self._lost(now - self._cut_at))
+            raise RunError(self._lost(now - self._cut_at, can_resume=part.can_resume))
         try:
             if self._next is None and now >= self._retry_at:
                 self._next = Connection(self.host)
@@ -399,12 +426,17 @@ class PartLink:
             self._next.close()
             self._next = None
 
-    def _lost(self, seconds: float) -> str:
-        return tr(
-            "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
-            "processes there end by themselves. When {name} can be reached, resume the run from its last checkpoint. "
-            "{why}",
-            name=self.host.name,
-            seconds=seconds,
-            why=self._cut,
+    def _lost(self, seconds: float, *, can_resume: bool) -> str:
+        sentence = (
+            tr_noop(
+                "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
+                "processes there end by themselves. When {name} can be reached, resume the run from its last "
+                "checkpoint. {why}"
+            )
+            if can_resume
+            else tr_noop(
+                "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
+                "processes there end by themselves. When {name} can be reached, start the script again. {why}"
+            )
         )
+        return tr(sentence, name=self.host.name, seconds=seconds, why=self._cut)

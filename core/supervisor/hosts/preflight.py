@@ -1,4 +1,4 @@
-"""What every machine of a run must have before anything trains: the same software and recipe, and the data.
+"""What every machine must have before a recipe trains there: the same software and recipe, and the data.
 
 Each machine says what it has (`core.config.part_abilities.equipment`). The conclusions are drawn here, and a difference
 is an error: a run never starts on fewer machines than were chosen.
@@ -40,8 +40,6 @@ class Equipment:
     """The hash of the included recipe; the empty string if the recipe is sent."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """By path of the data: the empty string, or why it cannot be read (`core.runs.part`)."""
-    peer: str = ""
-    """The address from which this machine has connected there; the empty string if the carrier does not tell."""
 
 
 def questions(spec: RunSpec, *, uses_gpus: bool) -> dict[str, Any]:
@@ -106,7 +104,7 @@ def check(spec: RunSpec, asked: Mapping[str, object], own: Equipment, machines: 
 
 
 def _check_versions(spec: RunSpec, host: str, own: Equipment, found: Equipment) -> None:
-    if own.version and _main_part(found.version) != _main_part(own.version):
+    if own.version and main_part(found.version) != main_part(own.version):
         raise RunError(
             tr(
                 "{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same "
@@ -154,6 +152,6 @@ def _path_problem(host: str, path: str, problem: str) -> str:
     )
 
 
-def _main_part(version: str) -> list[str]:
+def main_part(version: str) -> list[str]:
     """Return the first two numbers of a version: 2.13.0+cpu and 2.13.1+cu130 work together."""
     return version.partition("+")[0].split(".")[:2]

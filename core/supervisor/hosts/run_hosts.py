@@ -8,7 +8,6 @@ import socket
 import time
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
@@ -23,18 +22,17 @@ from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
-from core.scripts.own_files import own_files
-from core.supervisor.hosts import preflight
 from core.supervisor.hosts.part_link import PartLink
 from core.supervisor.hosts.remote_worker import RemoteWorker
+from core.supervisor.hosts.workload import workload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from core.devices.device import Device
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
-    from core.supervisor.hosts.preflight import Equipment
     from core.supervisor.workers import WorkerGroup
 
 GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
@@ -45,8 +43,6 @@ LOOPBACK = "127."
 FINISH_S = 30.0
 """Longest wait for the end of the parts, beside that for the memory of their devices."""
 POLL_S = 0.05
-MAX_RECIPE_BYTES = 512 * 1024
-"""Bytes of a recipe and its own modules: they travel in one line."""
 TRUSTED = tr_noop(
     "The ranks of this run exchange data over {interface} without encryption: use it in a trusted network only."
 )
@@ -56,8 +52,12 @@ class RunHosts:
     """The other machines of a run."""
 
     def __init__(self, run_dir: Path, spec: RunSpec, *, write: Callable[..., None], resumes: bool) -> None:
-        """`write`: writes an event of a kind, with its fields. `resumes`: whether the run was trained before."""
+        """`write`: writes an event of a kind, with its fields. `resumes`: whether the run was trained before.
+
+        Raises `RunError` if what it trains cannot train on several machines.
+        """
         self._run_dir, self._spec, self._write, self._resumes = run_dir, spec, write, resumes
+        self._workload = workload_of(spec)
         self._wanted: dict[str, list[str]] = {}
         for name in spec.devices:
             if found := split_name(name):
@@ -65,7 +65,6 @@ class RunHosts:
         self._links: dict[str, PartLink] = {}
         self._devices: dict[str, Device] = {}
         """By id in the run, the devices of the other machines, with their ids there."""
-        self._equipment: dict[str, Equipment] = {}
         self._assignments: dict[str, list[RankAssignment]] = {}
 
     # -- before the start ------------------------------------------------------------------------
@@ -93,7 +92,8 @@ class RunHosts:
         for name, link in self._links.items():
             self._check_clock(link, link.meet())
             self._find_devices(name, link)
-        self._check_equipment()
+        uses_gpus = any(each.kind != "cpu" for each in self._devices.values())
+        self._workload.check(self._links, uses_gpus=uses_gpus, write=self._write)
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:
@@ -114,17 +114,6 @@ class RunHosts:
                 raise RunError(f"{name}: {device.blocked}")
             self._devices[full_name(name, wanted)] = device
 
-    def _check_equipment(self) -> None:
-        """Ask every machine once for what it trains with, compare that with this machine, and record it."""
-        asked = preflight.questions(self._spec, uses_gpus=any(each.kind != "cpu" for each in self._devices.values()))
-        self._equipment = {name: link.equipment(asked) for name, link in self._links.items()}
-        preflight.check(self._spec, asked, preflight.own_equipment(self._spec, asked), self._equipment)
-        for name, found in self._equipment.items():
-            self._write(
-                "preflight", host=name, version=found.version, nccl=found.nccl, recipe=found.recipe,
-                paths=list(found.paths),
-            )  # fmt: skip
-
     # -- ranks -----------------------------------------------------------------------------------
 
     def spread(self, assignments: Sequence[RankAssignment]) -> list[RankAssignment]:
@@ -140,6 +129,7 @@ class RunHosts:
                 devices=tuple(own_id(name) for name in there),
                 own=tuple(own_id(name) for name in each.own),
                 host=numbers[host],
+                hosts=len(numbers),
                 meeting=meeting,
                 interface=names[host],
                 resumes=self._resumes,
@@ -179,16 +169,19 @@ class RunHosts:
         own = {address: name for name, address in interfaces().items()}
         if named := os.environ.get(ADDRESS_VARIABLE):
             return [(own.get(named, ""), named)]
-        seen_by_hosts = [each.peer for each in self._equipment.values()]
+        seen_by_hosts = [link.peer() for link in self._links.values()]
         outward = [address for address in own if not address.startswith(LOOPBACK)]
         wanted = dict.fromkeys([*(each for each in seen_by_hosts if each in own), *outward])
         return [(own[address], address) for address in wanted]
 
     # -- the parts -------------------------------------------------------------------------------
 
-    def start(self, workers: WorkerGroup) -> None:
-        """Start the ranks on the other machines, and add them to the workers. Raises `RunError`."""
-        files = _recipe_files(self._spec)
+    def start(self, workers: WorkerGroup, spec: RunSpec) -> None:
+        """Start the ranks on the other machines, and add them to the workers. Raises `RunError`.
+
+        `spec`: what they train.
+        """
+        files = self._workload.files()
         grace_s = float(os.environ.get(GRACE_VARIABLE) or GRACE_S)
         for name, assignments in self._assignments.items():
             link = self._links[name]
@@ -196,7 +189,7 @@ class RunHosts:
             for tail in tails:
                 tail.skip()  # before the start, so that no event is missed
             part = Part(head=platform.node(), run=self._run_dir.name, assignments=tuple(assignments), grace_s=grace_s)
-            link.start(replace(self._spec, devices=assignments[0].devices), part, files)
+            link.start(replace(spec, devices=assignments[0].devices), part, files)
             for assignment, tail in zip(assignments, tails, strict=True):
                 named = replace(assignment, own=tuple(full_name(name, each) for each in assignment.own))
                 workers.add_remote(RemoteWorker(named, tail, link))
@@ -241,21 +234,3 @@ def _not_judged(device: str, host: str) -> Release:
         device_id=device, verdict=Verdict.CANNOT_BE_JUDGED, before_bytes=None, peak_bytes=None, after_bytes=None,
         seconds=0.0, sentence=sentence,
     )  # fmt: skip
-
-
-def _recipe_files(spec: RunSpec) -> Mapping[str, str]:
-    """Return the text of the recipe and of its own modules by their names in its folder; nothing for an included one.
-
-    Raises `RunError` if they cannot be read, or are too large.
-    """
-    if preflight.is_included(spec):
-        return {}
-    path = Path(spec.own_recipe.path)
-    try:
-        texts = own_files(path)
-    except (OSError, SyntaxError, ValueError) as error:
-        raise RunError(tr("The recipe {path} cannot be sent to other machines: {why}", path=path, why=error)) from error
-    if sum(map(len, texts.values())) > MAX_RECIPE_BYTES:
-        raise RunError(tr("The recipe {path} and its modules are too large to be sent to other machines: more than "
-                          "{limit} bytes.", path=path, limit=MAX_RECIPE_BYTES))  # fmt: skip
-    return texts

@@ -41,7 +41,7 @@ AT_ONCE_BYTES = 512 * 1024
 """A run with more bytes of events is read in slices while a sketch of it is shown."""
 DRAWING_S = 0.02
 """Seconds that are left to the drawing of the sketch before a long run is read: each takes long turns of its own."""
-TURN_S = 0.005
+TURN_S = 0.006
 """Seconds to read in one turn of the event loop; to take in what was read takes half as long."""
 GONE = tr_noop(
     "The folder of this run was removed or renamed: {folder}. The values that were read before are still shown."
@@ -317,6 +317,9 @@ class RunSession(QObject):
             return
         if time.monotonic() - opening.sketched < DRAWING_S:
             return
+        if time.monotonic() - opening.told > TOLD_S:  # in a turn without reading: both together would be too long
+            self._tell(opening, run)
+            return
         until = time.monotonic() + TURN_S
         events: list[Event] = []  # taken in at once: each time has its costs, however few they are
         slice_: list[Event] | None = []
@@ -326,11 +329,12 @@ class RunSession(QObject):
         self._take_in(events)
         if slice_ is None:
             self._end_opening(opening, run)
-            return
-        if time.monotonic() - opening.told > TOLD_S:
-            opening.told = time.monotonic()
-            opening.run_series.prepare(self.run_series)
-            self.read_on.emit(min(run.bytes_read / opening.size, ALMOST))
+
+    def _tell(self, opening: _Opening, run: Run) -> None:
+        """Report how much was read, and prepare that for being drawn."""
+        opening.run_series.prepare(self.run_series)
+        self.read_on.emit(min(run.bytes_read / opening.size, ALMOST))
+        opening.told = time.monotonic()
 
     def _sketch(self, opening: _Opening, run: Run) -> None:
         """Show some of the values. Not in the turn in which the run is shown: both together would be too long."""

@@ -1,0 +1,152 @@
+"""What a run trains, and what other machines need for it: a recipe travels there, and a script must be there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.catalog.interpreters import installed_version
+from core.errors import RunError
+from core.language import tr
+from core.scripts import own_files
+from core.scripts.analysis import analyse_script
+from core.supervisor.hosts import preflight
+from core.supervisor.hosts.preflight import main_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from core.schema.spec import RunSpec
+    from core.scripts.analysis import ScriptAnalysis
+    from core.supervisor.hosts.part_link import PartLink
+
+MAX_RECIPE_BYTES = 512 * 1024
+"""Bytes of a recipe and its own modules: they travel in one line."""
+
+
+def workload_of(spec: RunSpec) -> Workload:
+    """Return what a run trains. Raises `RunError` with a sentence if it cannot train on several machines."""
+    return _Recipe(spec) if spec.script is None else _Script(spec)
+
+
+class Workload(ABC):
+    """What a run trains."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
+
+    @abstractmethod
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
+        """Check that these machines can train it, and record what they have. Raises `RunError` with a sentence.
+
+        `links`: by the names of the machines. `write`: writes an event of a kind, with its fields.
+        """
+
+    def files(self) -> Mapping[str, str]:
+        """Return the texts of the files that travel, by their names. Raises `RunError`."""
+        return {}
+
+
+class _Recipe(Workload):
+    """A recipe, which travels with its own modules."""
+
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
+        """See `Workload`. Each machine is asked once."""
+        asked = preflight.questions(self._spec, uses_gpus=uses_gpus)
+        equipment = {name: link.equipment(asked) for name, link in links.items()}
+        preflight.check(self._spec, asked, preflight.own_equipment(self._spec, asked), equipment)
+        for name, found in equipment.items():
+            write(
+                "preflight", host=name, version=found.version, nccl=found.nccl, recipe=found.recipe,
+                paths=list(found.paths),
+            )  # fmt: skip
+
+    def files(self) -> Mapping[str, str]:
+        """See `Workload`. An included recipe does not travel."""
+        if preflight.is_included(self._spec):
+            return {}
+        path = Path(self._spec.own_recipe.path)
+        try:
+            texts = own_files.own_files(path)
+        except (OSError, SyntaxError, ValueError) as error:
+            text = tr("The recipe {path} cannot be sent to other machines: {why}", path=path, why=error)
+            raise RunError(text) from error
+        if sum(map(len, texts.values())) > MAX_RECIPE_BYTES:
+            raise RunError(tr("The recipe {path} and its modules are too large to be sent to other machines: more than "
+                              "{limit} bytes.", path=path, limit=MAX_RECIPE_BYTES))  # fmt: skip
+        return texts
+
+
+class _Script(Workload):
+    """A program of the user, which must be the same at the same path, under the same path of a Python."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        found = _analysis(spec)
+        self._frameworks = found.frameworks
+        try:
+            self._hashes = own_files.hashes(found.own_files)
+        except OSError as error:
+            raise RunError(tr("{path} cannot be read: {why}.", path=error.filename, why=error.strerror)) from error
+        if not self._hashes:
+            raise RunError(
+                tr(
+                    "{name} has no source that could be compared with that on other machines. Choose devices of one "
+                    "machine.",
+                    name=found.name,
+                )
+            )
+
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:  # noqa: ARG002 (a script decides what it uses)
+        """See `Workload`."""
+        own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
+        for name, link in links.items():
+            versions = link.check_script(self._spec, self._hashes, self._frameworks)
+            _check_versions(name, versions, own)
+            write("preflight", host=name, versions=versions, files=self._hashes)
+
+
+def _analysis(spec: RunSpec) -> ScriptAnalysis:
+    """Return the facts in the source of a script. Raises `RunError` if it cannot be started on several machines."""
+    script = spec.script
+    assert script is not None
+    if spec.recorded:
+        raise RunError(
+            tr(
+                "The recorded copy of {name} is on this machine only, so it cannot be started on several. Start the "
+                "script itself, or choose devices of this machine.",
+                name=script.name,
+            )
+        )
+    try:
+        found = analyse_script(
+            script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
+            variables=script.environment,
+        )  # fmt: skip
+    except ValueError as error:
+        raise RunError(str(error)) from error
+    if found.meets_by_tf_config:
+        raise RunError(
+            tr(
+                "The processes of {name} find each other by TF_CONFIG, which Trainyard can set only on one machine. "
+                "Choose devices of one machine.",
+                name=found.name,
+            )
+        )
+    return found
+
+
+def _check_versions(host: str, there: Mapping[str, Any], own: Mapping[str, str]) -> None:
+    """Check the versions of packages. Raises `RunError`; one that is not known is not compared."""
+    for module, version in own.items():
+        found = there.get(module)
+        if not version or not isinstance(found, str) or not found or main_part(found) == main_part(version):
+            continue
+        raise RunError(
+            tr(
+                "{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same version. "
+                "Install it on one of them.",
+                host=host, module=module, version=found, own=version,
+            )
+        )  # fmt: skip
