@@ -23,7 +23,7 @@ from .paths import RESERVE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from typing import BinaryIO
+    from typing import BinaryIO, TypeGuard
 
 
 Event = dict[str, Any]
@@ -244,7 +244,7 @@ def _parse_each(lines: Iterable[bytes]) -> list[Event | None]:
     return [parse(line) for line in lines if line.strip()]
 
 
-def _is_event(event: object) -> bool:
+def _is_event(event: object) -> TypeGuard[Event]:
     if type(event) is not dict:
         return False
     kind = event.get("kind")

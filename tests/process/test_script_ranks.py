@@ -150,6 +150,7 @@ def test_store_outlives_the_supervisor_as_long_as_a_rank(tmp_path: Path) -> None
 def test_store_for_several_machines_listens_on_their_address_only(tmp_path: Path) -> None:
     store = TorchStore(sys.executable, os.environ, str(tmp_path), ("127.0.0.2", 0))
     try:
+        assert store.is_ready()  # before, the kernel may not show its command line yet
         (pid,) = [pid for pid in stores() if Path(f"/proc/{pid}/cwd").resolve() == tmp_path]
         assert listening([pid]) == {("127.0.0.2", int(store.port))}
     finally:
