@@ -179,7 +179,9 @@ def test_closing_the_window_harms_nothing_and_leaves_no_process(open_window, the
     driver.until_state("Running")
     driver.window.close()
     wait_until(lambda: not ssh_server.sessions(), what="the agent to end")
-    assert not [each for each in psutil.Process().children(recursive=True) if each.name() == "ssh"]
+    wait_until(
+        lambda: "ssh" not in [each.name() for each in psutil.Process().children(recursive=True)], what="ssh to end"
+    )
     own.until_trained(own.poll().run.facts.step + 50)
     assert driver.notices == []
     own.run.request("stop")
