@@ -50,6 +50,8 @@ class Cause(Enum):
     KILLED = "killed"
     SIGNAL = "signal"
     LOST = "lost"
+    HEAD_LOST = "head lost"
+    """The machine that has the run was lost; what is here is its part."""
     CODE = "code"
     """An exception of the user's code, or raised below it."""
     EXIT = "exit code"
@@ -315,6 +317,13 @@ def _lost(evidence: FailureEvidence) -> tuple[str, str]:
     )
 
 
+def _head_lost(evidence: FailureEvidence) -> tuple[str, str]:
+    return (
+        tr("The machine that has this run was lost"),
+        join_sentences([tr_stored(evidence.error), tr("Resume the run there. This part of it can be removed.")]),
+    )
+
+
 def _code(evidence: FailureEvidence) -> tuple[str, str]:
     return evidence.kind, tr_stored(first_sentence(evidence.message)) or tr("It has no message.")
 
@@ -330,6 +339,7 @@ def _other(evidence: FailureEvidence) -> tuple[str, str]:
 
 _ROWS = (
     _Row(cause=Cause.LOST, applies=lambda each: each.facts.state is RunState.LOST, words=_lost),
+    _Row(cause=Cause.HEAD_LOST, applies=lambda each: each.facts.state is RunState.HEAD_LOST, words=_head_lost),
     _Row(cause=Cause.FRAMEWORK, applies=lambda each: each.kind == "FrameworkError", words=_framework),
     _Row(cause=Cause.DEVICE_MEMORY, applies=lambda each: each.has(*NO_MEMORY) and not _is_on_host(each),
          words=_device_memory),

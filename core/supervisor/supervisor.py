@@ -363,10 +363,10 @@ class Supervisor:
             self._release()
 
     def _fail(self, sentence: str, trace: str | None) -> None:
-        if not (lost := self._machines.head_lost()):
-            self._enter(RunState.FAILED, error=sentence, traceback=trace)
-        else:
+        if lost := self._machines.head_lost():
             self._enter(RunState.HEAD_LOST, error=sentence if sentence == lost else f"{lost} {sentence}")
+        else:
+            self._enter(RunState.FAILED, error=sentence, traceback=trace)
 
     def _enter(self, state: RunState, **fields: object) -> None:
         assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)

@@ -24,10 +24,10 @@ from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
-from core.schema.event_log import Log
 from core.supervisor.hosts import run_hosts
 from tests.support.ray_cluster import RayCluster, rival_of, run_cluster, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
+from tests.support.two_hosts import cuts, follows_the_curve_of, stop_with_every_step
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -91,11 +91,6 @@ def processes_of_parts(cluster: RayCluster) -> list[psutil.Process]:
     return [each for part in parts(cluster) for each in cluster.processes(part.name)]
 
 
-def cuts(run: Followed) -> int:
-    """Return how many cuts of the connection the run has recorded."""
-    return sum(event["kind"] == "notice" and "was cut for" in event["text"] for event in Log(run.run.dir).read())
-
-
 def kill(processes: list[psutil.Process]) -> None:
     assert processes
     for each in processes:
@@ -112,20 +107,9 @@ def test_device_of_a_node_follows_the_curve_of_one_device(cluster: RayCluster, r
         away.until_over()
         assert said_by(rival) == "has it"
         rival.communicate()
-    assert away.states[-1] is RunState.FINISHED, away.run.facts
-    alone = train(spec, runs_root)
-    assert away.losses() == pytest.approx(alone.losses(), rel=1e-5, abs=1e-6)
+    follows_the_curve_of(train(spec, runs_root), away, AWAY)
     assert len(away.losses()) == 2 * 15
-
     facts = away.run.facts
-    assert {rank: (each.devices, each.host, each.exit_code) for rank, each in facts.workers.items()} == {
-        0: (("cpu:0",), "", 0),
-        1: ((AWAY,), "beta", 0),
-    }
-    assert {name: each.verdict for name, each in facts.releases.items()} == dict.fromkeys(
-        ("cpu:0", AWAY), Verdict.RELEASED
-    )
-    assert len(away.run_series.memory[AWAY]) > 0
     interface = interface_of(cluster.address.partition(":")[0])
     assert any(f"exchange data over {interface} without encryption" in each for each in facts.notices)
     assert parts(cluster) == []
@@ -151,11 +135,7 @@ def test_part_outlives_driver_actor_and_agent_and_no_step_is_lost(
         kill(find())
         wait_until(lambda: run.poll() and cuts(run) == number, END_S, "the connection to be made again")  # noqa: B023
     run.until_trained(run.run.facts.step + 100)
-    run.run.request("stop")
-    run.until_over()
-    assert run.states[-1] is RunState.STOPPED, run.run.facts
-    steps = run.run_series.metrics["loss"].steps
-    assert steps.tolist() == list(range(1, len(steps) + 1))
+    stop_with_every_step(run)
     assert parts(cluster) == []
 
 

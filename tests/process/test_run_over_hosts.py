@@ -18,7 +18,7 @@ from core.supervisor.hosts import run_hosts
 from tests.support.commands import call
 from tests.support.running import LONG, Followed, make_spec, script_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host
-from tests.support.two_hosts import AWAY, parts, processes_there
+from tests.support.two_hosts import AWAY, parts, processes_there, unreachable
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -281,15 +281,8 @@ def test_script_whose_machine_is_lost_fails_with_the_name_of_the_machine(
     add_host("one")
     run = start(over_machines(tmp_path, ENDLESS), runs_root).until_trained(3)
     wait_until(lambda: "step 3" in _text(run, 1), what="the output of the other machine")
-    ssh = server.folder / "bin" / "ssh"
-    text = ssh.read_text()
-    ssh.write_text("#!/bin/sh\nexit 255\n")  # the network is gone
-    try:
-        for each in server.sessions():
-            each.kill()
+    with unreachable(server):
         run.until_over()
-    finally:
-        ssh.write_text(text)
     assert run.states[-1] is RunState.FAILED
     assert "The run cannot go on without one" in str(run.run.facts.error)
     assert "When one can be reached, start the script again." in str(run.run.facts.error)

@@ -149,7 +149,7 @@ def drive(folder: str, words: list[str]) -> NoReturn:
 
 
 def pass_on(descriptor: int, write: Callable[[bytes], object]) -> None:
-    """Pass on what can be read there until it ends, or nobody takes it any more."""
+    """Pass on what can be read until the source ends, or the other side has closed."""
     with contextlib.suppress(OSError):
         while data := os.read(descriptor, CHUNK_BYTES):
             write(data)

@@ -7,11 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psutil
+import pytest
 
+from core.runs.facts.states import RunState
+from core.runs.facts.verdicts import Verdict
 from core.schema.event_log import Log
 from core.system.own_processes import SUPERVISOR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from core.schema.spec import RunSpec
@@ -59,3 +63,40 @@ def supervisors_there(server: SshServer) -> list[psutil.Process]:
         found = [each for each in processes_there(server) if SUPERVISOR in each.cmdline()]
         return [each for each in found if each.ppid() in {other.pid for other in found}]
     return []
+
+
+@contextlib.contextmanager
+def unreachable(server: SshServer) -> Iterator[None]:
+    """Cut all connections to the host, and let no new one be made in the block: the network is gone."""
+    ssh = server.folder / "bin" / "ssh"
+    text = ssh.read_text()
+    ssh.write_text("#!/bin/sh\nexit 255\n")
+    try:
+        for each in server.sessions():
+            each.kill()
+        yield
+    finally:
+        ssh.write_text(text)
+
+
+def stop_with_every_step(run: Followed) -> None:
+    """Stop a run, and check that its curve has each step once."""
+    run.run.request("stop")
+    run.until_over()
+    assert run.states[-1] is RunState.STOPPED, run.run.facts
+    steps = run.run_series.metrics["loss"].steps
+    assert steps.tolist() == list(range(1, len(steps) + 1))
+
+
+def follows_the_curve_of(alone: Followed, run: Followed, away: str) -> None:
+    """Check that a run on `cpu:0` and one device of a host has the losses of a run on one device, and its own facts."""
+    assert run.states[-1] is RunState.FINISHED, run.run.facts
+    assert run.losses() == pytest.approx(alone.losses(), rel=1e-5, abs=1e-6)
+    facts, host = run.run.facts, away.partition("/")[0]
+    assert {rank: (each.devices, each.host, each.exit_code) for rank, each in facts.workers.items()} == {
+        0: (("cpu:0",), "", 0),
+        1: ((away,), host, 0),
+    }
+    verdicts = {name: each.verdict for name, each in facts.releases.items()}
+    assert verdicts == dict.fromkeys(("cpu:0", away), Verdict.RELEASED)
+    assert len(run.run_series.memory[away]) > 0

@@ -144,6 +144,15 @@ def test_lost_run_says_what_resuming_would_do() -> None:
     assert words[saved].endswith("Resume continues from step 40.")
 
 
+def test_part_whose_head_is_lost_says_where_to_resume_and_is_not_run_again() -> None:
+    facts = RunFacts(state=RunState.HEAD_LOST, error="alpha has not been connected for 60 s.")
+    view = failure_view(facts, script(), log_end="", labels={})
+    assert view is not None
+    assert view.title == "The machine that has this run was lost"
+    assert view.sentence.startswith("alpha has not been connected for 60 s. Resume the run there.")
+    assert not view.can_run_again
+
+
 def test_other_states_are_no_failures() -> None:
     for state in (RunState.RUNNING, RunState.FINISHED, RunState.STOPPED):
         assert failure_of(RunFacts(state=state, error=None), script()) is None

@@ -86,7 +86,8 @@ def check(spec: RunSpec, asked: Mapping[str, object], own: Equipment, machines: 
     if asked["nccl"] and not own.nccl:
         raise RunError(_no_nccl(tr("this machine"), spec))
     for host, found in machines.items():
-        _check_versions(spec, host, own, found)
+        if own.version and main_part(found.version) != main_part(own.version):
+            raise RunError(different_versions(host, framework(spec.framework).module, found.version, own.version))
         if asked["nccl"]:
             _check_nccl(spec, host, own, found)
         if asked["recipe"] and own.recipe != found.recipe:
@@ -103,15 +104,16 @@ def check(spec: RunSpec, asked: Mapping[str, object], own: Equipment, machines: 
                 raise RunError(_path_problem(host, path, problem))
 
 
-def _check_versions(spec: RunSpec, host: str, own: Equipment, found: Equipment) -> None:
-    if own.version and main_part(found.version) != main_part(own.version):
-        raise RunError(
-            tr(
-                "{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same "
-                "version. Install it on one of them.",
-                host=host, module=framework(spec.framework).module, version=found.version, own=own.version,
-            )
-        )  # fmt: skip
+def different_versions(host: str, module: str, there: str, here: str) -> str:
+    """Return the sentence on a package whose version on a machine does not fit that of this one."""
+    return tr(
+        "{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same version. "
+        "Install it on one of them.",
+        host=host,
+        module=module,
+        version=there,
+        own=here,
+    )
 
 
 def _check_nccl(spec: RunSpec, host: str, own: Equipment, found: Equipment) -> None:

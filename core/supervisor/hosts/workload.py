@@ -12,7 +12,6 @@ from core.language import tr
 from core.scripts import own_files
 from core.scripts.analysis import analyse_script
 from core.supervisor.hosts import preflight
-from core.supervisor.hosts.preflight import main_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -141,12 +140,7 @@ def _check_versions(host: str, there: Mapping[str, Any], own: Mapping[str, str])
     """Check the versions of packages. Raises `RunError`; one that is not known is not compared."""
     for module, version in own.items():
         found = there.get(module)
-        if not version or not isinstance(found, str) or not found or main_part(found) == main_part(version):
+        if not version or not isinstance(found, str) or not found:
             continue
-        raise RunError(
-            tr(
-                "{host} has {module} {version}, and this machine has {own}. Ranks of one run need the same version. "
-                "Install it on one of them.",
-                host=host, module=module, version=found, own=version,
-            )
-        )  # fmt: skip
+        if preflight.main_part(found) != preflight.main_part(version):
+            raise RunError(preflight.different_versions(host, module, found, version))

@@ -59,7 +59,7 @@ def failure_view(
         lines=failure.lines,
         smaller=smaller,
         smaller_words=words,
-        can_run_again=spec is not None,
+        can_run_again=spec is not None and failure.cause is not Cause.HEAD_LOST,
         rank=failure.rank,
         sought=failure.lines[-1].strip() if failure.lines else "",
     )
