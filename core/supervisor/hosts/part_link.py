@@ -31,6 +31,7 @@ from core.schema.paths import (
     worker_events,
 )
 from core.scripts.own_files import files_hash
+from core.supervisor.hosts.addresses import OwnAddress, free_ports, own_address
 from core.supervisor.hosts.part_file import PartFile
 from core.supervisor.hosts.preflight import Equipment
 from core.supervisor.hosts.translation import OF_HOST, OF_WORKERS, translate, worker_exits
@@ -98,6 +99,8 @@ class PartLink:
         self._reserved: tuple[Device, ...] = ()
         """Devices off which every connection keeps the carrier's other users."""
         self._offset_s = 0.0
+        self._listening: Answer | None = None
+        """The ports that the machine keeps for its ranks until they start."""
         self._part: _Following | None = None
         self._cut_at: float | None = None
         self._retry_at = 0.0
@@ -170,13 +173,30 @@ class PartLink:
             self._connection.fail_at(tr("It names no address."))
         return address
 
-    def reach(self, address: str, port: int) -> str:
-        """Return the interface over which the machine reaches an address. Raises `HostError` if it does not."""
+    def reach(self, address: str, port: int) -> OwnAddress:
+        """Return the address from which the machine reaches another one. Raises `HostError` if it does not."""
         found = self._connection.ask("reach", ANSWER_S, address=address, port=port)
-        name = found.get("interface") if isinstance(found, dict) else None
-        if not isinstance(name, str) or not name:
+        try:
+            return own_address(found)
+        except ValueError:
             self._connection.fail_at(tr("It names no network interface."))
-        return name
+
+    def listen(self, count: int) -> list[int]:
+        """Let the machine listen on `count` free ports until `end_listening`; return them. Raises `HostError`."""
+        answer = self._connection.request("listen", count=count)
+        self._connection.wait(lambda: bool(answer.items) or answer.done, ANSWER_S, lambda: True)
+        self._listening = answer
+        try:
+            return free_ports(answer.items.popleft() if answer.items else self._connection.result(answer), count)
+        except ValueError:
+            self._connection.fail_at(tr("It names no free ports."))
+
+    def end_listening(self) -> None:
+        """End what `listen` began, and wait until the ports are free for the ranks. Raises `HostError`."""
+        answer, self._listening = self._listening, None
+        if answer is not None:
+            self._connection.cancel(answer)
+            self._connection.wait(lambda: answer.done, ANSWER_S, lambda: True)
 
     # -- the part --------------------------------------------------------------------------------
 
