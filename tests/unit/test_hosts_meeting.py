@@ -122,7 +122,8 @@ def test_ports_are_closed_when_the_stream_is_closed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "found",
     [
-        None, [], {}, {"interface": "lo"}, {"interface": "", "address": "10.0.0.1"}, {"interface": 1, "address": "1.2.3.4"},
+        None, [], {}, {"interface": "lo"}, {"interface": "", "address": "10.0.0.1"},
+        {"interface": 1, "address": "1.2.3.4"},
         {"interface": "lo\n", "address": "10.0.0.1"}, {"interface": "lo", "address": "node2"},
         {"interface": "lo", "address": 16}, {"interface": "lo", "address": "10.0.0.1:22,evil"},
         {"interface": "lo", "address": "::1"},
