@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from core.launchers import network
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from core.worker.context import Context
     from tests.support.ssh_server import SshServer
     from tests.support.strategy_runs import StrategyRuns
 
@@ -146,3 +149,19 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path) -> None:
     stop_with_every_step(run)
     assert parts(server) == []
     assert processes_there(server) == []
+
+
+@pytest.mark.soak
+def test_port_that_another_program_has_taken_is_explained() -> None:
+    import tensorflow as tf
+
+    from core.worker.tensorflow._errors import explain
+
+    with network.listening(1) as (port,):
+        address = f"127.0.0.1:{port}"
+        with pytest.raises(tf.errors.UnknownError) as caught:
+            tf.distribute.Server({"worker": [address]}, "worker", 0)
+        context = SimpleNamespace(assignment=SimpleNamespace(addresses=(address,), rank=0))
+        text = explain(caught.value, cast("Context", context))
+    assert text is not None
+    assert text.startswith(f"TensorFlow cannot listen at {address}: another program has taken this port")
