@@ -2,9 +2,10 @@
 
 - `run_hosts`: all machines of a run: connect, check, find an address to meet at, start, follow, and tidy up
 - `preflight`: what every machine must have before anything trains, and what to do where it has not
-- `part_link`: one machine: start a part of the run there, follow its files over cuts of the connection, steer it
-- `part_file`: a file of a part, read from an offset on
+- `part_link`: one machine: ask what it has, start a part of the run there, follow and steer the part
+- `lasting_connection`: a connection that is made again after a cut
+- `part_files`: the files of a part, read from their offsets on
+- `part_record`: what a part reports, as the run records it
 - `remote_worker`: a worker that trains on another machine
-- `translation`: events of a part as the run records them
 - `workload`: what of the recipe or script travels to other machines, or must be there
 """

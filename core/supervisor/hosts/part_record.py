@@ -1,14 +1,20 @@
-"""Events of a part as the run records them: with the names that devices have in the run, by the clock here."""
+"""What a part reports, as the run records it: with the names that devices have in the run, by the clock here."""
 
 from __future__ import annotations
 
+import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from core.hosts.names import full_name
 from core.runs.facts.verdicts import read_release
+from core.schema.events import Writer
+from core.schema.files import open_to_append
+from core.schema.paths import EVENTS, host_events, worker_events
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from core.schema.events import Event
 
@@ -22,6 +28,56 @@ DEVICES = ("device", "reads_from")
 """Fields with the id of one device."""
 TIMES = ("t", "since", "until")
 MAX_TEXT = 20_000
+
+
+class PartRecord:
+    """The files of the run into which goes what a part on another machine reports."""
+
+    def __init__(self, run_dir: Path, host: str) -> None:
+        """`host`: the name of the machine."""
+        self._run_dir, self._host = run_dir, host
+        self._writers: dict[str, Writer] = {}
+        self.offset_s = 0.0
+        """Seconds by which the clock there is ahead."""
+        self.released: set[str] = set()
+        """Devices, by their ids in the run, on whose memory there is a finding."""
+
+    def add_events(self, name: str, events: Sequence[Event], ranks: Sequence[int]) -> None:
+        """Write what of a part's file of events concerns the run: a rank's into the file of the rank.
+
+        `name`: of the file, from the part's folder on. `ranks`: those of the part.
+        """
+        own = {f"{EVENTS}/{worker_events(rank)}": worker_events(rank) for rank in ranks}
+        kinds = OF_WORKERS if name in own else OF_HOST
+        writer = self._writer(own.get(name, host_events(self._host)))
+        for event in events:
+            found = translate(event, kinds, self._host, self.offset_s)
+            if found is None or (name in own and found.get("rank", 0) not in {0, *ranks}):
+                continue
+            if found["kind"] == "release":
+                self.released.add(found["device"])
+            writer.write_json(json.dumps(found))
+
+    def add_log(self, name: str, data: bytes) -> None:
+        """Append what a log of the part has got to the run's log of that name."""
+        if data:
+            with os.fdopen(open_to_append(self._run_dir / name), "ab") as log:
+                log.write(data)
+
+    def add_notice(self, text: str) -> None:
+        """Record a sentence about the machine."""
+        self._writer(host_events(self._host)).write("notice", text=text)
+
+    def close(self) -> None:
+        """Close the files."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _writer(self, name: str) -> Writer:
+        if name not in self._writers:
+            self._writers[name] = Writer(self._run_dir / EVENTS / name)
+        return self._writers[name]
 
 
 def translate(event: Event, kinds: frozenset[str], host: str, offset_s: float) -> Event | None:
