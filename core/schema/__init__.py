@@ -4,6 +4,7 @@
 - `settings`, `spec`: what was asked of a run
 - `rank`: which devices and which role a worker has
 - `events`: one event file: write it, read it as it grows
+- `packed_samples`: many readings of devices as one event
 - `event_log`: all event files of a run, read whole or in slices
 - `checkpoint`: checkpoints on disk
 - `files`: open the files of a run safely, write files whole, and word why a path could not be written

@@ -14,7 +14,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ..language import tr
-from .events import MAX_LINE_BYTES, Tail
+from . import packed_samples
+from .events import MAX_LINE_BYTES, PACKED, Tail
 from .paths import EVENTS, EVENTS_SUFFIX
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ FOREIGN_REST_BYTES = 1024 * 1024
 """If fewer bytes than this may still be read, no more are: the next line may be longer."""
 SLICE_BYTES = 64 * 1024
 """Bytes of a file that are read for one slice, unless a line is longer."""
+UNORDERED = frozenset({"metrics", "progress"})
+"""Kinds of measurements: whether they come before or after readings of devices of the same minute means nothing."""
 SLICE_EVENTS = 500
 """Events in a slice of another user's run."""
 
@@ -57,7 +60,8 @@ class Log:
         """Yield the events since the last call in slices: put together, they are what `read` returns.
 
         A slice takes some milliseconds, and may be empty. Events are yielded in order: those of a file wait until the
-        other files have been read up to the same time.
+        other files have been read up to the same time. Readings of devices are packed (`packed_samples`), and in order
+        to all events but those in `UNORDERED`.
         """
         if not self._is_own():
             events = self.read()
@@ -68,7 +72,7 @@ class Log:
             min(pending, key=lambda source: source.latest).read_on()
             horizon = min((source.latest for source in sources if not source.exhausted), default=math.inf)
             events = [event for source in sources for event in source.take_before(horizon)]
-            yield sorted(events, key=itemgetter("t"))
+            yield _in_order(events)
 
     @property
     def bytes_read(self) -> int:
@@ -144,7 +148,7 @@ class _Source:
         """Read the next slice; a longer one if a line does not fit."""
         size, before = SLICE_BYTES, self.tail.offset
         while self.tail.offset == before and self.tail.offset < self._end and size < 2 * MAX_LINE_BYTES:
-            self._waiting += self.tail.read(min(size, self._end - before))
+            self._waiting += self.tail.read(min(size, self._end - before), packed_samples.pack)
             size *= 2
         self.exhausted = self.tail.offset in {before, self._end}
 
@@ -152,10 +156,26 @@ class _Source:
         """Return the events that were read and are older than `horizon`, and forget them."""
         if not self._waiting or self._waiting[-1]["t"] < horizon:
             taken, self._waiting = self._waiting, []
-        else:
-            count = bisect_left(self._waiting, horizon, key=itemgetter("t"))
-            taken, self._waiting = self._waiting[:count], self._waiting[count:]
+            return taken
+        count = bisect_left(self._waiting, horizon, key=itemgetter("t"))
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
+        if self._waiting[0]["kind"] == PACKED:  # it ends after the horizon, and may begin before
+            before, after = packed_samples.divide(self._waiting[0], horizon)
+            taken += before
+            self._waiting[:1] = after
         return taken
+
+
+def _in_order(events: list[Event]) -> list[Event]:
+    """Return events of several files in order. Packed readings are divided where an event is between them."""
+    if any(event["kind"] == PACKED for event in events):
+        times = sorted(event["t"] for event in events if event["kind"] not in UNORDERED)
+        events = [part for event in events for part in _parts(event, times)]
+    return sorted(events, key=itemgetter("t"))
+
+
+def _parts(event: Event, times: list[float]) -> list[Event]:
+    return packed_samples.divide_after(event, times) if event["kind"] == PACKED else [event]
 
 
 def _size(path: Path) -> int:

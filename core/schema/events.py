@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 
 
 Event = dict[str, Any]
+SAMPLE = "sample"
+"""The kind of a reading of a device."""
+PACKED = "samples"
+"""The kind of many readings in one event, which no file may have: see `packed_samples`."""
+READINGS = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts", "sm_clock_mhz")
+"""The numbers of a reading; each may be missing."""
+SLOWDOWNS = "slowdowns"
+"""The words of a reading for why its device is slowed down."""
 EPOCH = "epoch"
 """The field `unit` of measurements whose steps are numbers of epochs."""
 RESERVE_BYTES = 256 * 1024
@@ -218,7 +226,7 @@ def _parse_together(lines: str) -> list[Event | None]:
 def _values(array: str) -> list[object]:
     """Return the values of a JSON array; none if it is no JSON."""
     try:
-        return _quick_loads()(array)  # type: ignore[no-any-return]  # an array, by its brackets
+        return quick_loads()(array)  # type: ignore[no-any-return]  # an array, by its brackets
     except (ValueError, RecursionError):
         pass
     try:
@@ -228,7 +236,7 @@ def _values(array: str) -> list[object]:
 
 
 @functools.cache
-def _quick_loads() -> Callable[[str], Any]:
+def quick_loads() -> Callable[[str | bytes], Any]:
     """Return orjson's `loads`, which takes a third of the time of `json.loads`; that one where orjson is missing.
 
     It is missing in the Python of a user's own training. It takes neither NaN nor Infinity.
@@ -285,14 +293,11 @@ def _is_restart(event: Event) -> bool:
     return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
-_READINGS = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts", "sm_clock_mhz")
-
-
 def _is_sample(event: Event) -> bool:
     value_of = event.get
-    if not isinstance(value_of("device"), str) or not isinstance(value_of("slowdowns", _NONE), list):
+    if not isinstance(value_of("device"), str) or not isinstance(value_of(SLOWDOWNS, _NONE), list):
         return False
-    for name in _READINGS:  # a plain loop without calls: a long run has a million readings
+    for name in READINGS:  # a plain loop without calls: a long run has a million readings
         value = value_of(name)
         if type(value) is float or value is None:
             continue
@@ -321,7 +326,8 @@ _SHAPES: dict[str, Callable[[Event], bool]] = {
     "metrics": _is_metrics,
     "plan": _is_plan,
     "rewind": _is_rewind,
-    "sample": _is_sample,
+    SAMPLE: _is_sample,
+    PACKED: lambda _: False,
 }
 """Checks by kind, made when a line is read, so that later code can use thousands of events unchecked."""
 
@@ -346,8 +352,13 @@ class Tail:
         """Skip all present events."""
         self.offset = whole_bytes(self.path)
 
-    def read(self, max_bytes: int = sys.maxsize) -> list[Event]:
-        """Return the events completed since the last call, in file order; none while there is no file."""
+    def read(
+        self, max_bytes: int = sys.maxsize, pack: Callable[[bytes, float], Event | None] | None = None
+    ) -> list[Event]:
+        """Return the events completed since the last call, in file order; none while there is no file.
+
+        `pack`: makes one event of a block of lines, given the time of the event before them; None if it cannot.
+        """
         try:
             # Every poll comes here, and mostly nothing was added: then the file is not even opened.
             found = os.lstat(self._name)
@@ -363,7 +374,12 @@ class Tail:
             return []
         events: list[Event] = []
         for block in blocks:
-            events += self._events(block)
+            packed = pack(block, self.latest) if pack is not None else None
+            if packed is None:
+                events += self._events(block)
+            else:
+                self.latest = packed["t"]
+                events.append(packed)
         return events
 
     def _blocks(self, file: BinaryIO, max_bytes: int) -> Iterator[bytes]:

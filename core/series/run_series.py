@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.language import tr, tr_noop
 from core.schema.events import EPOCH
+from core.schema.packed_samples import COLUMNS, TIMES, by_device, columns
 from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings, note_slowdown
 from core.series.interruptions import Resumes
 from core.series.series import STEP, Axis, Series
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from core.series.interruptions import Interruption
     from core.series.min_max_tree import Floats
 
-SAMPLE_FIELDS = (
-    "utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts", "sm_clock_mhz", "slowdowns",
-)  # fmt: skip
 MAX_SERIES = 2000
 """Metrics, and devices, of a run that are kept: a planted file may name a million."""
 TOO_MANY = tr_noop("The run has more than {count} metrics or devices; the others are missing.")
@@ -143,14 +140,14 @@ class RunSeries:
         """Add events, ordered by time. Unknown kinds and fields are ignored."""
         # Collect first and append once: many small appends would take longer than reading the file.
         metrics: dict[str, _Batches] = {}
-        samples: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        samples: list[Mapping[str, Any]] = []
         count = 0
         for count, event in enumerate(events, 1):  # noqa: B007 (used after the loop)
             if self.started is None:
                 self.started = float(event["t"])
             match event["kind"]:
-                case "sample":
-                    samples[event["device"]].append(event)
+                case "sample" | "samples":
+                    samples.append(event)
                 case "metrics":
                     self._resumes.note_measurement(float(event["t"]))
                     self._collect(metrics, event)
@@ -210,36 +207,46 @@ class RunSeries:
         self.version += 1
         if self.started is None:
             self.started = float(at)
-        values = dict(zip(SAMPLE_FIELDS, (utilisation_percent, memory_used_bytes, *heat), strict=True))
-        self._add_samples({device_id: [{"t": at, **values}]})
+        values = (float(at), device_id, utilisation_percent, memory_used_bytes, *heat)
+        self._add_columns(dict(zip(COLUMNS, ([value] for value in values), strict=True)))
 
-    def _add_samples(self, samples: dict[str, list[Mapping[str, Any]]]) -> None:
-        """Add readings by device id, each device's ordered by time, and forget them there."""
-        for device_id, of_device in samples.items():
+    def _add_samples(self, samples: list[Mapping[str, Any]]) -> None:
+        """Add readings, each device's ordered by time, and forget them there."""
+        if samples:
+            found = columns(samples)  # in columns: a long run has a million readings
+            began = float(found[TIMES][0])  # of a packed event this is before its time
+            self.started = began if self.started is None else min(began, self.started)
+            self._add_columns(found)
+            samples.clear()
+
+    def _add_columns(self, found: dict[str, list[Any]]) -> None:
+        """Add readings in the columns of `packed_samples`."""
+        for device_id, of_device in by_device(found):
             if device_id not in self._readings:
                 if self._is_full(device_id, self._utilisation):
                     continue
                 for series in (self._utilisation, self._memory):
                     series.setdefault(device_id, Series())
                 self._readings[device_id] = Readings()
-            times = [each["t"] for each in of_device]
-            # By columns: a long run has a million readings.
-            utilisation, memory, *heat, words = ([each.get(name) for each in of_device] for name in SAMPLE_FIELDS)
-            self._readings[device_id].extend(times, utilisation, memory)
+            at, _, utilisation, memory, *heat, words = of_device.values()
+            self._readings[device_id].extend(at, utilisation, memory)
             if any(words) or device_id in self.slowdowns:
                 known = self.slowdowns.setdefault(device_id, [])
-                for at, of_reading in zip(times, words, strict=True):
-                    note_slowdown(known, float(at), tuple(map(str, of_reading or ())))
-            if device_id not in self._heat_readings:
-                if device_id not in self._heat["temperature"]:
-                    known_at = (row for row, each in enumerate(zip(*heat, strict=True)) if each != NO_HEAT[:3])
-                    first = next(known_at, None)
-                    if first is None:
-                        continue  # a device without such readings, as CPU devices are
-                    times, heat = times[first:], [column[first:] for column in heat]
-                self._heat_readings[device_id] = HeatReadings()
-            self._heat_readings[device_id].extend(times, heat)
-        samples.clear()
+                for time, of_reading in zip(at, words, strict=True):
+                    note_slowdown(known, float(time), tuple(map(str, of_reading or ())))
+            self._add_heat(device_id, at, heat)
+
+    def _add_heat(self, device_id: str, times: list[float], heat: list[list[float | None]]) -> None:
+        """Add readings of one device in the order of `HEAT`, from the first one on that there is."""
+        if device_id not in self._heat_readings:
+            if device_id not in self._heat["temperature"]:
+                known_at = (row for row, each in enumerate(zip(*heat, strict=True)) if each != NO_HEAT[:3])
+                first = next(known_at, None)
+                if first is None:
+                    return  # a device without such readings, as CPU devices are
+                times, heat = times[first:], [column[first:] for column in heat]
+            self._heat_readings[device_id] = HeatReadings()
+        self._heat_readings[device_id].extend(times, heat)
 
     def _is_full(self, name: str, kept: Collection[str]) -> bool:
         """Return whether there are too many series for another one, and note then that it is missing."""

@@ -129,8 +129,13 @@ class RecipeJob(Job):
         self._names = names
         if not strategy_of(self._spec).needs_addresses:
             return assignments
+        first = assignments[0]
+        if first.hosts > 1 and not self._spec.allow_open_ports:
+            raise RunError(loopback.refusal_over_machines(self._spec.strategy))
         if self._spec.allow_open_ports:
-            self._trouble = loopback.open_ports(assignments[0].addresses)
+            if first.host == 0:  # that machine says it for all
+                say = loopback.open_ports_of_machines if first.hosts > 1 else loopback.open_ports
+                self._trouble = say(first.addresses)
             return assignments
         try:
             self._network = LoopbackNetwork()
@@ -193,7 +198,8 @@ class ScriptJob(Job):
         found = _analysis(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else None
         if found is not None and _leaves_port_to_us(found):
             self._launcher.serve_store(assignments[0].meeting)
-        if found is not None and found.meets_by_tf_config and TF_CONFIG not in self._script.environment:
+        meets = found is not None and found.meets_by_tf_config and TF_CONFIG not in self._script.environment
+        if meets and not assignments[0].addresses:  # over several machines they are known already
             addresses = free_addresses(len(assignments))  # with them, each process sees only its own device
             assignments = [replace(each, addresses=addresses) for each in assignments]
         if not self._metrics.wait():

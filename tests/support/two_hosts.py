@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from core.catalog.strategies import strategy_of
 from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.schema.event_log import Log
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 AWAY = "one/cpu:1"
 
 
-def over_hosts(spec: RunSpec) -> RunSpec:
+def over_hosts(spec: RunSpec, strategy: str = "ddp") -> RunSpec:
     """Return the spec on a device here and one of the host."""
-    return replace(spec, devices=("cpu:0", AWAY), strategy="ddp")
+    allowed = strategy_of(replace(spec, strategy=strategy)).needs_addresses
+    return replace(spec, devices=("cpu:0", AWAY), strategy=strategy, allow_open_ports=allowed)
 
 
 def parts(server: SshServer) -> list[Path]:

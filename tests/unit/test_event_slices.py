@@ -13,6 +13,7 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import event_log
 from core.schema.events import metrics_line, parse, parse_lines
+from core.schema.packed_samples import divide, divide_after, pack
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
@@ -85,6 +86,12 @@ def assert_same(one: tuple[Run, RunSeries], other: tuple[Run, RunSeries]) -> Non
     ours, theirs = one[1], other[1]
     for name in ("started", "training_ended", "steps_per_epoch", "notice", "interruptions", "duration_s", "axes"):
         assert getattr(ours, name) == getattr(theirs, name), name
+    assert_same_readings(ours, theirs)
+
+
+def assert_same_readings(ours: RunSeries, theirs: RunSeries) -> None:
+    assert ours.started == theirs.started
+    assert ours.slowdowns == theirs.slowdowns
     for mine, yours in zip((ours.metrics, *ours.every_reading), (theirs.metrics, *theirs.every_reading), strict=True):
         assert list(mine) == list(yours)
         for name in mine:
@@ -164,3 +171,81 @@ def test_what_is_prepared_is_what_would_be_drawn(tmp_path: Path) -> None:
     lines = [each.metrics["loss"].smooth(STEP, 0, 2000, 100, 0.6) for each in (plain, prepared)]
     for one, other in zip(*lines, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def packed_lines(**changes: object) -> bytes:
+    """Readings of two devices as their writer makes them; `changes`: fields of the last one."""
+    rows = [
+        {"t": 100.0 + number // 2, "kind": "sample", "device": f"gpu-{number % 2}", "utilisation_percent": 90.5,
+         "memory_used_bytes": 7 << 30, "temperature_celsius": None, "power_watts": 300.0}
+        for number in range(6)
+    ]  # fmt: skip
+    rows[1] |= {"sm_clock_mhz": 1980, "slowdowns": ["too hot"]}
+    rows[-1] |= changes
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def test_packed_readings_are_those_of_their_lines() -> None:
+    lines = packed_lines()
+    packed = pack(lines, 0.0)
+    assert packed is not None
+    assert packed["t"] == 102.0
+    events = [event for event in parse_lines(lines) if event is not None]
+    plain, whole = RunSeries(), RunSeries()
+    plain.fold(events)
+    whole.fold([packed])
+    assert_same_readings(whole, plain)
+    assert "gpu-0" not in whole.slowdowns
+    assert [(each.since, each.words) for each in whole.slowdowns["gpu-1"]] == [(100.0, ("too hot",))]
+    parts = RunSeries()
+    parts.fold(divide_after(packed, [99.0, 100.0, 101.5, 500.0]))
+    assert_same_readings(parts, plain)
+    before, after = divide(packed, 101.0)
+    assert [event["times"] for event in (*before, *after)] == [[100.0] * 2, [101.0, 101.0, 102.0, 102.0]]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"t": 50.0}, {"t": float("nan")}, {"t": "1"}, {"t": 2**70}, {"kind": "state"}, {"device": 3}, {"device": None},
+        {"memory_used_bytes": 2**63}, {"memory_used_bytes": "7"}, {"memory_used_bytes": True}, {"slowdowns": None},
+        {"utilisation_percent": float("inf")}, {"slowdowns": "too hot"}, {"slowdowns": [[1]]}, {"more": {"a": 1}},
+        {"device": "a\nb"}, {"device": "a[b"}, {"device": "a{b"},
+    ],
+)  # fmt: skip
+def test_unusual_readings_are_not_packed(changes: dict[str, object]) -> None:
+    assert pack(packed_lines(**changes), 0.0) is None
+
+
+def test_other_lines_are_not_packed() -> None:
+    lines = packed_lines()
+    assert pack(lines, 100.5) is None  # the clock was set back
+    for other in (b"\n", b"no JSON\n", b'{"t": 103.0, "kind": "state"}\n', b"\xff\n", lines[:-1] + b", " + lines):
+        assert pack(other + lines, 0.0) is None
+        assert pack(lines + other, 0.0) is None
+
+
+def test_no_file_can_have_packed_readings() -> None:
+    packed = pack(packed_lines(), 0.0)
+    assert parse(json.dumps(packed).encode()) is None
+
+
+def test_readings_are_in_order_with_a_resumed_part(tmp_path: Path) -> None:
+    """The last reading before a supervisor ended unexpectedly is when its part was lost."""
+    events = tmp_path / "run" / EVENTS
+    events.mkdir(parents=True)
+    lines = [{"t": float(at), "kind": "sample", "device": "gpu-0", "memory_used_bytes": at} for at in range(100, 200)]
+    (events / "devices.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    supervisor = [
+        {"t": 100.0, **LOST}, {"t": 100.0, "kind": "state", "state": "starting"},
+        {"t": 150.5, **LOST, "pid": 999_999_998}, {"t": 150.5, "kind": "state", "state": "starting"},
+        {"t": 160.0, "kind": "state", "state": "failed"},
+    ]  # fmt: skip
+    (events / "supervisor.jsonl").write_text("".join(json.dumps(line) + "\n" for line in supervisor))
+    write_spec(tmp_path / "run", make_spec("digits_cnn"))
+    run = Run.attach(tmp_path / "run")
+    kinds = [event["kind"] for slice_ in run.slices() for event in slice_]
+    assert kinds.count("samples") > 2
+    assert "sample" not in kinds
+    assert (150.0, RunState.LOST) in run.facts.history
+    assert run.facts.history == read_whole(tmp_path / "run")[0].facts.history

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.interpreters import installed_version
+from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr
+from core.launchers.script import TF_CONFIG
 from core.scripts import own_files
 from core.scripts.analysis import analyse_script
 from core.supervisor.hosts import preflight
@@ -42,6 +44,11 @@ class Workload(ABC):
         `links`: by the names of the machines. `write`: writes an event of a kind, with its fields.
         """
 
+    @property
+    @abstractmethod
+    def needs_addresses(self) -> bool:
+        """Whether each rank listens on an address that all others must know."""
+
     def files(self) -> Mapping[str, str]:
         """Return the texts of the files that travel, by their names. Raises `RunError`."""
         return {}
@@ -49,6 +56,11 @@ class Workload(ABC):
 
 class _Recipe(Workload):
     """A recipe, which travels with its own modules."""
+
+    @property
+    def needs_addresses(self) -> bool:
+        """See `Workload`."""
+        return strategy_of(self._spec).needs_addresses
 
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
         """See `Workload`. Each machine is asked once."""
@@ -82,8 +94,10 @@ class _Script(Workload):
 
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
+        assert spec.script is not None
         found = _analysis(spec)
         self._frameworks = found.frameworks
+        self._needs_addresses = found.meets_by_tf_config and TF_CONFIG not in spec.script.environment
         try:
             self._hashes = own_files.hashes(found.own_files)
         except OSError as error:
@@ -96,6 +110,11 @@ class _Script(Workload):
                     name=found.name,
                 )
             )
+
+    @property
+    def needs_addresses(self) -> bool:
+        """See `Workload`. A script whose processes meet by TF_CONFIG does, unless the user sets that."""
+        return self._needs_addresses
 
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
@@ -119,21 +138,12 @@ def _analysis(spec: RunSpec) -> ScriptAnalysis:
             )
         )
     try:
-        found = analyse_script(
+        return analyse_script(
             script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
             variables=script.environment,
         )  # fmt: skip
     except ValueError as error:
         raise RunError(str(error)) from error
-    if found.meets_by_tf_config:
-        raise RunError(
-            tr(
-                "The processes of {name} find each other by TF_CONFIG, which Trainyard can set only on one machine. "
-                "Choose devices of one machine.",
-                name=found.name,
-            )
-        )
-    return found
 
 
 def _check_versions(host: str, there: Mapping[str, Any], own: Mapping[str, str]) -> None:
