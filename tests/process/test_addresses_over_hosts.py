@@ -15,8 +15,7 @@ import pytest
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
-from tests.support.commands import call
-from tests.support.running import CAME_UP, FOREVER, Followed, make_spec, script_spec, start, train, write_recipe
+from tests.support.running import FOREVER, Followed, make_spec, script_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host
 from tests.support.two_hosts import AWAY, parts, processes_there, worker_there
 from tests.support.waiting import wait_until
@@ -50,7 +49,6 @@ if False:
 print(os.environ.get("TF_CONFIG"), flush=True)
 print("step 1 loss 0.5", flush=True)
 """
-FRAMEWORK = ("--framework", "tensorflow", "--devices", f"cpu:0,{AWAY}", "--epochs", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -69,10 +67,10 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def served(tmp_path: Path, epochs: int = FOREVER) -> RunSpec:
+def served(tmp_path: Path) -> RunSpec:
     """A run with a parameter server, and a worker on each machine."""
     recipe = write_recipe(tmp_path, NOTES.format(notes=str(tmp_path / "notes")))
-    spec = replace(make_spec(recipe, epochs=epochs), framework="tensorflow", strategy="parameter_server")
+    spec = replace(make_spec(recipe, epochs=FOREVER), framework="tensorflow", strategy="parameter_server")
     return replace(spec, devices=("cpu:0", AWAY), allow_open_ports=True)
 
 
@@ -86,7 +84,7 @@ def assignments(notes: Path, count: int) -> list[dict[str, Any]]:
     return sorted((json.loads(each.read_text()) for each in written()), key=lambda each: int(each["rank"]))
 
 
-def test_chief_and_server_are_here_and_each_worker_is_where_its_device_is(
+def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_end_with_the_chief(
     server: SshServer, runs_root: Path, tmp_path: Path, notes: Path
 ) -> None:
     run = start(served(tmp_path), runs_root).until_trained(5)
@@ -99,22 +97,14 @@ def test_chief_and_server_are_here_and_each_worker_is_where_its_device_is(
     assert {each["world_size"] for each in found} == {4}
     notice = next(each for each in run.run.facts.notices if "listen without a password" in each)
     assert all(address in notice for address in addresses)
+    run.run.request("pause")
+    assert run.until_over().states[-1] is RunState.PAUSED, run.run.facts
+    assert parts(server) == []
+    run = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 5)
     run.run.request("stop")
     run.until_over()
-    assert run.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED], run.run.facts
+    assert run.states[-4:] == [RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED], run.run.facts
     assert run.run.facts.workers[2].exit_code == -signal.SIGTERM, "it was not asked for what it cannot hear"
-
-
-def test_server_on_another_machine_is_ended_with_a_run_that_finishes_or_is_paused(
-    server: SshServer, runs_root: Path, tmp_path: Path, notes: Path
-) -> None:
-    assert train(served(tmp_path, epochs=1), runs_root).states[-1] is RunState.FINISHED
-    paused = start(served(tmp_path), runs_root).until_trained(5)
-    paused.run.request("pause")
-    assert paused.until_over().states[-1] is RunState.PAUSED, paused.run.facts
-    resumed = Followed(Run.resume(paused.run.dir)).until_trained(paused.run.facts.step + 5)
-    resumed.run.request("stop")
-    assert resumed.until_over().states[-1] is RunState.STOPPED, resumed.run.facts
 
 
 def test_server_that_dies_on_another_machine_fails_the_run(
@@ -137,36 +127,3 @@ def test_processes_of_a_script_find_each_other_by_tf_config(server: SshServer, r
     (workers,) = {tuple(each["cluster"]["worker"]) for each in found}
     assert len(set(workers)) == 3
     assert any("trusted network only" in each for each in run.run.facts.notices)
-
-
-@pytest.mark.parametrize(
-    ("strategy", "sentence"),
-    [
-        ("multi_worker_mirrored", "In a network that you trust, allow open ports (--allow-open-ports), or choose"),
-        ("parameter_server", "could read and write your files there"),
-        ("towers", "Choose multi_worker_mirrored or parameter_server, or devices of one machine."),
-    ],
-)
-def test_strategy_is_refused_over_machines_unless_open_ports_are_allowed(
-    server: SshServer, capsys: pytest.CaptureFixture[str], runs_root: Path, strategy: str, sentence: str
-) -> None:
-    code, _, err = call(capsys, "run", "digits_cnn", "--strategy", strategy, *FRAMEWORK, "--runs", runs_root)
-    assert (code, sentence in err) == (2, True), err
-    assert not runs_root.exists()
-
-
-def test_keras_says_over_machines_why_it_cannot(
-    server: SshServer, capsys: pytest.CaptureFixture[str], runs_root: Path
-) -> None:
-    arguments = ("--framework", "keras", "--strategy", "multi_worker_mirrored", *FRAMEWORK[2:])
-    code, _, err = call(capsys, "run", "digits_cnn", *arguments, "--runs", runs_root)
-    assert (code, "TensorFlow's own loop (--framework tensorflow) can use it." in err) == (2, True), err
-
-
-def test_run_that_was_started_without_that_consent_fails_before_anything_trains(
-    server: SshServer, runs_root: Path, tmp_path: Path, notes: Path
-) -> None:
-    run = train(replace(served(tmp_path), allow_open_ports=False), runs_root)
-    assert run.states[-1] is RunState.FAILED
-    assert "over several machines opens network ports without a password" in str(run.run.facts.error)
-    assert run.run.facts.workers == {}
