@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from core.hosts.failures import HostError
+from core.hosts.host_list import Host
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
+from core.supervisor.hosts.part_link import PartLink
+from tests.process.test_host_failures import HELLO
 from tests.support.running import FOREVER, Followed, make_spec, script_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host
 from tests.support.two_hosts import AWAY, parts, processes_there, worker_there
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from core.schema.spec import RunSpec
@@ -117,13 +121,50 @@ def test_server_that_dies_on_another_machine_fails_the_run(
     assert f"Worker 2 on {AWAY} was ended by SIGKILL" in str(run.run.facts.error)
 
 
-def test_processes_of_a_script_find_each_other_by_tf_config(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
+def test_processes_of_a_script_on_three_machines_find_each_other_by_tf_config(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    add_host("two")
     (tmp_path / "program.py").write_text(MEETS)
     spec = script_spec(tmp_path / "program.py", cwd=tmp_path, launch="per-device")
-    run = train(replace(spec, devices=("cpu:0", "one/cpu:0", AWAY)), runs_root)
+    run = train(replace(spec, devices=("cpu:0", AWAY, "two/cpu:0")), runs_root)
     assert run.states[-1] is RunState.FINISHED, run.run.facts
     found = [json.loads(log_of_rank(run.run.dir, rank).read_text().splitlines()[0]) for rank in range(3)]
     assert [each["task"] for each in found] == [{"type": "worker", "index": rank} for rank in range(3)]
     (workers,) = {tuple(each["cluster"]["worker"]) for each in found}
     assert len(set(workers)) == 3
+    assert {rank: each.host for rank, each in run.run.facts.workers.items()} == {0: "", 1: "one", 2: "two"}
     assert any("trusted network only" in each for each in run.run.facts.notices)
+    assert list(server.folder.glob("two/.local/share/trainyard/runs/2*")) == []
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer", "sentence"),
+    [
+        (
+            lambda link: link.reach("127.0.0.1", 9),
+            '"answer": {"interface": "lo", "address": "10.0.0.1,10.0.0.2"}',
+            "makes no sense. It names no network interface.",
+        ),
+        (lambda link: link.listen(2), '"item": {"ports": [22, 70000]}', "makes no sense. It names no free ports."),
+        (lambda link: link.listen(2), '"item": {"ports": [5000, 5000]}', "makes no sense. It names no free ports."),
+        (lambda link: link.listen(2), '"answer": null', "makes no sense. It names no free ports."),
+        (lambda link: link.listen(2), '"error": "Too many open files."', "one says: Too many open files."),
+    ],
+)
+def test_answer_about_addresses_that_makes_no_sense_is_told(
+    server: SshServer,
+    tmp_path: Path,
+    script: Callable[[str], str],
+    ask: Callable[[PartLink], object],
+    answer: str,
+    sentence: str,
+) -> None:
+    clock = 'for id in 1 2 3; do read line; echo "{\\"id\\": $id, \\"answer\\": {\\"time\\": 0}}"; done'
+    command = script(f"echo '{HELLO}'; {clock}; read line; echo '{{\"id\": 4, {answer}}}'; exec cat >&2")
+    link = PartLink(Host(name="one", address="one", command=command), tmp_path)
+    link.meet()
+    with pytest.raises(HostError) as caught:
+        ask(link)
+    link.close()
+    assert sentence in str(caught.value)
