@@ -101,6 +101,8 @@ def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_en
     assert {each["world_size"] for each in found} == {4}
     notice = next(each for each in run.run.facts.notices if "listen without a password" in each)
     assert all(address in notice for address in addresses)
+    (part,) = parts(server)
+    assert Followed(Run.attach(part)).until(RunState.RUNNING).run.facts.stalled is None
     run.run.request("pause")
     assert run.until_over().states[-1] is RunState.PAUSED, run.run.facts
     assert parts(server) == []
