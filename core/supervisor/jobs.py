@@ -121,12 +121,15 @@ class RecipeJob(Job):
         self._gate: list[int] = []
         """Both ends of the pipe of `RankAssignment.gate`; the writing end until the process that fetches has it."""
         self._trouble: str | None = None
+        self._only_serves = False
+        """Whether all workers here serve one on another machine."""
 
     def prepare(
         self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
     ) -> Sequence[RankAssignment]:
         """See `Job`. Workers that listen get a network of their own, and a process outside of it that fetches."""
         self._names = names
+        self._only_serves = all(each.serves for each in assignments)
         if not strategy_of(self._spec).needs_addresses:
             return assignments
         first = assignments[0]
@@ -170,8 +173,8 @@ class RecipeJob(Job):
             self._network.close()
 
     def has_begun(self, events: Sequence[Event]) -> bool:
-        """Return whether a worker is ready for its first step."""
-        return any(event["kind"] == "ready" for event in events)
+        """Return whether a worker is ready for its first step. One that only serves has none, and says nothing."""
+        return self._only_serves or any(event["kind"] == "ready" for event in events)
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return what the worker reported, and which disk is full if one is."""

@@ -185,6 +185,7 @@ class Supervisor:
             before,
             readings=self._readings,
             write=self._record,
+            has_steps=not self._machines.is_part,
         )
 
     def _launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:

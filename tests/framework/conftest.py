@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.listening import Listeners
+from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fixtures)
 from tests.support.running import Trained, train
 from tests.support.shared import shared_root
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)

@@ -5,10 +5,12 @@ Each start of a run imports TensorFlow on the host, cold. The one test outside o
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from unittest import mock
 
 import pytest
 
@@ -108,7 +110,7 @@ def step():
         error = weight * x - 3 * x
         found = tf.stack([tf.reduce_sum(error**2), tf.reduce_sum(2 * x * error)])
         loss, gradient = tf.unstack(tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, found))
-        weight.assign_sub(0.01 * gradient / 8 / size)
+        weight.assign_sub(0.01 * gradient / 8)
         return loss / 8
 
     return strategy.run(replica)
@@ -117,7 +119,7 @@ def step():
 for number in range(1, 21):
     print(f"step {number} loss {float(step()):.8f}", flush=True)
 """
-"""Data parallel gradient descent by hand, with a variable that sums what its copies subtract."""
+"""Data parallel gradient descent by hand: each copy of the variable subtracts the same."""
 
 
 @pytest.mark.soak
@@ -153,9 +155,10 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path) -> None:
 
 @pytest.mark.soak
 def test_port_that_another_program_has_taken_is_explained() -> None:
-    import tensorflow as tf
+    with mock.patch.dict(os.environ):  # which importing TensorFlow changes
+        import tensorflow as tf
 
-    from core.worker.tensorflow._errors import explain
+        from core.worker.tensorflow._errors import explain
 
     with network.listening(1) as (port,):
         address = f"127.0.0.1:{port}"

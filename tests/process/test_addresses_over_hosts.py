@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from core.hosts.failures import HostError
+from core.hosts.host_list import Host
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
-from tests.support.commands import call
-from tests.support.running import CAME_UP, FOREVER, Followed, make_spec, script_spec, start, train, write_recipe
+from core.supervisor.hosts.part_link import PartLink
+from tests.process.test_host_failures import HELLO
+from tests.support.running import FOREVER, Followed, make_spec, script_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host
 from tests.support.two_hosts import AWAY, parts, processes_there, worker_there
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from core.schema.spec import RunSpec
@@ -50,7 +53,6 @@ if False:
 print(os.environ.get("TF_CONFIG"), flush=True)
 print("step 1 loss 0.5", flush=True)
 """
-FRAMEWORK = ("--framework", "tensorflow", "--devices", f"cpu:0,{AWAY}", "--epochs", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -69,10 +71,10 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def served(tmp_path: Path, epochs: int = FOREVER) -> RunSpec:
+def served(tmp_path: Path) -> RunSpec:
     """A run with a parameter server, and a worker on each machine."""
     recipe = write_recipe(tmp_path, NOTES.format(notes=str(tmp_path / "notes")))
-    spec = replace(make_spec(recipe, epochs=epochs), framework="tensorflow", strategy="parameter_server")
+    spec = replace(make_spec(recipe, epochs=FOREVER), framework="tensorflow", strategy="parameter_server")
     return replace(spec, devices=("cpu:0", AWAY), allow_open_ports=True)
 
 
@@ -86,7 +88,7 @@ def assignments(notes: Path, count: int) -> list[dict[str, Any]]:
     return sorted((json.loads(each.read_text()) for each in written()), key=lambda each: int(each["rank"]))
 
 
-def test_chief_and_server_are_here_and_each_worker_is_where_its_device_is(
+def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_end_with_the_chief(
     server: SshServer, runs_root: Path, tmp_path: Path, notes: Path
 ) -> None:
     run = start(served(tmp_path), runs_root).until_trained(5)
@@ -99,22 +101,16 @@ def test_chief_and_server_are_here_and_each_worker_is_where_its_device_is(
     assert {each["world_size"] for each in found} == {4}
     notice = next(each for each in run.run.facts.notices if "listen without a password" in each)
     assert all(address in notice for address in addresses)
+    (part,) = parts(server)
+    assert Followed(Run.attach(part)).until(RunState.RUNNING).run.facts.stalled is None
+    run.run.request("pause")
+    assert run.until_over().states[-1] is RunState.PAUSED, run.run.facts
+    assert parts(server) == []
+    run = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 5)
     run.run.request("stop")
     run.until_over()
-    assert run.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED], run.run.facts
+    assert run.states[-4:] == [RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED], run.run.facts
     assert run.run.facts.workers[2].exit_code == -signal.SIGTERM, "it was not asked for what it cannot hear"
-
-
-def test_server_on_another_machine_is_ended_with_a_run_that_finishes_or_is_paused(
-    server: SshServer, runs_root: Path, tmp_path: Path, notes: Path
-) -> None:
-    assert train(served(tmp_path, epochs=1), runs_root).states[-1] is RunState.FINISHED
-    paused = start(served(tmp_path), runs_root).until_trained(5)
-    paused.run.request("pause")
-    assert paused.until_over().states[-1] is RunState.PAUSED, paused.run.facts
-    resumed = Followed(Run.resume(paused.run.dir)).until_trained(paused.run.facts.step + 5)
-    resumed.run.request("stop")
-    assert resumed.until_over().states[-1] is RunState.STOPPED, resumed.run.facts
 
 
 def test_server_that_dies_on_another_machine_fails_the_run(
@@ -127,46 +123,50 @@ def test_server_that_dies_on_another_machine_fails_the_run(
     assert f"Worker 2 on {AWAY} was ended by SIGKILL" in str(run.run.facts.error)
 
 
-def test_processes_of_a_script_find_each_other_by_tf_config(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
+def test_processes_of_a_script_on_three_machines_find_each_other_by_tf_config(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    add_host("two")
     (tmp_path / "program.py").write_text(MEETS)
     spec = script_spec(tmp_path / "program.py", cwd=tmp_path, launch="per-device")
-    run = train(replace(spec, devices=("cpu:0", "one/cpu:0", AWAY)), runs_root)
+    run = train(replace(spec, devices=("cpu:0", AWAY, "two/cpu:0")), runs_root)
     assert run.states[-1] is RunState.FINISHED, run.run.facts
     found = [json.loads(log_of_rank(run.run.dir, rank).read_text().splitlines()[0]) for rank in range(3)]
     assert [each["task"] for each in found] == [{"type": "worker", "index": rank} for rank in range(3)]
     (workers,) = {tuple(each["cluster"]["worker"]) for each in found}
     assert len(set(workers)) == 3
+    assert {rank: each.host for rank, each in run.run.facts.workers.items()} == {0: "", 1: "one", 2: "two"}
     assert any("trusted network only" in each for each in run.run.facts.notices)
+    assert list(server.folder.glob("two/.local/share/trainyard/runs/2*")) == []
 
 
 @pytest.mark.parametrize(
-    ("strategy", "sentence"),
+    ("ask", "answer", "sentence"),
     [
-        ("multi_worker_mirrored", "In a network that you trust, allow open ports (--allow-open-ports), or choose"),
-        ("parameter_server", "could read and write your files there"),
-        ("towers", "Choose multi_worker_mirrored or parameter_server, or devices of one machine."),
+        (
+            lambda link: link.reach("127.0.0.1", 9),
+            '"answer": {"interface": "lo", "address": "10.0.0.1,10.0.0.2"}',
+            "makes no sense. It names no network interface.",
+        ),
+        (lambda link: link.listen(2), '"item": {"ports": [22, 70000]}', "makes no sense. It names no free ports."),
+        (lambda link: link.listen(2), '"item": {"ports": [5000, 5000]}', "makes no sense. It names no free ports."),
+        (lambda link: link.listen(2), '"answer": null', "makes no sense. It names no free ports."),
+        (lambda link: link.listen(2), '"error": "Too many open files."', "one says: Too many open files."),
     ],
 )
-def test_strategy_is_refused_over_machines_unless_open_ports_are_allowed(
-    server: SshServer, capsys: pytest.CaptureFixture[str], runs_root: Path, strategy: str, sentence: str
+def test_answer_about_addresses_that_makes_no_sense_is_told(
+    server: SshServer,
+    tmp_path: Path,
+    script: Callable[[str], str],
+    ask: Callable[[PartLink], object],
+    answer: str,
+    sentence: str,
 ) -> None:
-    code, _, err = call(capsys, "run", "digits_cnn", "--strategy", strategy, *FRAMEWORK, "--runs", runs_root)
-    assert (code, sentence in err) == (2, True), err
-    assert not runs_root.exists()
-
-
-def test_keras_says_over_machines_why_it_cannot(
-    server: SshServer, capsys: pytest.CaptureFixture[str], runs_root: Path
-) -> None:
-    arguments = ("--framework", "keras", "--strategy", "multi_worker_mirrored", *FRAMEWORK[2:])
-    code, _, err = call(capsys, "run", "digits_cnn", *arguments, "--runs", runs_root)
-    assert (code, "TensorFlow's own loop (--framework tensorflow) can use it." in err) == (2, True), err
-
-
-def test_run_that_was_started_without_that_consent_fails_before_anything_trains(
-    server: SshServer, runs_root: Path, tmp_path: Path, notes: Path
-) -> None:
-    run = train(replace(served(tmp_path), allow_open_ports=False), runs_root)
-    assert run.states[-1] is RunState.FAILED
-    assert "over several machines opens network ports without a password" in str(run.run.facts.error)
-    assert run.run.facts.workers == {}
+    clock = 'for id in 1 2 3; do read line; echo "{\\"id\\": $id, \\"answer\\": {\\"time\\": 0}}"; done'
+    command = script(f"echo '{HELLO}'; {clock}; read line; echo '{{\"id\": 4, {answer}}}'; exec cat >&2")
+    link = PartLink(Host(name="one", address="one", command=command), tmp_path)
+    link.meet()
+    with pytest.raises(HostError) as caught:
+        ask(link)
+    link.close()
+    assert sentence in str(caught.value)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 AWAY = "one/cpu:1"
 
 
-def over_hosts(spec: RunSpec, strategy: str = "ddp") -> RunSpec:
-    """Return the spec on a device here and one of the host."""
+def over_hosts(spec: RunSpec, strategy: str = "ddp", away: str = AWAY) -> RunSpec:
+    """Return the spec on a device here and one of a host."""
     allowed = strategy_of(replace(spec, strategy=strategy)).needs_addresses
-    return replace(spec, devices=("cpu:0", AWAY), strategy=strategy, allow_open_ports=allowed)
+    return replace(spec, devices=("cpu:0", away), strategy=strategy, allow_open_ports=allowed)
 
 
 def parts(server: SshServer) -> list[Path]:

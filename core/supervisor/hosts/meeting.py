@@ -12,6 +12,7 @@ from core.hosts.failures import HostError
 from core.language import tr, tr_noop
 from core.launchers import network
 from core.supervisor.hosts.addresses import OwnAddress
+from core.supervisor.hosts.at_once import ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,7 +114,7 @@ def _find(links: Mapping[str, PartLink]) -> tuple[str, dict[str, OwnAddress]]:
         with closing(listener):
             port = listener.getsockname()[1]
             try:
-                own = {name: link.reach(address, port) for name, link in links.items()}
+                own = ask_all(links, lambda link: link.reach(address, port))  # noqa: B023 (all are waited for)
             except HostError as error:
                 problem = problem or str(error)
                 continue
@@ -133,7 +134,7 @@ def _candidates(links: Mapping[str, PartLink]) -> list[tuple[str, str]]:
     own = {address: name for name, address in network.interfaces().items()}
     if named := os.environ.get(ADDRESS_VARIABLE):
         return [(own.get(named, ""), named)]
-    seen_by_hosts = [link.peer() for link in links.values()]
+    seen_by_hosts = ask_all(links, lambda link: link.peer()).values()
     outward = [address for address in own if not address.startswith(LOOPBACK)]
     wanted = dict.fromkeys([*(each for each in seen_by_hosts if each in own), *outward])
     return [(own[address], address) for address in wanted]

@@ -19,6 +19,7 @@ from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
+from core.supervisor.hosts.at_once import ask_all
 from core.supervisor.hosts.meeting import HERE, Meeting
 from core.supervisor.hosts.part_link import PartLink
 from core.supervisor.hosts.remote_worker import RemoteWorker
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device
+    from core.hosts.exchange import HostDevices
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
     from core.supervisor.workers import WorkerGroup
@@ -82,9 +84,10 @@ class RunHosts:
                 raise RunError(tr("There is no host {name}. Add it: trainyard hosts add ADDRESS --name {name}",
                                   name=name))  # fmt: skip
             self._links[name] = PartLink(host, self._run_dir)
-        for name, link in self._links.items():
-            self._check_clock(link, link.meet())
-            self._find_devices(name, link)
+        for name, offset_s in ask_all(self._links, lambda link: link.meet()).items():
+            self._check_clock(self._links[name], offset_s)
+        for name, found in ask_all(self._links, lambda link: link.devices()).items():
+            self._find_devices(name, found)
         uses_gpus = any(each.kind != "cpu" for each in self._devices.values())
         self._workload.check(self._links, uses_gpus=uses_gpus, write=self._write)
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
@@ -96,8 +99,8 @@ class RunHosts:
             text = tr("Times of {name} are corrected by it.", name=link.host.name)
             self._write("notice", text=f"{report.clock_problem} {text}")
 
-    def _find_devices(self, name: str, link: PartLink) -> None:
-        by_id = {device.id: device for device in link.devices().devices}
+    def _find_devices(self, name: str, found: HostDevices) -> None:
+        by_id = {device.id: device for device in found.devices}
         for wanted in self._wanted[name]:
             device = by_id.get(wanted)
             if device is None:
@@ -106,7 +109,7 @@ class RunHosts:
             if device.blocked:
                 raise RunError(f"{name}: {device.blocked}")
             self._devices[full_name(name, wanted)] = device
-        link.reserve([by_id[wanted] for wanted in self._wanted[name]])
+        self._links[name].reserve([by_id[wanted] for wanted in self._wanted[name]])
 
     # -- ranks -----------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from core.launchers.script import TF_CONFIG
 from core.scripts import own_files
 from core.scripts.analysis import analyse_script
 from core.supervisor.hosts import preflight
+from core.supervisor.hosts.at_once import ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,7 +66,7 @@ class _Recipe(Workload):
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
         """See `Workload`. Each machine is asked once."""
         asked = preflight.questions(self._spec, uses_gpus=uses_gpus)
-        equipment = {name: link.equipment(asked) for name, link in links.items()}
+        equipment = ask_all(links, lambda link: link.equipment(asked))
         preflight.check(self._spec, asked, preflight.own_equipment(self._spec, asked), equipment)
         for name, found in equipment.items():
             write(
@@ -119,8 +120,8 @@ class _Script(Workload):
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
         own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
-        for name, link in links.items():
-            versions = link.check_script(self._spec, self._hashes, self._frameworks)
+        found = ask_all(links, lambda link: link.check_script(self._spec, self._hashes, self._frameworks))
+        for name, versions in found.items():
             _check_versions(name, versions, own)
             write("preflight", host=name, versions=versions, files=self._hashes)
 
