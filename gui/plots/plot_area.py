@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
@@ -71,6 +72,8 @@ class PlotArea(QSplitter):
         self._empty_words: Callable[[str], str] = lambda _: ""
         self._state = RunState.CREATED
         self._turns = StepQueue(self)
+        self._waiting: deque[Plot] = deque()
+        """Plots that are to be redrawn, each in a turn of the event loop."""
         self.optional_menu = QMenu(tr("&Plots"), self)
         """Shows and hides the plots that are shown on request."""
         self.optional_menu.setObjectName("plotsMenu")
@@ -243,9 +246,12 @@ class PlotArea(QSplitter):
 
     def redraw_in_turns(self) -> None:
         """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
-        self._turns.start([lambda plot=plot: self._redraw_later(plot) for plot in self.plots.values()])  # type: ignore[misc]
+        new = [plot for plot in self.plots.values() if plot not in self._waiting]
+        self._waiting.extend(new)
+        self._turns.start([self._redraw_next] * len(new))
 
-    def _redraw_later(self, plot: Plot) -> None:
+    def _redraw_next(self) -> None:
+        plot = self._waiting.popleft()
         if not self.replaced and not plot.isHidden():
             plot.redraw()
 
