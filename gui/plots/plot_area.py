@@ -246,9 +246,10 @@ class PlotArea(QSplitter):
 
     def redraw_in_turns(self) -> None:
         """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
-        new = [plot for plot in self.plots.values() if plot not in self._waiting]
-        self._waiting.extend(new)
-        self._turns.start([self._redraw_next] * len(new))
+        new = [plot for plot in self.plots.values() if plot not in self._waiting and plot.is_due()]
+        if new:
+            self._waiting.extend(new)
+            self._turns.start([self._redraw_next] * len(new))
 
     def _redraw_next(self) -> None:
         plot = self._waiting.popleft()
