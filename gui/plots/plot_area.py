@@ -238,23 +238,24 @@ class PlotArea(QSplitter):
 
     def redraw(self) -> None:
         """Redraw the plots that have changed, unless something else is in their place."""
-        if self.replaced:
-            return
-        for plot in self.plots.values():
-            if not plot.isHidden():
-                plot.redraw()
+        for plot in self._seen():
+            plot.redraw()
 
     def redraw_in_turns(self) -> None:
         """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
-        new = [plot for plot in self.plots.values() if plot not in self._waiting and plot.is_due()]
+        new = [plot for plot in self._seen() if plot not in self._waiting and plot.is_due()]
         if new:
             self._waiting.extend(new)
             self._turns.start([self._redraw_next] * len(new))
 
     def _redraw_next(self) -> None:
         plot = self._waiting.popleft()
-        if not self.replaced and not plot.isHidden():
+        if plot in self._seen():
             plot.redraw()
+
+    def _seen(self) -> list[Plot]:
+        """Return the plots that can be seen now."""
+        return [] if self.replaced else [plot for plot in self.plots.values() if not plot.isHidden()]
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

@@ -47,9 +47,9 @@ class RunOpening(QObject):
         """What is known of the run so far: its present state, and then the facts of the sketch."""
         self._slices = read.run.slices()
         self._is_sketched = self._is_read = False
-        self._told = self._read_at = 0.0
-        """When it was last reported how much was read, and when something was read, of `time.monotonic()`."""
-        self._worked_s = 0.0
+        self._told = self._read_at = time.monotonic()
+        """When it was last reported how much was read, and when something was read."""
+        self._worked_s = time.thread_time()
         """Processor time of this thread when the event loop was last here."""
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._go_on)
@@ -62,10 +62,10 @@ class RunOpening(QObject):
 
     def _go_on(self) -> None:
         """Do one thing, unless this turn of the event loop is long already. Two together would be too long."""
+        if self._yields():
+            return
         if not self._is_sketched:
             self._sketch()
-        elif self._yields():
-            return
         elif self._is_read:
             self._end()
         elif time.monotonic() - self._told > TOLD_S:
