@@ -129,16 +129,20 @@ STRATEGIES = (
     Strategy(framework="tensorflow", name="multi_worker_mirrored",
          title=tr_noop("Data parallel (multi-worker mirrored)"),
          target="tensorflow.multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
-         needs_addresses=True, no_epoch_end=tr_noop("a call of the model by one worker would wait for the others"),
-         summary=tr_noop("MultiWorkerMirroredStrategy: one process per device, all in a network of their own.")),
+         needs_addresses=True, spans_hosts=True,
+         no_epoch_end=tr_noop("a call of the model by one worker would wait for the others"),
+         summary=tr_noop(
+             "MultiWorkerMirroredStrategy: one process per device. On one machine, these are in a network of "
+             "their own.")),
     Strategy(framework="tensorflow", name="parameter_server",
          title=tr_noop("Data parallel, asynchronous (parameter server)"),
          target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
+         spans_hosts=True,
          no_float16=tr_noop("its workers step at the same time, and each would change the scale of the others' losses"),
          no_epoch_end=tr_noop("the model is in another process"),
          summary=tr_noop(
-             "A chief, a worker per device and a server, in a network of their own. Asynchronous: its curve "
-         "differs from that of one device.")),
+             "A chief, a worker per device and a server. On one machine, these are in a network of their own. "
+             "Asynchronous: its curve differs from that of one device.")),
     Strategy(framework="tensorflow", name="towers", title=tr_noop("Data parallel (towers)"), target="tensorflow.towers",
          parallel="data", splits_batch=True,
          summary=tr_noop("The batch split and the gradients averaged by hand, as before TensorFlow had strategies.")),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 MAX_FILES = 200
+MAX_PORTS = 1000
 REACH_S = 5.0
 """Longest wait for a connection to another machine of the run."""
 HOLD_S = 0.5
@@ -126,17 +127,28 @@ def _path_problem(path: str) -> str:
 
 
 def reach(request: Request) -> dict[str, str]:
-    """Connect once to `address` and `port`, and return the interface over which that goes."""
+    """Connect once to `address` and `port`. Return the interface over which that goes, and its address."""
     address, port = request.terms.get("address"), request.terms.get("port")
     if not isinstance(address, str) or not isinstance(port, int) or not 0 < port < 65536:
         raise ValueError(tr("This is no address."))
     try:
-        return {"interface": network.reach(address, port, REACH_S)}
+        interface, own = network.reach(address, port, REACH_S)
     except OSError as error:
         why = error.strerror or str(error)
         raise ValueError(
             tr("{address}:{port} cannot be reached: {why}.", address=address, port=port, why=why)
         ) from None
+    return {"interface": interface, "address": own}
+
+
+def listen(request: Request) -> Iterator[dict[str, Any]]:
+    """Listen on `count` free ports until this is cancelled; yield once the ports, when they accept connections."""
+    count = request.terms.get("count")
+    if not isinstance(count, int) or not 0 < count <= MAX_PORTS:
+        raise ValueError(tr("This is no number of ports."))
+    with network.listening(count) as ports:
+        yield {"ports": ports}
+        request.cancelled.wait()
 
 
 def part(request: Request) -> dict[str, str]:
@@ -280,6 +292,7 @@ PART_ABILITIES: dict[str, Callable[[Request], object]] = {
     "script": script,
     "peer": peer,
     "reach": reach,
+    "listen": listen,
     "part": part,
     "hold": hold,
     "part_state": part_state,

@@ -186,6 +186,8 @@ def _not_over_hosts(spec: RunSpec, strategy: Strategy, labels: Sequence[str]) ->
             names=names,
             host=(split_name(spec.devices[0]) or ("",))[0],
         )
+    if reason := strategy.unavailable():
+        return reason
     if not strategy.spans_hosts:
         rows = LAUNCH_MODES if spec.script else strategies_of(spec.framework)
         able = join_names([row.name for row in rows if row.spans_hosts], "or")
@@ -280,7 +282,8 @@ def port_problems(spec: RunSpec) -> list[Problem]:
         )
     if spec.allow_open_ports or not strategy.needs_addresses:
         return []
-    reason = loopback.obstacle(strategy.name)
+    over_machines = any(split_name(name) for name in spec.devices)
+    reason = (loopback.refusal_over_machines if over_machines else loopback.obstacle)(strategy.name)
     return [Problem(sentence=reason, kind=ProblemKind.OPEN_PORTS)] if reason else []
 
 

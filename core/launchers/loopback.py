@@ -127,6 +127,31 @@ def open_ports(addresses: Sequence[str]) -> str:
     )
 
 
+def refusal_over_machines(strategy: str) -> str:
+    """Return the sentences that refuse a strategy which opens ports over several machines, as it was not allowed."""
+    from core.language import tr  # imported here: the program below runs without our packages
+
+    return tr(
+        "Strategy {strategy} over several machines opens network ports without a password on each of them: everybody "
+        "who can connect to one could read and write your files there. In a network that you trust, allow open ports "
+        "({allow}), or choose devices of one machine.",
+        strategy=strategy,
+        allow=ALLOW,
+    )
+
+
+def open_ports_of_machines(addresses: Sequence[str]) -> str:
+    """Return the notice on a run over several machines whose ports are open to others."""
+    from core.language import tr  # imported here: the program below runs without our packages
+
+    return tr(
+        "The ranks of this run listen without a password as long as it trains, as you allowed ({allow}): {addresses}. "
+        "Everybody who can connect to one of these ports can read and write your files on its machine.",
+        addresses=", ".join(addresses),
+        allow=ALLOW,
+    )
+
+
 def enter(descriptors: Sequence[int]) -> None:
     """Enter the namespaces for good. Call it before any thread is started. Raises `OSError`."""
     for descriptor in descriptors:

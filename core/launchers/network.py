@@ -6,6 +6,10 @@ import contextlib
 import fcntl
 import socket
 import struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SIOCGIFADDR = 0x8915
 """The request for the address of an interface: see netdevice(7)."""
@@ -27,7 +31,19 @@ def interface_of(address: str) -> str:
     return next((name for name, own in interfaces().items() if own == address), "")
 
 
-def reach(host: str, port: int, timeout_s: float) -> str:
-    """Connect to an address once, and return the interface over which that goes. Raises `OSError`."""
+def reach(host: str, port: int, timeout_s: float) -> tuple[str, str]:
+    """Connect to an address once. Return the interface over which that goes, and its address. Raises `OSError`."""
     with socket.create_connection((host, port), timeout=timeout_s) as connection:
-        return interface_of(str(connection.getsockname()[0]))
+        address = str(connection.getsockname()[0])
+    return interface_of(address), address
+
+
+@contextlib.contextmanager
+def listening(count: int) -> Iterator[list[int]]:
+    """Listen on `count` free ports of all addresses for as long as the block lasts; yield the ports. Raises `OSError`.
+
+    No other program is given them meanwhile.
+    """
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
+        yield [each.getsockname()[1] for each in listeners]

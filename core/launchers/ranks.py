@@ -39,6 +39,7 @@ def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssi
             cores=tuple(core for device in own for core in device.cores),
             target=strategy.target,
             role=role,
+            serves=role != "chief" and slots[0][0] == "chief",
             addresses=addresses,
         )
         for rank, (role, own) in enumerate(slots)

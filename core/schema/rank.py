@@ -28,6 +28,8 @@ class RankAssignment:
     """The strategy's module below `core.worker`, such as `pytorch.ddp`; empty for a script."""
     role: str = "worker"
     """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` (see `core.worker.fetch`)."""
+    serves: bool = False
+    """Whether it serves other workers and never ends by itself: it is terminated when they have ended."""
     addresses: tuple[str, ...] = ()
     """`host:port` by rank, for strategies whose workers meet over the network; else empty."""
     gate: int | None = None

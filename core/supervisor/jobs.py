@@ -121,16 +121,24 @@ class RecipeJob(Job):
         self._gate: list[int] = []
         """Both ends of the pipe of `RankAssignment.gate`; the writing end until the process that fetches has it."""
         self._trouble: str | None = None
+        self._only_serves = False
+        """Whether all workers here serve one on another machine."""
 
     def prepare(
         self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
     ) -> Sequence[RankAssignment]:
         """See `Job`. Workers that listen get a network of their own, and a process outside of it that fetches."""
         self._names = names
+        self._only_serves = all(each.serves for each in assignments)
         if not strategy_of(self._spec).needs_addresses:
             return assignments
+        first = assignments[0]
+        if first.hosts > 1 and not self._spec.allow_open_ports:
+            raise RunError(loopback.refusal_over_machines(self._spec.strategy))
         if self._spec.allow_open_ports:
-            self._trouble = loopback.open_ports(assignments[0].addresses)
+            if first.host == 0:  # that machine says it for all
+                say = loopback.open_ports_of_machines if first.hosts > 1 else loopback.open_ports
+                self._trouble = say(first.addresses)
             return assignments
         try:
             self._network = LoopbackNetwork()
@@ -165,8 +173,8 @@ class RecipeJob(Job):
             self._network.close()
 
     def has_begun(self, events: Sequence[Event]) -> bool:
-        """Return whether a worker is ready for its first step."""
-        return any(event["kind"] == "ready" for event in events)
+        """Return whether a worker is ready for its first step. One that only serves has none, and says nothing."""
+        return self._only_serves or any(event["kind"] == "ready" for event in events)
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return what the worker reported, and which disk is full if one is."""
@@ -193,7 +201,8 @@ class ScriptJob(Job):
         found = _analysis(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else None
         if found is not None and _leaves_port_to_us(found):
             self._launcher.serve_store(assignments[0].meeting)
-        if found is not None and found.meets_by_tf_config and TF_CONFIG not in self._script.environment:
+        meets = found is not None and found.meets_by_tf_config and TF_CONFIG not in self._script.environment
+        if meets and not assignments[0].addresses:  # over several machines they are known already
             addresses = free_addresses(len(assignments))  # with them, each process sees only its own device
             assignments = [replace(each, addresses=addresses) for each in assignments]
         if not self._metrics.wait():

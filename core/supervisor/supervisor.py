@@ -185,6 +185,7 @@ class Supervisor:
             before,
             readings=self._readings,
             write=self._record,
+            has_steps=not self._machines.is_part,
         )
 
     def _launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
@@ -272,8 +273,9 @@ class Supervisor:
                 self._poll_workers()  # it may have come since, and be why the stop was requested
             self._requests.write_stop()
             self._enter(RunState.STOPPING)
-            # A worker that is still loading does not read requests yet: asking it would only take time.
-            self._escalation.begin("asked" if self._facts.plan else "SIGINT")
+            # A worker that is still loading does not read requests yet, and one that serves never does.
+            first = "SIGTERM" if self._workers.only_serve else "asked" if self._facts.plan else "SIGINT"
+            self._escalation.begin(first)
         for why in self._requests.refuse(self._spec):
             self._record("notice", text=why)
         if state_info(self._facts.state).can_pause:

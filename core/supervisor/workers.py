@@ -48,8 +48,6 @@ class Worker:
     identity: ProcessId | None
     """None when it ended before it could be identified."""
     tail: Tail
-    serves: bool = False
-    """Whether it serves other workers and never ends by itself: it is terminated when they have ended."""
     exit_code: int | None = None
     error: Event | None = None
     done: bool = False
@@ -60,6 +58,11 @@ class Worker:
     """Whether this run signalled it while it worked: its later errors are a consequence."""
     killed_at: float | None = None
     """When this run sent SIGKILL, in seconds of `time.monotonic`."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether it serves other workers and never ends by itself: it is terminated when they have ended."""
+        return self.assignment.serves
 
     @property
     def is_script(self) -> bool:
@@ -133,8 +136,7 @@ class WorkerGroup:
         tail = Tail(self._run_dir / EVENTS / worker_events(assignment.rank))
         tail.skip()  # before the start, so that no event of the new worker is missed
         process = launch(assignment)
-        serves = any(worker.assignment.role == "chief" for worker in self.members)
-        worker = Worker(assignment, process, processes.identify(process.pid), tail, serves)
+        worker = Worker(assignment, process, processes.identify(process.pid), tail)
         self.members.append(worker)
         return worker
 
@@ -189,8 +191,8 @@ class WorkerGroup:
 
     @property
     def have_trained(self) -> bool:
-        """Whether all workers that train have reported the end of their training."""
-        return all(worker.done for worker in self.trainers)
+        """Whether all workers that train have reported the end of their training. If none of them is here: False."""
+        return bool(self.trainers) and all(worker.done for worker in self.trainers)
 
     def stragglers(self) -> list[Worker]:
         """Return, once, workers that have trained to the end but do not exit: a thread of the recipe may keep them."""
@@ -210,8 +212,13 @@ class WorkerGroup:
 
     @property
     def only_servers_left(self) -> bool:
-        """Whether all workers that train have exited."""
-        return all(worker.exit_code is not None for worker in self.trainers)
+        """Whether all workers that train have exited. If none of them is here: False."""
+        return bool(self.trainers) and all(worker.exit_code is not None for worker in self.trainers)
+
+    @property
+    def only_serve(self) -> bool:
+        """Whether all workers here serve one that trains on another machine."""
+        return not self.trainers
 
     def pids_by_device(self) -> dict[str, list[int]]:
         """Return the pids of the workers on each device."""

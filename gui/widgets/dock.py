@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from gui.widgets.plain_text import PlainLabel
 
@@ -25,6 +25,7 @@ class Dock(QDockWidget):
 
     def __init__(
         self,
+        window: QMainWindow,
         name: str,
         title: str,
         content: QWidget,
@@ -34,7 +35,7 @@ class Dock(QDockWidget):
         beside: QWidget | None = None,
     ) -> None:
         """`heading`: a widget in place of the title, such as tabs; `beside`: one at the right end of the title."""
-        super().__init__(title)
+        super().__init__(title, window)
         self.setObjectName(name)
         self.setFeatures(
             QDockWidget.DockWidgetFeature.DockWidgetMovable | QDockWidget.DockWidgetFeature.DockWidgetFloatable
@@ -44,7 +45,12 @@ class Dock(QDockWidget):
         self._heading = heading or _title(title)
         self._is_titled = heading is None
         self.setTitleBarWidget(_title_bar(self._heading, beside, inset=self._is_titled))
-        self.setWidget(_inside(content))
+        # The content comes last: Qt styles all that is in a widget again each time the widget gets another parent.
+        inside = QWidget()
+        self.setWidget(inside)
+        layout = QVBoxLayout(inside)
+        layout.setContentsMargins(6, 0, 6, BELOW_PX)
+        layout.addWidget(content)
 
     @property
     def frame_px(self) -> int:
@@ -83,12 +89,3 @@ def _title_bar(heading: QWidget, beside: QWidget | None, *, inset: bool) -> QWid
     if beside is not None:
         layout.addWidget(beside)
     return bar
-
-
-def _inside(content: QWidget) -> QWidget:
-    """Return the content with a margin to the card's border."""
-    inside = QWidget()
-    layout = QVBoxLayout(inside)
-    layout.setContentsMargins(6, 0, 6, BELOW_PX)
-    layout.addWidget(content)
-    return inside

@@ -207,7 +207,11 @@ OPEN_OTHER_FILES = {
     "gui.style": "the style sheet",
 }
 """Modules and packages that open files, and which: none of them is a file of a run that others may have planted."""
-WITHIN_CHECKPOINTS = {"core.schema.checkpoint": {"write", "sync"}, "core.runs.directory": {"launch"}}
+WITHIN_CHECKPOINTS = {
+    "core.schema.checkpoint": {"write", "sync"},
+    "core.runs.directory": {"launch"},
+    "core.worker.training.host_files": {"_pieces_of", "_write"},
+}
 """Functions that write what `core.schema.files` has opened, or files of a checkpoint in a worker of the run."""
 
 

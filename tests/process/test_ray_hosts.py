@@ -14,7 +14,6 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -26,29 +25,12 @@ from core.hosts.exchange import unpack_readings
 from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
 from tests.support.commands import call
-from tests.support.ray_cluster import CORES, RayCluster, rival_of, run_cluster, said_by
+from tests.support.ray_cluster import CORES, rival_of, run_cluster, said_by
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE = Path(__file__).parents[2] / "docs" / "hosts.md"
 
 pytestmark = pytest.mark.soak  # more than three minutes, and how soon Ray ends what was killed differs
-
-
-@pytest.fixture(scope="module")
-def running_cluster() -> Iterator[RayCluster]:
-    yield from run_cluster({"RAY_AUTH_MODE": "disabled"})
-
-
-@pytest.fixture
-def cluster(running_cluster: RayCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayCluster]:
-    """The cluster. No driver, actor, agent or file of one is left at the end."""
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # no test finds another cluster by itself
-    yield running_cluster
-    wait_until(lambda: not running_cluster.leftovers(), 20, "what the test has started there to end")
 
 
 def node(cluster, name="beta", python=sys.executable):

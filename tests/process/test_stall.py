@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
@@ -19,6 +23,7 @@ from core.supervisor import supervisor
 from core.supervisor.jobs import RecipeJob
 from core.supervisor.watches import monitor
 from core.supervisor.watches.stall import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
+from core.system.run_processes import RunProcesses
 from gui.viewmodels.run.run_messages import run_message
 from tests.support.running import FOREVER, Followed, make_spec, write_recipe
 from tests.support.waiting import wait_until
@@ -26,7 +31,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+    from core.supervisor.watches.device_log import DeviceLog
 
 GPUS = tuple(Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX") for number in range(3))
 SURVEY = Survey(
@@ -103,6 +108,22 @@ def test_stall_warning_is_shown_until_the_run_continues_or_ends() -> None:
     assert (message.text, message.tone) == ("No step has ended.", "warn")
     for last in ({"kind": "stall", "text": ""}, {"kind": "state", "state": "stopping"}):
         assert run_message(fold(stalled, [{"t": 90.0, **last}]), None, 95.0).text == ""
+
+
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_part_of_a_run_whose_steps_are_reported_elsewhere_is_never_stalled(
+    monkeypatch: pytest.MonkeyPatch, has_steps: bool
+) -> None:
+    monkeypatch.setattr(monitor, "StallWatch", lambda _: SimpleNamespace(poll=lambda *_: "No step."))
+    told: list[str] = []
+    readings = cast("DeviceLog", SimpleNamespace(poll=list, survey=Survey()))
+    own = RunProcesses(run_id="run", supervisor=os.getpid(), guard=None)
+    made = monitor.RunMonitor(
+        own, make_spec("digits_mlp"), [], [], readings=readings, write=lambda kind, **_: told.append(kind),
+        has_steps=has_steps,
+    )  # fmt: skip
+    made.poll(None, trains=True)
+    assert told == ["stall"] * has_steps
 
 
 def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 SMALL = {"num_cpus": 2, "object_store_memory": 80 * 1024 * 1024}
 CORES = 2
 """Devices of each node, whatever the machine has."""
+END_S = 40
+"""Longest wait for what Ray ends: it may take a while to miss a node."""
 KEPT = ("PATH", "LANG", "VIRTUAL_ENV")
 """Variables of the tests that the nodes have, too."""
 RIVAL = """
@@ -164,6 +166,21 @@ def run_cluster(extra: Mapping[str, str], names: tuple[str, ...] = ("alpha", "be
         finally:
             process.communicate(timeout=60)
             _clear(cluster)
+
+
+@pytest.fixture(scope="module")
+def running_cluster() -> Iterator[RayCluster]:
+    """A cluster without a token."""
+    yield from run_cluster({"RAY_AUTH_MODE": "disabled"})
+
+
+@pytest.fixture
+def cluster(running_cluster: RayCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayCluster]:
+    """The cluster. No driver, actor, agent or file of one is left at the end."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # no test finds another cluster by itself
+    yield running_cluster
+    wait_until(lambda: not running_cluster.leftovers(), END_S, "what the test has started there to end")
 
 
 def _clear(cluster: RayCluster) -> None:

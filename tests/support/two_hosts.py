@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from core.catalog.strategies import strategy_of
 from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.schema.event_log import Log
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 AWAY = "one/cpu:1"
 
 
-def over_hosts(spec: RunSpec) -> RunSpec:
-    """Return the spec on a device here and one of the host."""
-    return replace(spec, devices=("cpu:0", AWAY), strategy="ddp")
+def over_hosts(spec: RunSpec, strategy: str = "ddp", away: str = AWAY) -> RunSpec:
+    """Return the spec on a device here and one of a host."""
+    allowed = strategy_of(replace(spec, strategy=strategy)).needs_addresses
+    return replace(spec, devices=("cpu:0", away), strategy=strategy, allow_open_ports=allowed)
 
 
 def parts(server: SshServer) -> list[Path]:
@@ -50,6 +52,13 @@ def _words(process: psutil.Process) -> list[str]:
 
 def worker_there(server: SshServer) -> psutil.Process:
     return next(each for each in processes_there(server) if "boot.py" in " ".join(each.cmdline()))
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Return whether a process has ended, also where the system's first process takes its time to wait for it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 def cuts(run: Followed) -> int:

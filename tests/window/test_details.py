@@ -31,7 +31,7 @@ def details(qtbot) -> Iterator[DetailTabs]:
     """The details panel in a dock, as in the main window."""
     detail_tabs, window = DetailTabs(DARK), QMainWindow()
     qtbot.addWidget(window)
-    dock = Dock("logDock", "Log", detail_tabs, DARK, heading=detail_tabs.tabs)
+    dock = Dock(window, "logDock", "Log", detail_tabs, DARK, heading=detail_tabs.tabs)
     window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
     window.resize(900, 400)
     with qtbot.waitExposed(window):

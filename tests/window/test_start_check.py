@@ -16,6 +16,7 @@ from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import DeviceUsers
 from core.history.summary import RunSummary
+from core.hosts.names import device_here
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run
@@ -100,6 +101,20 @@ def test_start_check_explains_open_ports_and_offers_to_allow_them():
     assert refused.endswith("Choose strategy mirrored, or allow open ports (--allow-open-ports).")
     assert not_resumed.endswith(" To resume this run with open ports: trainyard resume RUN --allow-open-ports")
     assert (allowed, resumed) == ("True", "")
+
+
+def test_tensorflow_over_machines_offers_to_allow_open_ports() -> None:
+    current = survey()
+    conditions = StartConditions(survey=replace(current, devices=(*current.devices, device_here("node2", CPU))))
+    asked = RecipeChoices(
+        recipe="digits_cnn", devices=("cpu:0", "node2/cpu:0"), framework="tensorflow", strategy="multi_worker_mirrored"
+    )
+    refused = check_start(asked, conditions)
+    assert refused.offers_open_ports
+    (sentence,) = refused.problems
+    assert sentence.startswith("Strategy multi_worker_mirrored over several machines opens network ports without a")
+    allowed = check_start(replace(asked, allow_open_ports=True), conditions)
+    assert (allowed.offers_open_ports, allowed.problems) == (True, ())
 
 
 # -- free memory ---------------------------------------------------------------------------------

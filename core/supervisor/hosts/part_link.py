@@ -15,6 +15,7 @@ from core.hosts.mirror.link import SILENT_S
 from core.language import tr, tr_noop, tr_stored
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.own_files import files_hash
+from core.supervisor.hosts.addresses import OwnAddress, free_ports, own_address
 from core.supervisor.hosts.lasting_connection import LastingConnection
 from core.supervisor.hosts.part_files import PartFiles
 from core.supervisor.hosts.part_record import PartRecord
@@ -71,6 +72,8 @@ class PartLink:
         self._run_dir = run_dir
         self._lasting = LastingConnection(host)
         self._record = PartRecord(run_dir, host.name)
+        self._listening: Answer | None = None
+        """The ports that the machine keeps for its ranks until they start."""
         self._part: _Started | None = None
 
     @property
@@ -132,13 +135,30 @@ class PartLink:
             self._connection.fail_at(tr("It names no address."))
         return address
 
-    def reach(self, address: str, port: int) -> str:
-        """Return the interface over which the machine reaches an address. Raises `HostError` if it does not."""
+    def reach(self, address: str, port: int) -> OwnAddress:
+        """Return the address from which the machine reaches another one. Raises `HostError` if it does not."""
         found = self._connection.ask("reach", ANSWER_S, address=address, port=port)
-        name = found.get("interface") if isinstance(found, dict) else None
-        if not isinstance(name, str) or not name:
+        try:
+            return own_address(found)
+        except ValueError:
             self._connection.fail_at(tr("It names no network interface."))
-        return name
+
+    def listen(self, count: int) -> list[int]:
+        """Let the machine listen on `count` free ports until `end_listening`; return them. Raises `HostError`."""
+        answer = self._connection.request("listen", count=count)
+        self._connection.wait(lambda: bool(answer.items) or answer.done, ANSWER_S, lambda: True)
+        self._listening = answer
+        try:
+            return free_ports(answer.items.popleft() if answer.items else self._connection.result(answer), count)
+        except ValueError:
+            self._connection.fail_at(tr("It names no free ports."))
+
+    def end_listening(self) -> None:
+        """End what `listen` began, and wait until the ports are free for the ranks. Raises `HostError`."""
+        answer, self._listening = self._listening, None
+        if answer is not None:
+            self._connection.cancel(answer)
+            self._connection.wait(lambda: answer.done, ANSWER_S, lambda: True)
 
     # -- the part --------------------------------------------------------------------------------
 

@@ -1,27 +1,26 @@
-"""All other machines of a run: connect, check, find an address to meet at, start, follow, and tidy up."""
+"""All other machines of a run: connect, check, divide the ranks, start, follow, and tidy up."""
 
 from __future__ import annotations
 
 import os
 import platform
-import socket
 import time
-from contextlib import closing
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.connection import Clock
-from core.hosts.failures import HostError
 from core.hosts.inquiry import HostReport
 from core.hosts.names import device_here, devices_here, full_name, own_id, split_name
-from core.language import tr, tr_noop
-from core.launchers.network import interfaces
+from core.language import tr
 from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
+from core.supervisor.hosts.at_once import ask_all
+from core.supervisor.hosts.meeting import HERE, Meeting
 from core.supervisor.hosts.part_link import PartLink
 from core.supervisor.hosts.remote_worker import RemoteWorker
 from core.supervisor.hosts.workload import workload_of
@@ -31,21 +30,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device
+    from core.hosts.exchange import HostDevices
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
     from core.supervisor.workers import WorkerGroup
 
 GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
 """The variable with the seconds for which a run goes on without a connection to one of its machines."""
-ADDRESS_VARIABLE = "TRAINYARD_DATA_ADDRESS"
-"""The variable with the address of this machine at which the ranks of all machines meet."""
-LOOPBACK = "127."
 FINISH_S = 30.0
 """Longest wait for the end of the parts, beside that for the memory of their devices."""
 POLL_S = 0.05
-TRUSTED = tr_noop(
-    "The ranks of this run exchange data over {interface} without encryption: use it in a trusted network only."
-)
 
 
 class RunHosts:
@@ -66,6 +60,7 @@ class RunHosts:
         self._devices: dict[str, Device] = {}
         """By id in the run, the devices of the other machines, with their ids there."""
         self._assignments: dict[str, list[RankAssignment]] = {}
+        self._meeting: Meeting | None = None
 
     # -- before the start ------------------------------------------------------------------------
 
@@ -89,9 +84,10 @@ class RunHosts:
                 raise RunError(tr("There is no host {name}. Add it: trainyard hosts add ADDRESS --name {name}",
                                   name=name))  # fmt: skip
             self._links[name] = PartLink(host, self._run_dir)
-        for name, link in self._links.items():
-            self._check_clock(link, link.meet())
-            self._find_devices(name, link)
+        for name, offset_s in ask_all(self._links, lambda link: link.meet()).items():
+            self._check_clock(self._links[name], offset_s)
+        for name, found in ask_all(self._links, lambda link: link.devices()).items():
+            self._find_devices(name, found)
         uses_gpus = any(each.kind != "cpu" for each in self._devices.values())
         self._workload.check(self._links, uses_gpus=uses_gpus, write=self._write)
         return [device_here((split_name(name) or ("",))[0], device) for name, device in self._devices.items()]
@@ -103,8 +99,8 @@ class RunHosts:
             text = tr("Times of {name} are corrected by it.", name=link.host.name)
             self._write("notice", text=f"{report.clock_problem} {text}")
 
-    def _find_devices(self, name: str, link: PartLink) -> None:
-        by_id = {device.id: device for device in link.devices().devices}
+    def _find_devices(self, name: str, found: HostDevices) -> None:
+        by_id = {device.id: device for device in found.devices}
         for wanted in self._wanted[name]:
             device = by_id.get(wanted)
             if device is None:
@@ -113,67 +109,36 @@ class RunHosts:
             if device.blocked:
                 raise RunError(f"{name}: {device.blocked}")
             self._devices[full_name(name, wanted)] = device
-        link.reserve([by_id[wanted] for wanted in self._wanted[name]])
+        self._links[name].reserve([by_id[wanted] for wanted in self._wanted[name]])
 
     # -- ranks -----------------------------------------------------------------------------------
 
     def spread(self, assignments: Sequence[RankAssignment]) -> list[RankAssignment]:
         """Divide the ranks over the machines; return those of this one. Raises `RunError` if they cannot meet."""
-        meeting, names = self._meeting()
+        hosts = [_host_of(each) for each in assignments]
+        self._meeting = Meeting(self._links, self._write)
+        interfaces = self._meeting.interfaces
+        numbers = {name: number for number, name in enumerate(interfaces)}
+        addresses: tuple[str, ...] = ()
+        if self._workload.needs_addresses:
+            kept = {name: iter(each) for name, each in self._meeting.keep_ports(Counter(hosts)).items()}
+            addresses = tuple(next(kept[host]) for host in hosts)
         own: list[RankAssignment] = []
-        numbers = {name: number for number, name in enumerate(["", *self._links])}
-        for each in assignments:
-            host = (split_name(each.own[0]) or ("",))[0]
-            there = [name for name in each.devices if (split_name(name) or ("",))[0] == host]
+        for each, host in zip(assignments, hosts, strict=True):
+            there = [name for name in each.devices if (split_name(name) or (HERE,))[0] == host]
             moved = replace(
                 each,
                 devices=tuple(own_id(name) for name in there),
                 own=tuple(own_id(name) for name in each.own),
+                addresses=addresses,
                 host=numbers[host],
                 hosts=len(numbers),
-                meeting=meeting,
-                interface=names[host],
+                meeting=self._meeting.address,
+                interface=interfaces[host],
                 resumes=self._resumes,
             )
             (self._assignments.setdefault(host, []) if host else own).append(moved)
         return own
-
-    def _meeting(self) -> tuple[str, dict[str, str]]:
-        """Return the address at which the ranks meet, and by host the interface that leads there."""
-        problem = ""
-        for interface, address in self._candidates():
-            try:
-                listener = socket.create_server((address, 0))
-            except OSError as error:
-                problem = problem or tr("{address} cannot be used here: {why}.", address=address, why=error.strerror)
-                continue
-            with closing(listener):
-                port = listener.getsockname()[1]
-                try:
-                    names = {name: link.reach(address, port) for name, link in self._links.items()}
-                except HostError as error:
-                    problem = problem or str(error)
-                    continue
-            self._write("notice", text=tr(TRUSTED, interface=interface))
-            return f"{address}:{port}", {"": interface, **names}
-        raise RunError(
-            tr(
-                "The machines of this run cannot connect to each other. {problem} Open the firewall of this machine "
-                "for them, or name another of its addresses in {variable}.",
-                problem=problem or tr("This machine has no network address."),
-                variable=ADDRESS_VARIABLE,
-            )
-        )
-
-    def _candidates(self) -> list[tuple[str, str]]:
-        """Return interfaces and addresses of this machine at which ranks may meet, the likeliest first."""
-        own = {address: name for name, address in interfaces().items()}
-        if named := os.environ.get(ADDRESS_VARIABLE):
-            return [(own.get(named, ""), named)]
-        seen_by_hosts = [link.peer() for link in self._links.values()]
-        outward = [address for address in own if not address.startswith(LOOPBACK)]
-        wanted = dict.fromkeys([*(each for each in seen_by_hosts if each in own), *outward])
-        return [(own[address], address) for address in wanted]
 
     # -- the parts -------------------------------------------------------------------------------
 
@@ -183,6 +148,8 @@ class RunHosts:
         `spec`: what they train.
         """
         files = self._workload.files()
+        if self._meeting is not None:
+            self._meeting.release()
         grace_s = float(os.environ.get(GRACE_VARIABLE) or GRACE_S)
         for name, assignments in self._assignments.items():
             link = self._links[name]
@@ -224,9 +191,17 @@ class RunHosts:
 
     def close(self) -> None:
         """End all connections."""
+        if self._meeting is not None:
+            self._meeting.close()
         for link in self._links.values():
             link.close()
         self._links.clear()
+
+
+def _host_of(assignment: RankAssignment) -> str:
+    """Return the host of a rank. One without a device, which coordinates or keeps variables, is on this machine."""
+    found = split_name(assignment.own[0]) if assignment.own else None
+    return found[0] if found else HERE
 
 
 def _not_judged(device: str, host: str) -> Release:

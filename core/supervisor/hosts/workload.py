@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.interpreters import installed_version
+from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr
+from core.launchers.script import TF_CONFIG
 from core.scripts import own_files
 from core.scripts.analysis import analyse_script
 from core.supervisor.hosts import preflight
+from core.supervisor.hosts.at_once import ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +45,11 @@ class Workload(ABC):
         `links`: by the names of the machines. `write`: writes an event of a kind, with its fields.
         """
 
+    @property
+    @abstractmethod
+    def needs_addresses(self) -> bool:
+        """Whether each rank listens on an address that all others must know."""
+
     def files(self) -> Mapping[str, str]:
         """Return the texts of the files that travel, by their names. Raises `RunError`."""
         return {}
@@ -50,10 +58,15 @@ class Workload(ABC):
 class _Recipe(Workload):
     """A recipe, which travels with its own modules."""
 
+    @property
+    def needs_addresses(self) -> bool:
+        """See `Workload`."""
+        return strategy_of(self._spec).needs_addresses
+
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
         """See `Workload`. Each machine is asked once."""
         asked = preflight.questions(self._spec, uses_gpus=uses_gpus)
-        equipment = {name: link.equipment(asked) for name, link in links.items()}
+        equipment = ask_all(links, lambda link: link.equipment(asked))
         preflight.check(self._spec, asked, preflight.own_equipment(self._spec, asked), equipment)
         for name, found in equipment.items():
             write(
@@ -82,8 +95,10 @@ class _Script(Workload):
 
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
+        assert spec.script is not None
         found = _analysis(spec)
         self._frameworks = found.frameworks
+        self._needs_addresses = found.meets_by_tf_config and TF_CONFIG not in spec.script.environment
         try:
             self._hashes = own_files.hashes(found.own_files)
         except OSError as error:
@@ -97,11 +112,16 @@ class _Script(Workload):
                 )
             )
 
+    @property
+    def needs_addresses(self) -> bool:
+        """See `Workload`. A script whose processes meet by TF_CONFIG does, unless the user sets that."""
+        return self._needs_addresses
+
     def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
         own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
-        for name, link in links.items():
-            versions = link.check_script(self._spec, self._hashes, self._frameworks)
+        found = ask_all(links, lambda link: link.check_script(self._spec, self._hashes, self._frameworks))
+        for name, versions in found.items():
             _check_versions(name, versions, own)
             write("preflight", host=name, versions=versions, files=self._hashes)
 
@@ -119,21 +139,12 @@ def _analysis(spec: RunSpec) -> ScriptAnalysis:
             )
         )
     try:
-        found = analyse_script(
+        return analyse_script(
             script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
             variables=script.environment,
         )  # fmt: skip
     except ValueError as error:
         raise RunError(str(error)) from error
-    if found.meets_by_tf_config:
-        raise RunError(
-            tr(
-                "The processes of {name} find each other by TF_CONFIG, which Trainyard can set only on one machine. "
-                "Choose devices of one machine.",
-                name=found.name,
-            )
-        )
-    return found
 
 
 def _check_versions(host: str, there: Mapping[str, Any], own: Mapping[str, str]) -> None:

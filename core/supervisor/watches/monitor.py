@@ -43,17 +43,18 @@ class RunMonitor:
 
     def __init__(
         self, own: RunProcesses, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *,
-        readings: DeviceLog, write: Callable[..., None],
+        readings: DeviceLog, write: Callable[..., None], has_steps: bool,
     ) -> None:  # fmt: skip
         """`own`: the processes of the run. `before`: readings from before the first process.
 
-        `write`: writes an event of a kind, with its fields.
+        `write`: writes an event of a kind, with its fields. `has_steps`: whether the steps of the run are reported
+        here; those of a part are reported to the machine that has the run.
         """
         self._readings, self._write = readings, write
         self._watch = MemoryWatch(own.run_id, devices, spec.release, HostProcesses(own))
         self._watch.begin(before)
         self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in own.find()])
-        self._stall = StallWatch(spec.devices)
+        self._stall = StallWatch(spec.devices) if has_steps else None
         self._slowdown = SlowdownWatch(spec.devices, waits=_ranks_wait(spec))
         self._idle = IdleDeviceWatch(devices if spec.script is not None else (), before)
 
@@ -68,7 +69,7 @@ class RunMonitor:
         for slowdown in self._slowdown.poll(survey, now) if trains else ():
             self._write("slowed", **slowdown.to_event())
         # A stall is only reported: a validation or a download may take as long.
-        if trains and (text := self._stall.poll(step, survey, now)) is not None:
+        if trains and self._stall is not None and (text := self._stall.poll(step, survey, now)) is not None:
             self._write("stall", text=text)
 
     def idle_devices(self) -> str | None:

@@ -31,6 +31,13 @@ def explain(error: BaseException, context: Context) -> str | None:
             "TensorFlow's connection between the chief and a worker failed (Unable to parse request), which happens "
             "now and then. Resume the run: it continues from its last checkpoint."
         )
+    own = context.assignment
+    if own.addresses and "Could not start gRPC server" in text:
+        return tr(
+            "TensorFlow cannot listen at {address}: another program has taken this port since it was chosen. Start or "
+            "resume the run again.",
+            address=own.addresses[own.rank],
+        )
     if isinstance(error, tf.errors.UnavailableError):
         return tr("Another worker of the run can no longer be reached: {error}", error=text.splitlines()[0])
     return _while_tracing(text)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ..training.host_files import HostFiles
 from .loop.common import RankedReporter, train_replicas
 from .loop.devices import claim
+from .loop.over_workers import adder, broadcaster, check_link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...schema.rank import RankAssignment
     from ..context import Context
     from ..recipe import LoadedRecipe
@@ -25,7 +25,12 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     os.environ["TF_CONFIG"] = _cluster(context.assignment)
     context.enter_phase("join")
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    train_replicas(strategy, recipe, context, RankedReporter(context, _adder(strategy)))
+    files = None
+    if context.assignment.meeting:
+        check_link(strategy, context)
+        files = HostFiles(context, broadcaster(strategy, context.rank))
+        files.fetch_checkpoint()
+    train_replicas(strategy, recipe, context, RankedReporter(context, adder(strategy, tf.float64), files))
 
 
 def _cluster(assignment: RankAssignment) -> str:
@@ -34,14 +39,3 @@ def _cluster(assignment: RankAssignment) -> str:
         "cluster": {"worker": list(assignment.addresses)},
         "task": {"type": "worker", "index": assignment.rank},
     })  # fmt: skip
-
-
-def _adder(strategy: tf.distribute.Strategy) -> Callable[[list[float]], list[float]]:
-    """Return a function that returns the sums of plain numbers over all workers."""
-
-    def over_all(numbers: tf.Tensor) -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(numbers))
-
-    any_number = tf.TensorSpec([None], tf.float64)
-    add_up = tf.function(lambda numbers: strategy.run(over_all, args=(numbers,)), input_signature=[any_number])
-    return lambda numbers: add_up(tf.constant(numbers, tf.float64)).numpy().tolist()

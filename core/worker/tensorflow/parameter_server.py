@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ...language import tr
 from .loop.common import Reporter, loop
-from .loop.coordinator import CoordinatedSaver, Workers, cluster_of, serve
+from .loop.coordinator import CoordinatedSaver, Workers, cluster_of, serve, workers_of
 from .loop.devices import claim
 from .loop.step import WholeStep
 from .task.build import build
@@ -49,7 +49,7 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     def measure_on(tensors: Feed) -> tf.Tensor:
         return whole.passes.sums_of(tensors, 1.0)
 
-    workers = Workers(strategy, coordinator, len(context.assignment.devices))
+    workers = Workers(strategy, coordinator, workers_of(context.assignment))
     step = workers.computing(train_on, task.train)
     measure = workers.computing(measure_on, task.val) if task.val is not None else step
     saver = CoordinatedSaver(coordinator, task.model, [turn.optimizer for turn in task.turns], context)

@@ -139,17 +139,19 @@ class DockLayout(QObject):
             | QMainWindow.DockOption.AnimatedDocks
         )
         self._give_corners_to_sides()
-        window.setMenuWidget(_stacked(panels.menu, panels.header))
+        head, runs = QWidget(), QWidget(window)
+        window.setMenuWidget(head)
+        _stack(head, panels.menu, panels.header)
         window.setCentralWidget(panels.scroll)
         self._cover(panels.scroll, panels)
         theme = panels.theme
-        runs = _stacked(panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
         self.docks = (
-            Dock("devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
-            Dock("trainingDock", tr("Training"), panels.setup, theme),
-            Dock("runsDock", tr("Runs"), runs, theme),
-            Dock("logDock", tr("Log"), panels.details, theme, heading=panels.details.heading),
+            Dock(window, "devicesDock", tr("Devices"), panels.devices, theme, beside=panels.devices.tick_bar),
+            Dock(window, "trainingDock", tr("Training"), panels.setup, theme),
+            Dock(window, "runsDock", tr("Runs"), runs, theme),
+            Dock(window, "logDock", tr("Log"), panels.details, theme, heading=panels.details.heading),
         )
+        _stack(runs, panels.machine, panels.run_filter, panels.runs_left, panels.runs, panels.several)
         for dock in self.docks:
             dock.dockLocationChanged.connect(self._set_moved)
             dock.topLevelChanged.connect(self._set_moved)
@@ -180,7 +182,8 @@ class DockLayout(QObject):
         """Put every dock in its first place."""
         devices, training, runs, log = self.docks
         for dock in self.docks:
-            dock.setFloating(False)
+            if dock.isFloating():
+                dock.setFloating(False)
         for dock, area in (
             (devices, Qt.DockWidgetArea.LeftDockWidgetArea),
             (runs, Qt.DockWidgetArea.RightDockWidgetArea),
@@ -309,11 +312,10 @@ class DockLayout(QObject):
         QTimer.singleShot(0, self, self._show_titles)  # after the window has placed the dock
 
 
-def _stacked(*widgets: QWidget) -> QWidget:
-    stack = QWidget()
-    layout = QVBoxLayout(stack)
+def _stack(ground: QWidget, *widgets: QWidget) -> None:
+    """Put widgets below each other on one that has its place: what is in a widget is styled again when that moves."""
+    layout = QVBoxLayout(ground)
     layout.setContentsMargins(0, 0, 0, 0)
     layout.setSpacing(0)
     for widget in widgets:
         layout.addWidget(widget)
-    return stack

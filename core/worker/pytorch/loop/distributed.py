@@ -12,11 +12,12 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from ....schema.paths import RENDEZVOUS
 from ...steps import other_names
+from ...training.host_files import HostFiles
 from ...training.metric_schedule import Cost
 from ...training.metrics_reporter import RankedMetricsReporter
 from ..task.training_metrics import MeasuringReporter
 from .common import Tally, Validation, merge, own_part, scale_gradients
-from .over_hosts import backend_of, check_link, collect_files, fetch_checkpoint, open_store
+from .over_hosts import backend_of, broadcast_bytes, check_link, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +51,7 @@ def join(context: Context) -> None:
     )
     if context.assignment.meeting:
         check_link(context)
-        fetch_checkpoint(context)
+        HostFiles(context, broadcast_bytes).fetch_checkpoint()
 
 
 def leave() -> None:
@@ -151,7 +152,7 @@ class RankedReporter(RankedMetricsReporter):
     def collect_files(self, folder: Path) -> None:
         """See `MetricsReporter`."""
         if self._context.assignment.meeting:
-            collect_files(folder, self._context)
+            HostFiles(self._context, broadcast_bytes).collect(folder)
 
     def _wait_for(self, losses: list[Tensor]) -> None:
         if losses and losses[-1].is_cuda:

@@ -20,10 +20,14 @@ from .step import WholeStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    import numpy as np
 
     from ...context import Context
     from ...recipe import LoadedRecipe
     from ...training.epoch_results import Values
+    from ...training.host_files import HostFiles
     from ..task.build import Task
     from ..task.data import Batches, Feed
     from ..task.steps import StepReader
@@ -208,10 +212,15 @@ class Reporter(_Measuring):
 class RankedReporter(_Measuring, RankedMetricsReporter):
     """Reports the losses of all workers. Each has weighted its own: they add up to the global batch's loss."""
 
-    def __init__(self, context: Context, add_up: Callable[[list[float]], list[float]]) -> None:
-        """`add_up`: returns the sums of numbers over all workers."""
+    def __init__(
+        self,
+        context: Context,
+        add_up: Callable[[list[float]], np.ndarray[Any, Any]],
+        files: HostFiles | None = None,
+    ) -> None:
+        """`add_up`: returns the sums of numbers over all workers. `files`: of a run over several machines."""
         super().__init__(context)
-        self._add_up = add_up
+        self._add_up, self._files = add_up, files
         self._takes_metrics = False
         """Whether the next reduction is a report's, which carries the training metrics."""
 
@@ -242,14 +251,23 @@ class RankedReporter(_Measuring, RankedMetricsReporter):
         if losses:
             losses[-1].numpy()
 
+    def collect_files(self, folder: Path) -> None:
+        """See `MetricsReporter`."""
+        if self._files is not None:
+            self._files.collect(folder)
+
+    def _added_up(self, numbers: list[float]) -> list[float]:
+        sums: list[float] = self._add_up(numbers).tolist()
+        return sums
+
     def _reduce(self, losses: list[tf.Tensor], shares: list[float], numbers: list[float]) -> list[float]:
         assert all(share == 1 for share in shares), "these losses are weighted already"
         metrics = self.training_metrics if self._takes_metrics else None
         self._takes_metrics = False
         sent = [*(fetch(losses) if losses else []), *numbers]
         if metrics is None:
-            return self._add_up(sent)
-        sums = self._add_up([*sent, *self._take_metrics(metrics)])
+            return self._added_up(sent)
+        sums = self._added_up([*sent, *self._take_metrics(metrics)])
         self._record_metrics(metrics, sums[len(sent) :])
         return sums[: len(sent)]
 

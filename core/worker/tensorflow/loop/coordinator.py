@@ -37,6 +37,12 @@ def cluster_of(assignment: RankAssignment) -> str:
     })  # fmt: skip
 
 
+def workers_of(assignment: RankAssignment) -> int:
+    """Return how many workers the chief has, on all machines."""
+    _, *workers, _ = assignment.addresses
+    return len(workers)
+
+
 def serve(assignment: RankAssignment) -> None:
     """Compute or keep variables for the chief. Never returns: the supervisor ends servers after the other workers."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()

@@ -1,0 +1,170 @@
+"""TensorFlow over two machines, through a real ssh server: one curve, over a pause; more of it in soak tests.
+
+Each start of a run imports TensorFlow on the host, cold. The one test outside of the soak takes about 15 seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+from unittest import mock
+
+import pytest
+
+from core.launchers import network
+from core.runs.facts.states import RunState
+from core.runs.run import Run
+from core.schema import checkpoint
+from core.schema.events import Tail
+from core.schema.paths import EVENTS, worker_events
+from tests.framework.test_matrix import TOLERANCE, check_curve
+from tests.support.running import FOREVER, Followed, script_spec, start, train
+from tests.support.ssh_server import add_host
+from tests.support.strategy_runs import spec_of
+from tests.support.two_hosts import AWAY, cuts, over_hosts, parts, processes_there, stop_with_every_step
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.worker.context import Context
+    from tests.support.ssh_server import SshServer
+    from tests.support.strategy_runs import StrategyRuns
+
+
+@pytest.fixture(autouse=True)
+def _host(server: SshServer) -> Iterator[None]:
+    """Add the host, and remove parts whose run was lost: the user of that machine would delete them."""
+    add_host()
+    yield
+    for part in parts(server):
+        shutil.rmtree(part)
+
+
+@pytest.mark.slow
+def test_two_machines_follow_the_curve_of_one_device_over_a_pause(
+    server: SshServer, runs_root: Path, strategy_runs: StrategyRuns
+) -> None:
+    """The checkpoint has the random states of both workers, and reaches the other machine when the run is resumed."""
+    spec = over_hosts(spec_of("tensorflow", "single", checkpoints={"unit": "never"}), "multi_worker_mirrored")
+    paused = start(spec, runs_root).until_trained(2)
+    paused.run.request("pause")
+    paused.until(RunState.PAUSED)
+    assert parts(server) == []
+    (folder,) = checkpoint.folders(paused.run.dir)
+    assert {"random-0.json", "random-1.json", "model.npz"} <= {path.name for path in folder.iterdir()}
+    resumed = Followed(Run.resume(paused.run.dir)).until_over()
+    assert resumed.states[-1] is RunState.FINISHED, resumed.run.facts
+    check_curve(resumed, strategy_runs["tensorflow", "single", 1], TOLERANCE["tensorflow"])
+    notices = resumed.run.facts.notices
+    assert any("trusted network only" in each for each in notices)
+    assert any("listen without a password as long as it trains" in each for each in notices)
+    links = [each for each in Tail(resumed.run.dir / EVENTS / worker_events(0)).read() if each["kind"] == "link"]
+    assert [each["backend"] for each in links] == ["grpc", "grpc"]
+    assert parts(server) == []
+    assert processes_there(server) == []
+
+
+@pytest.mark.soak
+@pytest.mark.e2e
+def test_parameter_server_over_two_machines_reaches_the_same_accuracy_over_a_pause(
+    server: SshServer, runs_root: Path
+) -> None:
+    """Compare the final accuracy only: the losses of asynchronous runs vary."""
+    alone = train(spec_of("tensorflow", "single", epochs=10), runs_root)
+    spec = over_hosts(spec_of("tensorflow", "single", epochs=10, checkpoints={"unit": "never"}), "parameter_server")
+    paused = start(spec, runs_root).until_trained(2)
+    paused.run.request("pause")
+    paused.until(RunState.PAUSED)
+    assert parts(server) == []
+    run = Followed(Run.resume(paused.run.dir)).until_over()
+    assert run.states[-1] is RunState.FINISHED, run.run.facts
+    accuracy, wanted = (each.run_series.metrics["val_accuracy"].values[-3:].mean() for each in (run, alone))
+    assert accuracy > wanted - 0.02
+    facts = run.run.facts
+    assert any("asynchronous" in text for text in facts.notices)
+    assert {rank: (each.role, each.host) for rank, each in facts.workers.items()} == {
+        0: ("chief", ""), 1: ("worker", ""), 2: ("worker", "one"), 3: ("ps", ""),
+    }  # fmt: skip
+    assert parts(server) == []
+    assert processes_there(server) == []
+
+
+DESCENT = """\
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+rank, size = strategy.cluster_resolver.task_id, strategy.num_replicas_in_sync
+x = tf.range(1.0, 9.0)[rank::size]
+with strategy.scope():
+    weight = tf.Variable(0.0)
+
+
+@tf.function
+def step():
+    def replica():
+        error = weight * x - 3 * x
+        found = tf.stack([tf.reduce_sum(error**2), tf.reduce_sum(2 * x * error)])
+        loss, gradient = tf.unstack(tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, found))
+        weight.assign_sub(0.01 * gradient / 8)
+        return loss / 8
+
+    return strategy.run(replica)
+
+
+for number in range(1, 21):
+    print(f"step {number} loss {float(step()):.8f}", flush=True)
+"""
+"""Data parallel gradient descent by hand: each copy of the variable subtracts the same."""
+
+
+@pytest.mark.soak
+@pytest.mark.e2e
+def test_script_with_tf_config_over_machines_follows_the_curve_of_one_device(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(DESCENT)
+    spec = script_spec(tmp_path / "program.py", cwd=tmp_path, launch="per-device")
+    away = train(replace(spec, devices=("cpu:0", AWAY)), runs_root)
+    assert away.states[-1] is RunState.FINISHED, (away.run.facts, away.run.log_end())
+    weight, expected = 0.0, []
+    for _ in range(20):
+        expected.append(sum((weight * x - 3 * x) ** 2 for x in range(1, 9)) / 8)
+        weight -= 0.01 * sum(2 * x * (weight * x - 3 * x) for x in range(1, 9)) / 8
+    assert away.losses() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert parts(server) == []
+
+
+@pytest.mark.soak
+@pytest.mark.e2e
+def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path) -> None:
+    """A connection that is cut is made again, and no step is lost or recorded twice; then the run is stopped."""
+    run = start(over_hosts(spec_of("tensorflow", "single", epochs=FOREVER), "multi_worker_mirrored"), runs_root)
+    run.until_trained(20)
+    server.sessions()[0].kill()
+    wait_until(lambda: run.poll() and cuts(run) == 1, 40, "the connection to be made again")
+    run.until_trained(run.run.facts.step + 50)
+    stop_with_every_step(run)
+    assert parts(server) == []
+    assert processes_there(server) == []
+
+
+@pytest.mark.soak
+def test_port_that_another_program_has_taken_is_explained() -> None:
+    with mock.patch.dict(os.environ):  # which importing TensorFlow changes
+        import tensorflow as tf
+
+        from core.worker.tensorflow._errors import explain
+
+    with network.listening(1) as (port,):
+        address = f"127.0.0.1:{port}"
+        with pytest.raises(tf.errors.UnknownError) as caught:
+            tf.distribute.Server({"worker": [address]}, "worker", 0)
+        context = SimpleNamespace(assignment=SimpleNamespace(addresses=(address,), rank=0))
+        text = explain(caught.value, cast("Context", context))
+    assert text is not None
+    assert text.startswith(f"TensorFlow cannot listen at {address}: another program has taken this port")

@@ -1,0 +1,223 @@
+"""Addresses and ports of the ranks of several machines: answers of an agent, and whether each machine reaches them."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from threading import Barrier
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from core.catalog.strategies import strategy_of
+from core.config import validation
+from core.config.part_abilities import MAX_PORTS, PART_ABILITIES
+from core.devices.cpu import cpu_devices
+from core.errors import RunError
+from core.hosts.agent.request import Request
+from core.hosts.failures import Failure, HostError
+from core.hosts.names import device_here
+from core.launchers import network
+from core.launchers.loopback import open_ports_of_machines
+from core.launchers.ranks import assign_ranks
+from core.supervisor.hosts import meeting
+from core.supervisor.hosts.addresses import free_ports, own_address
+from core.supervisor.hosts.at_once import ask_all
+from core.supervisor.hosts.meeting import HERE, Meeting
+from core.supervisor.jobs import RecipeJob
+from tests.support.running import make_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+    from core.supervisor.hosts.part_link import PartLink
+
+
+class LinkStandIn:
+    """A link whose agent is here: it answers as a machine that shares the network of this one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: tuple[Iterator[Any], Request] | None = None
+
+    def peer(self) -> str:
+        return "127.0.0.1"
+
+    def reach(self, address: str, port: int) -> object:
+        if self._kept is not None:  # the meeting is known: this is one of the ranks
+            raise HostError(Failure.REFUSED, f"{address}:{port} cannot be reached: timed out.")
+        return own_address(self._answer("reach", address=address, port=port))
+
+    def listen(self, count: int) -> list[int]:
+        request = Request(runs_root=self._folder, terms={"count": count})
+        stream = cast("Iterator[Any]", PART_ABILITIES["listen"](request))
+        found = free_ports(next(stream), count)
+        self._kept = stream, request
+        return found
+
+    def end_listening(self) -> None:
+        assert self._kept is not None
+        stream, request = self._kept
+        request.cancelled.set()
+        assert list(stream) == []
+
+    def _answer(self, name: str, **terms: object) -> object:
+        return PART_ABILITIES[name](Request(runs_root=self._folder, terms=terms))
+
+
+class ReachingLink(LinkStandIn):
+    """One that reaches all others."""
+
+    def reach(self, address: str, port: int) -> object:
+        return own_address(self._answer("reach", address=address, port=port))
+
+
+def links(folder: Path, kind: type[LinkStandIn]) -> dict[str, PartLink]:
+    return {name: cast("PartLink", kind(folder)) for name in ("one", "two")}
+
+
+@pytest.fixture(autouse=True)
+def _on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(meeting.ADDRESS_VARIABLE, "127.0.0.1")
+
+
+def is_taken(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_server((host, int(port))).close()
+    except OSError:
+        return True
+    return False
+
+
+def test_each_rank_has_an_address_that_is_kept_until_it_starts(tmp_path: Path) -> None:
+    notices: list[str] = []
+    found = Meeting(links(tmp_path, ReachingLink), lambda _, text: notices.append(text))
+    assert found.interfaces == {HERE: "lo", "one": "lo", "two": "lo"}
+    addresses = found.keep_ports({HERE: 1, "one": 2, "two": 1})
+    assert {name: len(each) for name, each in addresses.items()} == {HERE: 1, "one": 2, "two": 1}
+    every = [address for each in addresses.values() for address in each]
+    assert len(set(every)) == 4
+    assert all(each.startswith("127.0.0.1:") and is_taken(each) for each in every)
+    found.release()
+    assert not any(map(is_taken, every))
+    assert len(notices) == 1
+    assert "over lo without encryption" in notices[0]
+    assert every[0] in open_ports_of_machines(every)
+
+
+def test_machine_that_does_not_reach_another_is_named_with_the_remedy(tmp_path: Path) -> None:
+    found = Meeting(links(tmp_path, LinkStandIn), lambda *_, **__: None)
+    with pytest.raises(RunError) as caught:
+        found.keep_ports({HERE: 1, "one": 1, "two": 1})
+    assert str(caught.value).startswith("one does not reach this machine at 127.0.0.1:")
+    assert "timed out. Each rank connects to all others: open the firewalls of these machines" in str(caught.value)
+    found.close()
+
+
+def test_all_machines_are_asked_at_the_same_time(tmp_path: Path) -> None:
+    both = Barrier(2, timeout=20)
+    found = ask_all(links(tmp_path, LinkStandIn), lambda link: (both.wait(), link.peer())[1])
+    assert found == {"one": "127.0.0.1", "two": "127.0.0.1"}
+
+
+def test_failure_of_the_first_machine_is_raised_when_all_have_answered(tmp_path: Path) -> None:
+    asked = links(tmp_path, LinkStandIn)
+    done: list[PartLink] = []
+
+    def ask(link: PartLink) -> None:
+        done.append(link)
+        raise HostError(Failure.REFUSED, "one" if link is asked["one"] else "two")
+
+    with pytest.raises(HostError, match=r"^one$"):
+        ask_all(asked, ask)
+    assert len(done) == 2
+
+
+@pytest.mark.parametrize("count", [0, -1, MAX_PORTS + 1, "3", None, 1.5])
+def test_no_number_of_ports_is_refused(tmp_path: Path, count: object) -> None:
+    stream = cast("Iterator[Any]", PART_ABILITIES["listen"](Request(runs_root=tmp_path, terms={"count": count})))
+    with pytest.raises(ValueError, match="no number of ports"):
+        next(stream)
+
+
+def test_ports_are_closed_when_the_stream_is_closed(tmp_path: Path) -> None:
+    with network.listening(2) as ports:
+        assert all(is_taken(f"127.0.0.1:{port}") for port in ports)
+    assert not any(is_taken(f"127.0.0.1:{port}") for port in ports)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None, [], {}, {"interface": "lo"}, {"interface": "", "address": "10.0.0.1"},
+        {"interface": 1, "address": "1.2.3.4"},
+        {"interface": "lo\n", "address": "10.0.0.1"}, {"interface": "lo", "address": "node2"},
+        {"interface": "lo", "address": 16}, {"interface": "lo", "address": "10.0.0.1:22,evil"},
+        {"interface": "lo", "address": "::1"},
+    ],
+)  # fmt: skip
+def test_answer_that_is_no_address_is_refused(found: object) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 (the sentence is that of whoever reads it)
+        own_address(found)
+
+
+@pytest.mark.parametrize(
+    "ports", [None, [], [1], [1, 1], [1, 2, 3], [0, 1], [1, 65536], [1, True], ["1", 2], [1.0, 2], {"1": 2}]
+)
+def test_answer_that_is_no_list_of_free_ports_is_refused(ports: object) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 (as above)
+        free_ports({"ports": ports}, 2)
+    assert free_ports({"ports": [1, 65535]}, 2) == [1, 65535]
+
+
+# -- open ports ----------------------------------------------------------------------------------
+
+
+def listening_spec(strategy: str, framework: str = "tensorflow") -> RunSpec:
+    spec = replace(make_spec("digits_cnn", framework="tensorflow"), framework=framework, strategy=strategy)
+    return replace(spec, devices=("cpu:0", "node2/cpu:0"))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "framework", "sentence"),
+    [
+        (
+            "multi_worker_mirrored",
+            "tensorflow",
+            "In a network that you trust, allow open ports (--allow-open-ports)",
+        ),
+        ("parameter_server", "tensorflow", "everybody who can connect to one could read and write your files there"),
+        ("towers", "tensorflow", "Choose multi_worker_mirrored or parameter_server, or devices of one machine."),
+        ("multi_worker_mirrored", "keras", "TensorFlow's own loop (--framework tensorflow) can use it."),
+        ("mirrored", "keras", "Choose devices of one machine: trainyard --host HOST is the window on another one."),
+    ],
+)
+def test_strategy_over_machines_is_refused_with_the_remedy(strategy: str, framework: str, sentence: str) -> None:
+    here = cpu_devices()[0]
+    spec = listening_spec(strategy, framework)
+    (problem,) = validation.problems(spec, [here, device_here("node2", here)])
+    assert sentence in str(problem)
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker_mirrored", "parameter_server"])
+def test_strategy_that_listens_is_started_over_machines_where_open_ports_are_allowed(strategy: str) -> None:
+    here = cpu_devices()[0]
+    spec = replace(listening_spec(strategy), allow_open_ports=True)
+    assert validation.problems(spec, [here, device_here("node2", here)]) == []
+
+
+def test_run_without_that_consent_is_not_started_and_one_with_it_says_so_once(tmp_path: Path) -> None:
+    """The supervisor sees to it, whatever was checked before it was started. A part says nothing: its head does."""
+    spec = listening_spec("multi_worker_mirrored")
+    (first,) = assign_ranks(cpu_devices()[:1], strategy_of(spec))
+    ranks = [replace(first, hosts=2, addresses=("10.0.0.1:5", "10.0.0.2:6"))]
+    with pytest.raises(RunError, match="over several machines opens network ports without a password"):
+        RecipeJob(spec, tmp_path).prepare(ranks, None)
+    for host, says in ((0, True), (1, False)):
+        job = RecipeJob(replace(spec, allow_open_ports=True), tmp_path)
+        assert job.prepare([replace(each, host=host) for each in ranks], None)
+        assert ("10.0.0.1:5, 10.0.0.2:6" in (job.trouble() or "")) is says
+        assert job.trouble() is None
