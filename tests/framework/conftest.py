@@ -12,7 +12,7 @@ from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fi
 from tests.support.running import Trained, train
 from tests.support.shared import shared_root
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
-from tests.support.strategy_runs import LISTENERS, StrategyRuns, spec_of
+from tests.support.strategy_runs import COLD, LISTENERS, StrategyRuns, spec_of
 from tests.support.worker_pool import WorkerPools
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ def _cold(request: pytest.FixtureRequest, pools: WorkerPools) -> Iterator[None]:
 def strategy_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) -> StrategyRuns:
     """Finished, read-only runs by framework, strategy and accumulation.
 
-    Runs without accumulation are started as users start them, and where they listen is recorded beside them.
+    Those of `COLD` without accumulation are started as users start them. Where runs listen is recorded beside them.
     """
 
     def make(key: tuple[str, str, int], runs_root: Path) -> Followed:
-        if key[2] > 1:
-            return train(spec_of(*key), runs_root)
-        with pools.cold(), Listeners(runs_root) as listeners:
+        framework, strategy, accumulation = key
+        is_cold = accumulation == 1 and (framework, strategy) in COLD
+        with pools.cold(is_cold=is_cold), Listeners(runs_root) as listeners:
             followed = train(spec_of(*key), runs_root)
         (runs_root / LISTENERS).write_text(json.dumps(sorted(listeners.seen)))
         return followed

@@ -22,9 +22,12 @@ from core.series.report import export_csv
 from core.series.run_series import RunSeries
 from core.worker import export as exporter
 from tests.support.running import LONG_PYTORCH, Followed, make_spec, train, write_recipe
+from tests.support.worker_pool import FAMILIES
 
 if TYPE_CHECKING:
     from core.runs.run import Run
+    from core.schema.spec import RunSpec
+    from tests.support.worker_pool import WorkerPools
 
 
 def trained(runs_root: Path, recipe: str, **settings: object) -> Run:
@@ -43,6 +46,28 @@ def python(folder: Path, code: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+IN_POOL = """
+    import os, sys
+    from core.worker import boot
+
+    reading, _ = os.pipe()
+    os.dup2(reading, 0)  # the dead-man switch
+    sys.argv = ["boot.py", "--export", sys.argv[1]]
+    assert boot.main() == 0
+"""
+
+
+@pytest.fixture
+def in_pool(pools: WorkerPools, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Export in a worker pool while the fixture's patch is there: to import a framework takes most of the time."""
+
+    def export(spec: RunSpec, request: str) -> str:
+        return pools.run(FAMILIES[spec.framework], IN_POOL, request, environment={"CUDA_VISIBLE_DEVICES": ""})
+
+    monkeypatch.setattr("core.launchers.export_model._run", export)
+    return monkeypatch
 
 
 def left_beside(folder: Path) -> list[str]:
@@ -72,30 +97,36 @@ def test_exported_pytorch_model_loads_without_trainyard(runs_root: Path, tmp_pat
     assert json.loads((moved / "settings.json").read_text())["training"]["seed"] == 0
 
 
-@pytest.mark.e2e(pooled=True)
-def test_exported_pipeline_model_merges_all_stages(runs_root: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_pool")
+def test_exported_pipeline_model_merges_all_stages(runs_root: Path, tmp_path: Path, pools: WorkerPools) -> None:
     run = trained(runs_root, "digits_mlp", devices="cpu:0,cpu:1", strategy="pipeline")
     folder = tmp_path / "model"
     export_model(run.dir, folder)
     paths = [str(path) for path in sorted(listed(run.dir)[0].path.glob("model-*.pt"))]
     code = f"""
+        import os, sys
+        os.chdir({str(folder)!r})
+        sys.path.insert(0, "")
         from load import model
         import torch
         for state in [model.state_dict(), *(torch.load(path, weights_only=True) for path in {paths})]:
             print(*state)
     """
-    names, *parts = (line.split() for line in python(folder, code).splitlines())
+    names, *parts = (line.split() for line in pools.run("torch", code).splitlines())
     assert len(parts) == 2
     assert sorted(parts[0] + parts[1]) == sorted(names)
 
 
 @pytest.mark.e2e(pooled=True)
-def test_exported_keras_model_loads_without_trainyard(runs_root: Path, tmp_path: Path) -> None:
-    """In both formats. One process loads both models: each would import TensorFlow."""
+def test_exported_keras_model_loads_without_trainyard(
+    runs_root: Path, tmp_path: Path, in_pool: pytest.MonkeyPatch
+) -> None:
+    """In both formats, one exported in a pool. One process loads both models: each would import TensorFlow."""
     run = trained(runs_root, "digits_mlp", framework="tensorflow")
-    for format_name in ("keras", "saved_model"):
+    for format_name in ("saved_model", "keras"):
         exported = export_model(run.dir, tmp_path / format_name, format_name=format_name)
         assert exported.format == format_name
+        in_pool.undo()
     code = f"""
         import os, runpy, sys
         import numpy as np
@@ -171,7 +202,7 @@ def test_export_command_rejects_invalid_requests(
     assert call()[0] == 2
 
 
-@pytest.mark.e2e(pooled=True)
+@pytest.mark.usefixtures("in_pool")
 def test_best_checkpoint_can_be_exported(runs_root: Path) -> None:
     followed = train(make_spec("digits_mlp", epochs=3, checkpoints={"unit": "epochs"}), runs_root)
     exported = export_model(followed.run.dir, followed.run.dir.parent / "best", checkpoint_name="best")

@@ -244,7 +244,7 @@ of the largest number, 65504, overflows in one division of the batch and not in 
 
 
 @pytest.mark.slow
-def test_central_storage_scales_the_loss_once_for_all_devices(runs_root: Path, tmp_path: Path) -> None:
+def test_central_storage_of_tensorflow_scales_the_loss_once_for_all_devices(runs_root: Path, tmp_path: Path) -> None:
     """Keras' own optimizer cannot change its scale there; a resumed run continues with it."""
     recipe = write_recipe(tmp_path, KERAS, "keras_overflows")
     choices = {"framework": "tensorflow", "checkpoints": EVERY_STEP, "gradient_clip": None}

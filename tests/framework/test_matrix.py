@@ -12,16 +12,15 @@ from core.config import validation
 from core.runs.facts.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
-from tests.support.listening import beyond_loopback
+from tests.support.listening import Listeners, beyond_loopback
 from tests.support.running import CAME_UP, Followed, train
-from tests.support.strategy_runs import EPOCHS, LISTENERS, STEPS, TWO, spec_of
+from tests.support.strategy_runs import COLD, EPOCHS, LISTENERS, STEPS, TWO, spec_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.catalog.strategies import Strategy
     from tests.support.strategy_runs import StrategyRuns
-    from tests.support.worker_pool import WorkerPools
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 
@@ -65,6 +64,14 @@ def test_available_strategies_match_the_documented_table() -> None:
     ]  # fmt: skip
 
 
+def started(strategy: Strategy) -> Any:
+    """Return the mark of a strategy's run without accumulation."""
+    return pytest.mark.e2e if (strategy.framework, strategy.name) in COLD else pytest.mark.slow
+
+
+EACH = [pytest.param(each, marks=started(each)) for each in SYNCHRONOUS]
+
+
 def marks(strategy: Strategy, accumulation: int) -> Any:
     """Return the marks of a run. Each of TensorFlow and Keras takes seconds.
 
@@ -72,7 +79,7 @@ def marks(strategy: Strategy, accumulation: int) -> Any:
     has no item for one of the devices.
     """
     if accumulation == 1:
-        return pytest.mark.e2e
+        return started(strategy)
     return () if strategy.framework == "pytorch" or strategy.name == "single" else pytest.mark.soak
 
 
@@ -95,8 +102,7 @@ def test_every_synchronous_strategy_matches_the_single_device_curve(
     check_curve(followed, strategy_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
 
 
-@pytest.mark.e2e
-@pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name)
+@pytest.mark.parametrize("strategy", EACH, ids=name)
 def test_workers_report_what_they_do_before_the_first_step(strategy: Strategy, strategy_runs: StrategyRuns) -> None:
     run_dir = strategy_runs[strategy.framework, strategy.name, 1].run.dir
     events = Tail(run_dir / EVENTS / worker_events(0)).read()
@@ -109,8 +115,7 @@ def test_workers_report_what_they_do_before_the_first_step(strategy: Strategy, s
     assert all(event["kind"] != "phase" for event in events[until:])
 
 
-@pytest.mark.e2e
-@pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name)
+@pytest.mark.parametrize("strategy", EACH, ids=name)
 def test_strategies_listen_on_the_loopback_interface_alone(strategy: Strategy, strategy_runs: StrategyRuns) -> None:
     """Look at the runs that the other tests of this file have started.
 
@@ -122,21 +127,29 @@ def test_strategies_listen_on_the_loopback_interface_alone(strategy: Strategy, s
     assert bool(listeners) == (strategy.processes == "per_device" and not strategy.needs_addresses)
 
 
-@pytest.fixture(scope="module")
-def long_baseline(pools: WorkerPools, tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    with pools.cold(is_cold=False):
-        return train(spec_of("tensorflow", "single", epochs=10), tmp_path_factory.mktemp("long"))
-
-
-@pytest.mark.e2e
-def test_asynchronous_strategy_of_tensorflow_reaches_the_same_accuracy(
-    runs_root: Path, long_baseline: Followed
-) -> None:
+@pytest.mark.slow
+def test_asynchronous_strategy_of_tensorflow_reaches_the_same_accuracy(runs_root: Path) -> None:
     """Compare the final accuracy only: the losses of asynchronous runs vary."""
-    followed = train(spec_of("tensorflow", "parameter_server", epochs=10), runs_root)
+    alone, followed = (
+        train(spec_of("tensorflow", strategy, epochs=10), runs_root) for strategy in ("single", "parameter_server")
+    )
     check_whole(followed, epochs=10)
     assert any("asynchronous" in text for text in followed.run.facts.notices)
-    accuracy, wanted = (
-        each.run_series.metrics["val_accuracy"].values[-3:].mean() for each in (followed, long_baseline)
-    )
+    accuracy, wanted = (each.run_series.metrics["val_accuracy"].values[-3:].mean() for each in (followed, alone))
     assert accuracy > wanted - 0.02
+
+
+@pytest.mark.soak
+@pytest.mark.e2e
+@pytest.mark.parametrize("strategy", [each for each in AVAILABLE if (each.framework, each.name) not in COLD], ids=name)
+def test_strategy_started_as_users_start_it_has_the_curve_of_one_device(
+    strategy: Strategy, strategy_runs: StrategyRuns, runs_root: Path
+) -> None:
+    """The other tests fork the workers of these strategies from a pool."""
+    with Listeners(runs_root) as listeners:
+        followed = train(spec_of(strategy.framework, strategy.name), runs_root)
+    check_whole(followed)
+    if not strategy.is_asynchronous:
+        check_curve(followed, strategy_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
+    assert beyond_loopback(listeners.seen) == set()
+    assert bool(listeners.seen) == (strategy.processes == "per_device" and not strategy.needs_addresses)

@@ -300,6 +300,7 @@ def test_damaged_data_file_is_named(load: Callable[[str], Any], offline: Path) -
         ("mnist_mlp", "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz", "mnist"),
         ("fashion_cnn", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/train-images", "fashion-mnist"),
     ],
+    ids=["mnist_mlp", "fashion_cnn"],  # the address names a framework, by which pytest-xdist's process is chosen
 )
 def test_failed_download_names_address_and_folder(
     runs_root: Path, offline: Path, recipe: str, address: str, folder: str

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import qVersion
 
-from tests.pictures.camera import take
+from tests.pictures.camera import SUFFIX, take
 from tests.pictures.images import difference, read, reduced, write_reference, write_small
 from tests.pictures.machine import why_no_font
 from tests.pictures.references import COMPARED, DOCUMENTED, FOLDER, IN_DOCUMENTATION, QT_VERSION
@@ -30,12 +30,12 @@ def main() -> int:
         for old in {*FOLDER.glob("*.png")} - {FOLDER / f"{shot.name}.png" for shot in COMPARED}:
             old.unlink()
         for shot in compared:
-            picture, file = reduced(read(folder / f"{shot.name}.png"), shot.scale), FOLDER / f"{shot.name}.png"
+            picture, file = reduced(read(folder / f"{shot.name}{SUFFIX}"), shot.scale), FOLDER / f"{shot.name}.png"
             if not (file.exists() and difference(picture, read(file)).max() < SAME):
                 write_reference(picture, file)
         QT_VERSION.write_text(f"{qVersion()}\n")
         for name, shot in IN_DOCUMENTATION.items():
-            picture, file = read(folder / f"{shot.name}.png"), DOCUMENTED / f"{name}.png"
+            picture, file = read(folder / f"{shot.name}{SUFFIX}"), DOCUMENTED / f"{name}.png"
             if not (file.exists() and difference(reduced(picture), reduced(read(file))).max() < SAME):
                 write_small(picture, file)
     for written in (FOLDER, DOCUMENTED):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .references import Shot
 
 PATIENCE_S = 120.0
-UNCOMPRESSED = 100
-"""The quality with which Qt does not compress: pictures are read again at once, and then reduced."""
+SUFFIX = ".bmp"
+"""Pictures are not compressed: they are read again at once, and then reduced."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -93,7 +93,7 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
         scene.act(window)  # again: a tab is scrolled to what it is about
         _settle(app, window)
         assert window.size().toTuple() == shot.size, f"{shot.name}: {window.size()}"
-        assert window.grab().save(str(folder / f"{shot.name}.png"), "PNG", UNCOMPRESSED), shot.name
+        assert window.grab().save(str(folder / f"{shot.name}{SUFFIX}")), shot.name
     window.close()
     window.deleteLater()
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # else every further theme is applied to it, too

@@ -1,7 +1,7 @@
 """Runs that an earlier version wrote: today's command line opens them, shows them and goes on with them.
 
-`tests/recorded_runs` has a run directory of each state; its README says how each was made. Nothing of
-ours is imported here: the runs are seen through the command line alone, which stays when modules move.
+`tests/recorded_runs` has a run directory of each state; its README says how each was made. The runs are seen through
+the command line alone, which stays when modules move.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+
+from tests.support.commands import call
 
 CODE = Path(__file__).resolve().parents[2]
 RECORDED = CODE / "tests" / "recorded_runs"
@@ -167,11 +168,19 @@ EXPECTED = {
 every_run = pytest.mark.parametrize("name", EXPECTED)
 
 
+class Printed(NamedTuple):
+    """What a command has printed."""
+
+    stdout: str
+    stderr: str
+
+
 @dataclass(frozen=True)
 class Root:
     """A folder of runs, copied from the recorded ones."""
 
     path: Path
+    capsys: pytest.CaptureFixture[str]
 
     def take(self, name: str, host: str = "") -> None:
         """Copy a recorded run into the folder, as if this machine, or `host`, had made it before its last start."""
@@ -193,14 +202,11 @@ class Root:
             text = text.replace(placeholder, own)
         return text
 
-    def call(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def call(self, *arguments: str, code: int = 0) -> Printed:
         """Run a command on the runs of this folder, and see that it ends with this exit code."""
-        done = subprocess.run(
-            [sys.executable, "-m", "core.cli", "--runs", str(self.path), *arguments],
-            cwd=CODE, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done
-        return done
+        found, out, err = call(self.capsys, "--runs", self.path, *arguments)
+        assert found == code, (out, err)
+        return Printed(out, err)
 
     def json(self, *arguments: str) -> Any:
         """The one JSON document that a command prints."""
@@ -212,10 +218,10 @@ class Root:
 
 
 @pytest.fixture
-def root(runs_root: Path) -> Root:
+def root(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Root:
     """An empty folder for recorded runs."""
     runs_root.mkdir()
-    return Root(runs_root)
+    return Root(runs_root, capsys)
 
 
 def metrics_of(document: dict[str, Any]) -> dict[str, Metric]:

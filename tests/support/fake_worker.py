@@ -8,7 +8,8 @@ anything else (asked which packages it has, say), it is the tests' own Python.
 A recipe is imported and called as by a real loop: `model()` returns a text that goes into every checkpoint,
 `train_data()` a sequence of items, `val_data()` the loss of each epoch's validation, `loss()` a function of (weight,
 items). One that imports a framework (`digits_mlp`) gets a dummy of it and is not called: it has as many items as the
-digits. Ranks meet at a socket.
+digits. Ranks meet at a socket, also those of a host that is this machine (`tests/support/ssh_server.py`); what they
+carry to each other's machine is carried by the real code.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import time
 import types
 from pathlib import Path
 
-STEP_S = 0.0005
+STEP_S = float(os.environ.get("FAKE_WORKER_STEP_S", "0.0005"))
 """Seconds that a step sleeps, so that endless runs leave the CPU to other processes."""
 DIGITS = 1437
 """Number of items in the digits data set."""
@@ -171,19 +172,42 @@ def make_meter(context):
     class Shared(reporters.RankedMetricsReporter):
         def __init__(self, context):
             super().__init__(context)
-            self._peers = meet(context)
+            self._ranks, self._files = Ranks(context), None
+            if context.assignment.meeting:
+                host_files = importlib.import_module("_trainyard.worker.training.host_files")
+                self._files = host_files.HostFiles(context, self._ranks.broadcast)
+                self._files.fetch_checkpoint()
+
+        def collect_files(self, folder):
+            if self._files is not None:
+                self._files.collect(folder)
 
         def _reduce(self, losses, shares, numbers):
             mine = [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
-            if self._context.rank:
-                self._peers[0].sendall(json.dumps(mine).encode() + b"\n")
-                return receive(self._peers[0])
-            sums = [sum(column) for column in zip(mine, *map(receive, self._peers), strict=True)]
-            for peer in self._peers:
-                peer.sendall(json.dumps(sums).encode() + b"\n")
-            return sums
+            return self._ranks.combine(mine, lambda every: [sum(column) for column in zip(*every, strict=True)])
 
     return Shared(context)
+
+
+class Ranks:
+    """The sockets between the ranks of a run. All ranks make the same calls in the same order."""
+
+    def __init__(self, context):
+        self._rank, self._peers = context.rank, meet(context)
+
+    def combine(self, mine, combination):
+        """Return on all ranks what rank 0 makes of the values of all, which are in no order."""
+        if self._rank:
+            send(self._peers[0], mine)
+            return receive(self._peers[0])
+        result = combination([mine, *map(receive, self._peers)])
+        for peer in self._peers:
+            send(peer, result)
+        return result
+
+    def broadcast(self, rank, data):
+        """Return on all ranks the bytes that `rank` gives."""
+        return bytes.fromhex(self.combine([self._rank, data.hex()], lambda every: dict(every)[rank]))
 
 
 def meet(context):
@@ -198,6 +222,10 @@ def meet(context):
     while peer.connect_ex(address):  # until rank 0 listens
         time.sleep(0.01)
     return [peer]
+
+
+def send(peer, value):
+    peer.sendall(json.dumps(value).encode() + b"\n")
 
 
 def receive(peer):

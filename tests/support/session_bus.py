@@ -63,7 +63,7 @@ def session_bus(folder: Path) -> Iterator[str]:
             patch.setenv(SYSTEM_BUS_VARIABLE, address)
             yield address
         finally:
-            daemon.kill()
+            daemon.terminate()  # and not killed: it removes its socket
 
 
 class Service:

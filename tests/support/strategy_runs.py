@@ -18,6 +18,15 @@ STEPS = 69
 TWO = cpu_devices()[:2]
 LISTENERS = "listeners.json"
 """The file next to a run of `StrategyRuns` with the addresses and ports on which its processes listened."""
+COLD = {
+    ("pytorch", "single"), ("pytorch", "ddp"), ("tensorflow", "mirrored"), ("tensorflow", "multi_worker_mirrored"),
+    ("keras", "single"),
+}  # fmt: skip
+"""Framework and strategy of the runs that start as users start them: of each framework, and of each layout of
+processes. The others are forked from a pool, which imports a framework once.
+
+`test_pytorch_strategies.py` also starts fsdp and pipeline so, and a soak test in `test_matrix.py` all others.
+"""
 
 StrategyRuns = Trained[tuple[str, str, int]]
 """Runs by framework, strategy and accumulation."""

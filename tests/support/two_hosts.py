@@ -54,6 +54,13 @@ def worker_there(server: SshServer) -> psutil.Process:
     return next(each for each in processes_there(server) if "boot.py" in " ".join(each.cmdline()))
 
 
+def has_ended(process: psutil.Process) -> bool:
+    """Return whether a process has ended, also where the system's first process takes its time to wait for it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() == psutil.STATUS_ZOMBIE
+    return True
+
+
 def cuts(run: Followed) -> int:
     """Return how many cuts of the connection the run has recorded."""
     return sum(event["kind"] == "notice" and "was cut for" in event["text"] for event in Log(run.run.dir).read())

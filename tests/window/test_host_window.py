@@ -108,7 +108,7 @@ def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, ther
     ], "the devices of the host"  # fmt: skip
     driver.tick("cpu:1")
     driver.window.panels.setup.choose_built_in("digits_cnn")
-    driver.set_number("epochsBox", 2000)
+    driver.set_number("epochsBox", 90_000)
     driver.until_ready()
     driver.start()
     driver.until_state("Running")

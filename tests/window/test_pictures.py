@@ -5,17 +5,17 @@ If a change is meant, `make pictures` writes the references and the pictures of 
 
 from __future__ import annotations
 
-import shutil
 from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PySide6.QtCore import qVersion
+from PySide6.QtGui import QImage
 
 from tests.nvml.standin import compiler
 from tests.pictures import images
-from tests.pictures.camera import take
+from tests.pictures.camera import SUFFIX, take
 from tests.pictures.images import difference, read, reduced, write_difference
 from tests.pictures.machine import why_no_font
 from tests.pictures.references import (
@@ -39,14 +39,15 @@ MAX_REFERENCES, MAX_DOCUMENTED = 4_000_000, 150_000
 """Bytes of all references together, and of one picture of the documentation."""
 
 
-def differing(shot: Shot, taken: Path, expected: images.Picture) -> str:
-    """Return how a picture differs from a reduced one, or the empty string; leave the two pictures in `FAILED`."""
+def differing(shot: Shot, folder: Path, expected: images.Picture) -> str:
+    """Return how a picture in a folder differs from a reduced one, or the empty string; leave both in `FAILED`."""
+    taken = folder / f"{shot.name}{SUFFIX}"
     found = difference(reduced(read(taken), shot.scale), expected)
     worst = float(found.max())
     if worst <= 1:
         return ""
     FAILED.mkdir(parents=True, exist_ok=True)
-    shutil.copy(taken, FAILED / taken.name)
+    QImage(str(taken)).save(str(FAILED / f"{taken.stem}.png"))
     write_difference(found, FAILED / f"{taken.stem}_difference.png")
     y, x = (int(each) * images.REDUCED for each in np.unravel_index(found.argmax(), found.shape))
     return f"{shot.name}: it differs by {worst:.1f} times what is tolerated, most at x {x}, y {y}"
@@ -69,10 +70,10 @@ def test_window_looks_as_in_its_pictures(scale: int, language: str, tmp_path: Pa
         for old in FAILED.glob(f"{shot.name}*.png"):
             old.unlink()
     take([*dict.fromkeys([*compared, *documented.values()])], tmp_path)
-    problems = [differing(shot, tmp_path / f"{shot.name}.png", read(FOLDER / f"{shot.name}.png")) for shot in compared]
+    problems = [differing(shot, tmp_path, read(FOLDER / f"{shot.name}.png")) for shot in compared]
     for name, shot in documented.items():
         file = DOCUMENTED / f"{name}.png"
-        found = differing(shot, tmp_path / f"{shot.name}.png", reduced(read(file), shot.scale))
+        found = differing(shot, tmp_path, reduced(read(file), shot.scale))
         problems.append(f"docs/pictures/{file.name} is old. {found}" if found else "")
     found = [each for each in problems if each]
     told = "\n".join(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -92,7 +93,7 @@ def test_stop_of_a_run_that_was_not_saved_for_long_asks(drive, runs_root, answer
     panel.until(lambda: panel.run is not None, "the run")
     panel.stop()
     panel.until(lambda: panel.question() is not None, "the question")
-    assert panel.question().text.startswith("Stop digits_mlp without saving?\nThe last 59 min ")
+    assert re.match(r"Stop digits_mlp without saving\?\nThe last (59 min|1 h) ", panel.question().text)
     assert not [*(run_dir / CONTROL).iterdir()]
     panel.answer(answer)
     panel.until(lambda: panel.question() is None, "the end of the question")

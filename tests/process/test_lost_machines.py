@@ -1,0 +1,179 @@
+"""Runs over two machines whose connection is cut, whose processes are killed or stopped, or one of which is lost.
+
+The ranks train with the fake worker, also on the host: some two seconds of processor time each.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs.facts.states import RunState
+from core.runs.facts.verdicts import Verdict
+from core.runs.run import Run
+from core.schema import checkpoint
+from core.supervisor.hosts import run_hosts
+from tests.support.commands import call
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.ssh_server import TRAINYARD, add_host
+from tests.support.two_hosts import (
+    AWAY,
+    cuts,
+    has_ended,
+    over_hosts,
+    parts,
+    processes_there,
+    stop_with_every_step,
+    supervisors_there,
+    unreachable,
+    worker_there,
+)
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+    from tests.support.ssh_server import SshServer
+STEP_S = "0.005"
+"""Seconds of a step: a run that waits for something takes less processor time than with shorter ones."""
+
+
+@pytest.fixture(autouse=True)
+def _host(server: SshServer, fake_python: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Add the host, and remove parts whose run was lost: the user of that machine would delete them."""
+    monkeypatch.setenv("FAKE_WORKER_STEP_S", STEP_S)
+    add_host("one", f"env TRAINYARD_PYTHON_PYTORCH={fake_python} FAKE_WORKER_STEP_S={STEP_S} {TRAINYARD}")
+    yield
+    for part in parts(server):
+        shutil.rmtree(part)
+
+
+def long_spec(tmp_path: Path, source: str = LONG, unit: str = "never", every: int = 1) -> RunSpec:
+    """A run that goes on until it is stopped."""
+    checkpoints = {"unit": unit, "every": every}
+    return over_hosts(make_spec(write_recipe(tmp_path, source), epochs=FOREVER, checkpoints=checkpoints))
+
+
+def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
+    """A connection that is cut is made again, and no step is lost or recorded twice; then the run is stopped."""
+    run = start(long_spec(tmp_path), runs_root).until_trained(50)
+    for number, find in enumerate((server.sessions, server.agents), 1):
+        find()[0].kill()
+        wait_until(lambda: run.poll() and cuts(run) == number, what="the connection to be made again")  # noqa: B023
+    run.until_trained(run.run.facts.step + 100)
+    stop_with_every_step(run)
+    assert parts(server) == []
+    assert processes_there(server) == []
+
+
+def test_worker_that_is_killed_on_the_other_machine_fails_the_run(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    long = f"{LONG}\nTABLE = {'x' * 300_000!r}  # longer than a pipe: a recipe travels in one request\n"
+    run = start(long_spec(tmp_path, long), runs_root).until_trained(20)
+    worker_there(server).send_signal(signal.SIGKILL)
+    run.until_over()
+    assert run.states[-1] is RunState.FAILED
+    assert f"Worker 1 on {AWAY} was ended by SIGKILL" in str(run.run.facts.error)
+    assert parts(server) == []
+
+
+def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_the_run(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    """No worker there has said why, and those here were only asked to end: the run must not count as finished."""
+    run = start(long_spec(tmp_path), runs_root)
+    found = wait_until(lambda: supervisors_there(server), 30, "the supervisor on the host to start")
+    found[0].kill()
+    run.until_over()
+    assert run.states[-1] is RunState.FAILED, run.run.facts
+    assert "The part of this run on one has ended. The run's supervisor" in str(run.run.facts.error)
+    assert parts(server) == []
+
+
+def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
+    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "2")
+    run = start(long_spec(tmp_path, unit="steps", every=20), runs_root).until_trained(60)
+    with unreachable(server):
+        run.until_over()
+    assert run.states[-1] is RunState.FAILED
+    assert "The run cannot go on without one" in str(run.run.facts.error)
+    assert run.run.facts.releases[AWAY].verdict is Verdict.CANNOT_BE_JUDGED
+    wait_until(lambda: not processes_there(server), what="the processes on the host to end by themselves")
+
+    step = checkpoint.read(checkpoint.folders(run.run.dir)[0]).step
+    resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
+    resumed.run.request("stop")
+    resumed.until_over()
+    assert resumed.states[-1] is RunState.STOPPED
+    assert parts(server) == [], "the part that was lost is removed, too"
+
+
+def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
+    server: SshServer,
+    runs_root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The part says that its head was lost, is listed so on the host, and can be removed there."""
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
+    run = start(long_spec(tmp_path), runs_root).until_trained(20)
+    supervisor = run.run.facts.supervisor
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+    wait_until(lambda: not processes_there(server), what="the processes on the host to end")
+
+    (part,) = parts(server)
+    there = Followed(Run.attach(part)).until(RunState.HEAD_LOST)
+    assert there.run.facts.state is RunState.HEAD_LOST
+    assert "on which this run is supervised" in str(there.run.facts.error)
+    code, out, _ = call(capsys, "runs", "--runs", part.parent)
+    assert (code, "head lost" in out.lower()) == (0, True), out
+    code, _, err = call(capsys, "resume", part.name, "--runs", part.parent)
+    assert (code, f"trainyard resume {run.run.id}" in err) == (2, True), err
+    code, _, err = call(capsys, "remove", part.name, "--yes", "--runs", part.parent)
+    assert (code, parts(server)) == (0, []), err
+
+
+def test_agent_that_is_stopped_is_replaced_and_ends(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
+    run = start(long_spec(tmp_path), runs_root).until_trained(20)
+    (agent,) = server.agents()
+    agent.suspend()
+    wait_until(lambda: run.poll() and cuts(run) == 1, 40, "another agent to take the part over")
+    wait_until(lambda: has_ended(agent), what="the stopped agent to be continued and to end")
+    run.until_trained(run.run.facts.step + 20)
+    stop_with_every_step(run)
+    assert parts(server) == []
+
+
+def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
+    server: SshServer, runs_root: Path, tmp_path: Path
+) -> None:
+    run = start(long_spec(tmp_path, unit="steps", every=20), runs_root).until_trained(60)
+    (agent,) = server.agents()
+    agent.suspend()
+    worker_there(server).suspend()  # else it ends with the connection to the other rank
+    supervisor = run.run.facts.supervisor
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+
+    resumed = Followed(Run.resume(run.run.dir))
+    resumed.until_trained(run.run.facts.step + 20)
+    assert any("An earlier part of this run was still running on one." in each for each in resumed.run.facts.notices)
+    wait_until(lambda: has_ended(agent), what="the stopped agent to end")
+    resumed.run.request("stop")
+    resumed.until_over()
+    assert resumed.states[-1] is RunState.STOPPED, resumed.run.facts
+    assert parts(server) == []
+    assert processes_there(server) == []
