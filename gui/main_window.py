@@ -225,7 +225,7 @@ class MainWindow(QMainWindow):
         services.expression_tester.poll(self.panels.setup.script.expression, run.dir if run else None)
         controllers.run.show_head()
         self.panels.details.log.follow()
-        self.panels.plots.redraw()
+        self.panels.plots.redraw_in_turns()
         if self._place is not None and not self._place.scroll_on():
             self._place = None
 

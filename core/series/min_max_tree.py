@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Indices = NDArray[np.intp]
 
+HUGE_PAGES_BYTES = 1 << 22
+"""Size from which on numpy asks for huge pages. On a virtual machine, the first touch of one can take 5 ms and more, in
+which two megabytes are cleared."""
+NUMBER_BYTES = 8
 FACTOR = 16
 """Blocks of one level in a block of the next."""
 FACTOR_BITS = 4
@@ -45,7 +50,7 @@ class GrowableArray:
         end = self._size + len(values)
         if end > len(self._data) or not self._data.flags.writeable:
             # Not `resize`: existing views must not point into freed memory.
-            grown = np.empty(max(end, 2 * len(self._data)))
+            grown = _room_for(max(end, 2 * len(self._data)))
             grown[: self._size] = self.array
             self._data = grown
         self._data[self._size : end] = values
@@ -58,6 +63,14 @@ class GrowableArray:
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the numbers without the room for more. Loaded ones may be read-only."""
         return {"_data": self.array, "_size": self._size}
+
+
+def _room_for(count: int) -> Floats:
+    """Return an array of any numbers, shape (count,), without huge pages."""
+    size = count * NUMBER_BYTES
+    if size < HUGE_PAGES_BYTES:
+        return np.empty(count)
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype=np.float64)
 
 
 class RangeTree:

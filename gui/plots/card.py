@@ -188,19 +188,22 @@ class PlotCard(QFrame):
         """Say what the curves show, for a screen reader."""
         self.canvas.setAccessibleDescription(describe(self.curves(), self.labels, self.unit))
 
-    def redraw(self) -> None:
-        """Draw if what is shown, the range or the size has changed since the last drawing.
+    def is_due(self) -> bool:
+        """Return whether what is shown, the range or the size has changed since the last drawing.
 
         New readings alone wait until the last drawing is `min_s` old, or longer with very many lines.
         """
         inputs = self._inputs()
-        if self._drawn == inputs:
-            return
-        now = time.monotonic()
+        if self._drawn is None or self._drawn[1:] != inputs[1:]:
+            return True
         pause_s = self.min_s * max(1.0, len(self.lines()) / MANY_LINES)
-        if self._drawn is not None and self._drawn[1:] == inputs[1:] and now - self._drawn_at < pause_s:
+        return self._drawn != inputs and time.monotonic() - self._drawn_at >= pause_s
+
+    def redraw(self) -> None:
+        """Draw if it `is_due`."""
+        if not self.is_due():
             return
-        self._drawn_at = now
+        self._drawn_at = time.monotonic()
         filled = self.is_filled()
         self._stack.setCurrentWidget(self.canvas if filled else self.empty)
         size = self._size()  # may change while the lines are drawn for it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
@@ -71,6 +72,8 @@ class PlotArea(QSplitter):
         self._empty_words: Callable[[str], str] = lambda _: ""
         self._state = RunState.CREATED
         self._turns = StepQueue(self)
+        self._waiting: deque[Plot] = deque()
+        """Plots that are to be redrawn, each in a turn of the event loop."""
         self.optional_menu = QMenu(tr("&Plots"), self)
         """Shows and hides the plots that are shown on request."""
         self.optional_menu.setObjectName("plotsMenu")
@@ -235,19 +238,24 @@ class PlotArea(QSplitter):
 
     def redraw(self) -> None:
         """Redraw the plots that have changed, unless something else is in their place."""
-        if self.replaced:
-            return
-        for plot in self.plots.values():
-            if not plot.isHidden():
-                plot.redraw()
+        for plot in self._seen():
+            plot.redraw()
 
     def redraw_in_turns(self) -> None:
         """Redraw them as `redraw` does, each in a turn of the event loop of its own: long curves take long together."""
-        self._turns.start([lambda plot=plot: self._redraw_later(plot) for plot in self.plots.values()])  # type: ignore[misc]
+        new = [plot for plot in self._seen() if plot not in self._waiting and plot.is_due()]
+        if new:
+            self._waiting.extend(new)
+            self._turns.start([self._redraw_next] * len(new))
 
-    def _redraw_later(self, plot: Plot) -> None:
-        if not self.replaced and not plot.isHidden():
+    def _redraw_next(self) -> None:
+        plot = self._waiting.popleft()
+        if plot in self._seen():
             plot.redraw()
+
+    def _seen(self) -> list[Plot]:
+        """Return the plots that can be seen now."""
+        return [] if self.replaced else [plot for plot in self.plots.values() if not plot.isHidden()]
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

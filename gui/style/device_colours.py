@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .contrast import contrast, mixed, parse
+from .contrast import contrast, legible, mixed, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +35,11 @@ def faint(colour: str, theme: Theme, share: float = FAINT_SHARE) -> str:
         share += 0.05
         found = mixed(whole, ground, min(share, 1.0))
     return f"#{bytes(found).hex()}"
+
+
+def faint_text(theme: Theme) -> str:
+    """Return the colour, `#rrggbb`, of the label of a device that is not ticked: as weak as a text may be."""
+    return f"#{bytes(legible(parse(theme.disabled), parse(theme.panel), theme.text_contrast)).hex()}"
 
 
 def device_labels(present: Sequence[Device], facts: RunFacts) -> dict[str, str]:

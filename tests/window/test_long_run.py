@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QProgressBar
 
 from core.runs.facts.states import RunState
 from core.schema.spec import write_spec
 from core.series import run_cache
-from gui.services.run import run_memory, run_session
+from gui.services.run import run_memory, run_opening, run_session
 from gui.services.run.run_session import RunSession
 from tests.benchmarks.long_run import write_long_run
 from tests.support.running import script_spec
@@ -39,24 +41,51 @@ def until_read(qtbot: QtBot, session: RunSession) -> None:
 
 
 def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
-    shares = []
-    session.read_on.connect(shares.append)
+    shares, sketches = [], []
+
+    def note(share: float) -> None:
+        shares.append(share)
+        sketches.append((session.snapshot().loss, "val_loss" in shown.metrics, shown.metrics["loss"].count))
+
+    session.read_on.connect(note)
     session.attach_to(long_run)
     assert session.opening is not None
     assert session.facts.state is RunState.FINISHED
     assert not session.live
     shown = session.run_series
     assert (dict(shown.metrics), shares) == ({}, []), "the state is shown first"
-    qtbot.waitUntil(lambda: shares == [0.0], timeout=30_000)
-    assert session.snapshot().loss is None  # the best validation may be among those that are not read yet
-    assert "val_loss" not in shown.metrics
-    sketched = shown.metrics["loss"].count
-    assert 0 < sketched < 60_000
     until_read(qtbot, session)
+    loss, is_validated, sketched = sketches[0]
+    assert loss is None  # the best validation may be among those that are not read yet
+    assert not is_validated
+    assert 0 < sketched < 60_000
     assert session.run_series is shown  # so that what draws it goes on
     assert (shares[0], shares[-1], shares == sorted(shares)) == (0.0, 1.0, True)
     assert_same((session.run, shown), read_whole(long_run))
     assert session.snapshot().loss.is_validation
+
+
+def test_reading_leaves_turns_to_other_work_but_not_for_ever(session, long_run, qtbot, monkeypatch):
+    monkeypatch.setattr(run_opening, "PATIENCE_S", 1e9)
+    session.attach_to(long_run)
+    turns = []
+
+    def work() -> None:
+        until = time.thread_time() + 2 * run_opening.OTHERS_S
+        while time.thread_time() < until:
+            pass
+        turns.append(session.run.bytes_read)
+
+    timer = QTimer(session)
+    timer.timeout.connect(work)
+    timer.start()
+    qtbot.waitUntil(lambda: len(turns) > 20, timeout=30_000)
+    assert session.opening is not None
+    assert turns[-1] == turns[2], "no turn has had both"
+    monkeypatch.setattr(run_opening, "PATIENCE_S", 0.01)
+    until_read(qtbot, session)
+    timer.stop()
+    assert_same((session.run, session.run_series), read_whole(long_run))
 
 
 def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QPushButton, QSpin
 from gui.panels.memory.process_table import ASCENDING, DESCENDING, ProcessTable
 from gui.plots.items.heat_strips import HeatStripsItem, StripRow
 from gui.style import theme as themes
-from gui.style.device_colours import faint
+from gui.style.device_colours import faint, faint_text
 from gui.style.theme import DARK, LIGHT, STRONG_DARK, STRONG_LIGHT, THEMES, Theme
 from gui.viewmodels.devices.process_rows import MEMORY, NAME
 from gui.widgets.painting import outline
@@ -57,12 +57,11 @@ def test_all_text_has_enough_contrast(theme: Theme) -> None:
     pairs = [(text, ground) for text in ("text", "muted", *tones) for ground in grounds]
     pairs += [("text", "button_hover"), ("muted", "button_hover")]
     pairs += [("on_accent", "accent"), ("on_accent", "accent_hover"), ("train", "panel")]  # `now 0.39` at a line's end
-    if theme.is_strong:
-        pairs += [("disabled", "panel")]  # the labels of devices that are not ticked
-    else:
+    if not theme.is_strong:
         pairs += [("text", "panel_border")]  # a button that is pressed
     assert len(tones) == 4
     assert too_low(theme, pairs, theme.text_contrast) == {}
+    assert theme.text_contrast <= contrast(faint_text(theme), theme.panel) < contrast(theme.muted, theme.panel)
 
 
 @ALL

@@ -10,6 +10,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from core.devices.device import LABEL_SEPARATOR
+from gui.style.device_colours import faint_text
 from gui.style.text_size import scaled
 
 from .drawing import Drawing
@@ -68,7 +69,7 @@ class MarginLabels(Drawing):
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
-        self._strong, self._weak = QColor(theme.muted), QColor(theme.disabled)
+        self._strong, self._weak = QColor(theme.muted), QColor(faint_text(theme))
         self.update()
 
     def show_labels(self, left: Sequence[MarginLabel], right: Sequence[MarginLabel], *, spread: bool) -> None:

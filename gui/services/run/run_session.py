@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
 from core.runs.facts.run_facts import RunFacts
@@ -15,21 +14,21 @@ from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.series.result import loss_of
 from core.series.run_series import RunSeries
-from core.series.sketch import events_size, present_facts, sketch
+from core.series.sketch import events_size
 from gui.services.background_task import BackgroundTask
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
 
 from .run_memory import ReadRun, RunMemory, identity_of, siblings, take_in, timeline_of
+from .run_opening import RunOpening
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from core.diagnosis.timeline import Timeline
     from core.history.run_loss import RunLoss
     from core.runs.facts.run_facts import Checkpoint
-    from core.schema.events import Event
     from core.schema.spec import RunSpec
     from core.series.series import Series
 
@@ -39,17 +38,9 @@ ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
 AT_ONCE_BYTES = 512 * 1024
 """A run with more bytes of events is read in slices while a sketch of it is shown."""
-DRAWING_S = 0.02
-"""Seconds that are left to the drawing of the sketch before a long run is read: each takes long turns of its own."""
-TURN_S = 0.006
-"""Seconds to read in one turn of the event loop; to take in what was read takes half as long."""
 GONE = tr_noop(
     "The folder of this run was removed or renamed: {folder}. The values that were read before are still shown."
 )
-ALMOST = 0.99
-"""The largest share that is reported before the run is read completely."""
-TOLD_S = 0.05
-"""Seconds between two reports of how much was read."""
 
 
 class RunSession(QObject):
@@ -88,7 +79,7 @@ class RunSession(QObject):
         self._to_keep = False
         """Whether the run is to be kept on disk, once it is over and read completely: it is long, and new there."""
         self._keeping: BackgroundTask[None] = BackgroundTask("run-cache")
-        self.opening: _Opening | None = None
+        self.opening: RunOpening | None = None
         """The reading of a long run that is under way; None once the run is read completely."""
 
     @property
@@ -150,9 +141,10 @@ class RunSession(QObject):
             self.run_series, self._strides = RunSeries(), ScriptProgress()
             self.timeline = timeline_of(self.spec)
         if self._to_keep:
-            self._open(self.run, size)
+            self.opening = RunOpening(self._read_run(), size, self)
+            self.opening.read_on.connect(self._follow_opening)
         else:
-            self._take_in(self.run.catch_up())
+            take_in(self._read_run(), self.run.catch_up())
         self.attached.emit()
         self.changed.emit()
 
@@ -208,7 +200,7 @@ class RunSession(QObject):
                 self.attach(Run(moved))
                 return
         before = self.run.facts
-        self._take_in(self.run.poll())
+        take_in(self._read_run(), self.run.poll())
         if self._identity is None and known is not None:
             self.run.add_notice(tr(GONE, folder=self.run.dir))
         self._keep_on_disk()
@@ -300,67 +292,13 @@ class RunSession(QObject):
         assert self.timeline is not None
         return ReadRun(run=self.run, run_series=self.run_series, timeline=self.timeline, strides=self._strides)
 
-    def _open(self, run: Run, size: int) -> None:
-        """Show the state of a long run, and begin to read it."""
-        timer = QTimer(self)
-        timer.timeout.connect(self._read_on)
-        self.opening = _Opening(run.slices(), present_facts(run.dir), size, timer)
-        timer.start()
-
-    def _read_on(self) -> None:
-        """Read for `TURN_S`, after a sketch; at the end, show the whole run in place of the sketch."""
-        opening, run = self.opening, self.run
-        assert opening is not None
-        assert run is not None
-        if opening.sketched is None:
-            self._sketch(opening, run)
-            return
-        if time.monotonic() - opening.sketched < DRAWING_S:
-            return
-        if time.monotonic() - opening.told > TOLD_S:  # in a turn without reading: both together would be too long
-            self._tell(opening, run)
-            return
-        until = time.monotonic() + TURN_S
-        events: list[Event] = []  # taken in at once: each time has its costs, however few they are
-        slice_: list[Event] | None = []
-        while slice_ is not None and time.monotonic() < until:
-            slice_ = next(opening.slices, None)
-            events += slice_ or ()
-        self._take_in(events)
-        if slice_ is None:
-            self._end_opening(opening, run)
-
-    def _tell(self, opening: _Opening, run: Run) -> None:
-        """Report how much was read, and prepare that for being drawn."""
-        opening.run_series.prepare(self.run_series)
-        self.read_on.emit(min(run.bytes_read / opening.size, ALMOST))
-        opening.told = time.monotonic()
-
-    def _sketch(self, opening: _Opening, run: Run) -> None:
-        """Show some of the values. Not in the turn in which the run is shown: both together would be too long."""
-        assert self.run_series is not None
-        opening.facts, found = sketch(run.dir)
-        self.run_series.replace_by(found)
-        opening.sketched = time.monotonic()
-        self.read_on.emit(0.0)
-        self.changed.emit()
-
-    def _end_opening(self, opening: _Opening, run: Run) -> None:
-        assert self.run_series is not None
-        self._take_in(run.catch_up())
-        opening.run_series.prepare(self.run_series)
-        opening.stop()
-        self.run_series.replace_by(opening.run_series)
-        self.opening = None
-        self.read_on.emit(1.0)
-        self.changed.emit()
-
-    def _take_in(self, events: list[Event]) -> None:
-        assert self.run is not None
-        assert self.run_series is not None
-        run_series = self.opening.run_series if self.opening is not None else self.run_series
-        assert self.timeline is not None
-        take_in(ReadRun(run=self.run, run_series=run_series, timeline=self.timeline, strides=self._strides), events)
+    def _follow_opening(self, share: float) -> None:
+        """Show the sketch of a long run, how much of it was read, and then the whole run."""
+        if share == 1.0:
+            self.opening = None
+        self.read_on.emit(share)
+        if share in {0.0, 1.0}:
+            self.changed.emit()
 
     def _ask(self, what: str) -> None:
         if self.run is not None:
@@ -386,27 +324,3 @@ def ask_run(run: Run, name: str) -> None:
         cancel(run.dir)
     else:
         run.request(name)
-
-
-@dataclass(slots=True, eq=False)
-class _Opening:
-    """The reading of a long run."""
-
-    slices: Iterator[list[Event]]
-    facts: RunFacts
-    """What is known of the run so far: its present state, and then the facts of the sketch."""
-    size: int
-    """Bytes of events when it began."""
-    timer: QTimer
-    """Fires whenever the event loop has nothing else to do."""
-    sketched: float | None = None
-    """When the sketch was shown, in seconds of `time.monotonic()`."""
-    run_series: RunSeries = field(default_factory=RunSeries)
-    """What was read so far."""
-    told: float = 0.0
-    """When it was last reported how much was read, in seconds of `time.monotonic()`."""
-
-    def stop(self) -> None:
-        """Read no more."""
-        self.timer.stop()
-        self.timer.deleteLater()
