@@ -53,14 +53,12 @@ def trainyard_commands(page: Path) -> list[list[str]]:
 
 
 def needs_framework(page: Path, arguments: list[str], following: list[str]) -> bool:
-    """Return whether the framework must train: the README's recipe, a model that is exported, a run that is stopped.
+    """Return whether the framework must train: the README's recipe, and a model that is exported.
 
-    The fake worker would have ended before it is stopped. The others are recipes of ours, which `test_matrix` and
-    `test_shipped_recipes` train. For them the fake worker trains, and all else is real.
+    The others are recipes of ours, which `test_matrix` and `test_shipped_recipes` train. For them the fake worker
+    trains, and all else is real.
     """
     if page.stem == "README" and OWN_RECIPE in arguments:
-        return True
-    if following[:1] == ["stop"]:
         return True
     return arguments[0] == "export" or (following[:1] == ["export"] and "--model" in following)
 
@@ -76,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.e2e
+@pytest.mark.e2e(pooled=True)
 @pytest.mark.parametrize("page", [page for page in PAGES if trainyard_commands(page)], ids=lambda page: page.stem)
 def test_every_documented_command_succeeds(
     page: Path,
@@ -85,7 +83,7 @@ def test_every_documented_command_succeeds(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The commands are called in this process: to start each as one of its own would take most of the time."""
+    """Commands are called in this process, and PyTorch is forked from the pool: to start each takes the most time."""
     runs = folder / "runs"
     monkeypatch.chdir(folder)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
@@ -96,6 +94,8 @@ def test_every_documented_command_succeeds(
             if not needs_framework(page, arguments, following):
                 for name in ("PYTORCH", "TENSORFLOW", "KERAS"):
                     patch.setenv(f"TRAINYARD_PYTHON_{name}", str(fake_python))
+            if following[:1] == ["stop"]:
+                patch.setenv("FAKE_WORKER_STEP_S", "0.1")  # else the run would have ended before it is stopped
             code, out, err = call(capsys, words[0], "--runs", runs, *words[1:])
         assert code == 0, f"trainyard {shlex.join(arguments)}: {out}{err}"
         known += sorted(set(_folders(runs)) - set(known))

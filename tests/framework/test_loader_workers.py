@@ -8,7 +8,7 @@ import pytest
 
 from core.runs.facts.states import RunState
 from tests.process.test_stubborn_workers import GONE_IN_S, SOON, WORKERS, nothing_left, sleepers
-from tests.support.running import make_spec, start, train, write_recipe
+from tests.support.running import OWN_OPTIMIZER, make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def train_data():
 
 @pytest.mark.e2e
 def test_stop_terminates_stubborn_loader_workers_and_records_them(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path / "recipe", STUBBORN, "stubborn")
+    recipe = write_recipe(tmp_path / "recipe", STUBBORN + OWN_OPTIMIZER, "stubborn")
     spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)
     followed = start(spec, runs_root).until_trained(1)
     wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, 30, "the data-loader workers to be asleep")
@@ -82,7 +82,7 @@ def training_step(model, batch):
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_loader_workers_end_with_a_worker_that_fails(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, FAILING, "failing")
+    recipe = write_recipe(tmp_path, FAILING + OWN_OPTIMIZER, "failing")
     failed = train(make_spec(recipe, batch_size=16, loader_workers=2), runs_root)
     assert failed.state is RunState.FAILED
     assert failed.run.facts.error == "Worker 0 on cpu:0: KeyError: 'no such field'."

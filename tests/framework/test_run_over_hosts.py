@@ -1,6 +1,6 @@
 """Runs over two machines, through a real ssh server: one curve, over a pause.
 
-Each run starts PyTorch twice, cold: about ten seconds of processor time. So `tests/process/test_hosts_that_fail.py`,
+Each run starts PyTorch twice, cold: about ten seconds of processor time. So `tests/process/test_lost_machines.py`,
 about connections that are cut and machines that are lost, has the fake worker.
 """
 
