@@ -99,27 +99,27 @@ def panel(drive, runs_root: Path) -> Driver:
 def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel: Driver) -> None:
     panel.resize(1280, 800)  # in a narrow window the list is a drawer that is closed
     runs, bar = panel.runs, panel.window.panels.several
-    bottom = [runs.visualItemRect(runs.item(row)).bottomRight() - QPoint(12, 12) for row in range(3)]
-    middle = [QPoint(60, at.y()) for at in bottom]
 
-    def click(at: QPoint, *keys: Qt.KeyboardModifier) -> None:
+    def click(row: int, *keys: Qt.KeyboardModifier, on_box: bool = False) -> None:
         held = keys[0] if keys else Qt.KeyboardModifier.NoModifier
+        corner = runs.visualItemRect(runs.item(row)).bottomRight() - QPoint(12, 12)
+        at = corner if on_box else QPoint(60, corner.y())
         panel.qtbot.mouseClick(runs.viewport(), Qt.MouseButton.LeftButton, held, at)
 
     def ticked() -> list[str]:
         return [each.rpartition("-")[2] for each in runs.ticked]
 
-    click(middle[0])
+    click(0)
     assert (ticked(), panel.run.dir.name[-1]) == (["c"], "c"), "a click shows the run"
     assert not bar.isVisible()
-    click(bottom[2])
+    click(2, on_box=True)
     assert (ticked(), panel.run.dir.name[-1]) == (["c", "a"], "c"), "a click on a box ticks it"
     assert bar.isVisible()
     assert bar.compare.text() == "Compare 2 runs"
-    click(middle[1], Qt.KeyboardModifier.ControlModifier)
+    click(1, Qt.KeyboardModifier.ControlModifier)
     assert (ticked(), panel.run.dir.name[-1]) == (["c", "b", "a"], "c")
-    click(middle[1], Qt.KeyboardModifier.ControlModifier)
-    click(middle[2], Qt.KeyboardModifier.ShiftModifier)
+    click(1, Qt.KeyboardModifier.ControlModifier)
+    click(2, Qt.KeyboardModifier.ShiftModifier)
     assert panel.run.dir.name[-1] == "c"
     runs.setFocus()
     runs.clearSelection()
