@@ -159,7 +159,7 @@ class MainWindow(QMainWindow):
 
     def _make_parts(self, monitor: DeviceMonitor, *, is_new: bool) -> None:
         """Make panels, services and controllers. `is_new`: the window has no size yet."""
-        self.panels = MainPanels(self._theme)
+        self.panels = MainPanels(self._theme, self)
         self.services = Services(self._machine, self, monitor)
         self.controllers = Controllers(self, self.panels, self.services, self._preferences)
         self.controllers.state.restore_text_size()

@@ -85,20 +85,26 @@ def kill(processes: list[psutil.Process]) -> None:
 
 
 def test_device_of_a_node_follows_the_curve_of_one_device(cluster: RayCluster, runs_root: Path) -> None:
-    """With an included recipe, which travels with the code. The node's CPU is kept from others until the end."""
+    """With an included recipe, which travels with the code."""
     spec = make_spec("digits_cnn", epochs=2, batch_size=100, accumulation=2)
-    away = start(over_hosts(spec, away=AWAY), runs_root).until_trained(1)
-    with rival_of(cluster, cores=2, wait_s=1) as rival:
-        assert said_by(rival) == "waits"
-        away.until_over()
-        assert said_by(rival) == "has it"
-        rival.communicate()
+    away = train(over_hosts(spec, away=AWAY), runs_root)
     follows_the_curve_of(train(spec, runs_root), away, AWAY)
     assert len(away.losses()) == 2 * 15
     facts = away.run.facts
     interface = interface_of(cluster.address.partition(":")[0])
     assert any(f"exchange data over {interface} without encryption" in each for each in facts.notices)
     assert parts(cluster) == []
+
+
+def test_device_of_a_node_is_kept_from_others_until_the_end(
+    cluster: RayCluster, runs_root: Path, tmp_path: Path
+) -> None:
+    run = start(long_spec(tmp_path), runs_root).until_trained(1)
+    with rival_of(cluster, cores=2, wait_s=1) as rival:
+        assert said_by(rival) == "waits"
+        stop_with_every_step(run)
+        assert said_by(rival) == "has it"
+        rival.communicate()
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline", "multi_worker_mirrored"])

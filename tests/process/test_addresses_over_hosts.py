@@ -153,6 +153,7 @@ def test_processes_of_a_script_on_three_machines_find_each_other_by_tf_config(
         (lambda link: link.listen(2), '"answer": null', "makes no sense. It names no free ports."),
         (lambda link: link.listen(2), '"error": "Too many open files."', "one says: Too many open files."),
     ],
+    ids=["addresses", "no ports", "one port twice", "nothing", "an error"],
 )
 def test_answer_about_addresses_that_makes_no_sense_is_told(
     server: SshServer,

@@ -73,6 +73,7 @@ def test_torchrun_ranks_have_separate_metrics(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.soak  # in the suite, `torchrun_ddp.py` has two ranks, and recorded logs have such meters
 def test_fsdp_script_with_imagenet_example_meters(tmp_path: Path) -> None:
     followed = ran("fsdp2.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
 
@@ -124,6 +125,9 @@ def test_tensorboard_only_metrics(tmp_path: Path) -> None:
     assert points(followed.run_series.metrics["val_loss"]) == pytest.approx(
         {step: 2 / (1 + step) for step in (9, 19, 29)}
     )
+    assert points(followed.run_series.metrics["learning_rate"]) == dict.fromkeys(range(30), 0.5)
+    assert points(followed.run_series.metrics["accuracy"]) == {29: 0.5}
+    assert points(followed.run_series.metrics["val_accuracy"]) == {29: 0.25}
     assert "loss" not in followed.run.log_end()
 
 
@@ -160,6 +164,7 @@ def test_metrics_file_takes_precedence_over_printed_values(tmp_path: Path) -> No
 
 
 @pytest.mark.e2e
+@pytest.mark.soak  # in the suite, `test_metrics_files.py` reads what Keras has written, and `own_file.py` writes a file
 def test_keras_csv_logger_metrics(tmp_path: Path) -> None:
     followed = ran("csv_logger.py", cwd=tmp_path)
     with (tmp_path / "history.csv").open(newline="") as file:

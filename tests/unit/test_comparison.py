@@ -24,6 +24,7 @@ from core.errors import RunError
 from core.runs.workload_text import keep_workload, workload_text
 from core.schema.paths import WORKLOAD_FILE
 from core.schema.settings import Script
+from gui.viewmodels.comparison.comparison_rows import comparison_rows
 from tests.support.running import make_spec, script_spec
 from tests.support.written_runs import BEGAN, values, write_run
 
@@ -218,6 +219,20 @@ def test_the_identity_of_devices_does_not_count_but_kind_and_number_do(tmp_path:
     assert [row["differs"] for row in rows] == [
         {"devices": "2 × H100"}, {"devices": "1 × H100"}, {"devices": "2 × P40"}
     ]  # fmt: skip
+
+
+def test_the_window_shortens_the_kinds_of_devices_and_has_them_whole_in_a_tip(tmp_path: Path) -> None:
+    batch = [values(1, 1, 2, loss=[2.0, 1.0])]
+    cards = {"GPU-1": "NVIDIA GeForce RTX 4090", "GPU-2": "NVIDIA H100 80GB HBM3", "GPU-3": "NVIDIA H100 80GB HBM3"}
+    known = [{"t": BEGAN, "kind": "device", "id": each, "label": each, "name": name} for each, name in cards.items()]
+    many = write_run(tmp_path, "a", batch, spec=replace(seeded(0), devices=tuple(cards)), more=known)
+    without_name = write_run(tmp_path, "b", batch, spec=replace(seeded(0), devices=("cpu:0",)))
+    rows = comparison_rows(compare([read_run(many), read_run(without_name)]))
+    at = rows.headings.index("Devices")
+    assert [(row[at].text, row[at].tip) for row in rows.rows] == [
+        ("1 × RTX 4090 + 2 × H100 80GB HBM3", "1 × NVIDIA GeForce RTX 4090 + 2 × NVIDIA H100 80GB HBM3"),
+        ("1 × CPU", "1 × CPU"),
+    ]
 
 
 def test_each_quantity_is_a_number_of_a_run_and_steps_per_second_give_way_to_samples() -> None:

@@ -6,8 +6,6 @@ import json
 import math
 import os
 import struct
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -266,14 +264,6 @@ needs_tensorboard = pytest.mark.skipif(
 )
 
 
-def run_program(program: str, folder: Path) -> dict[str, dict[str, list[float]]]:
-    """Run a Python program in a folder and return the JSON of its last output line."""
-    # A subprocess, because the frameworks change the environment of the process that imports them.
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.mark.e2e
 @needs_tensorboard
 def test_events_written_by_installed_tensorflow_are_read(written_by_keras: Path) -> None:
@@ -283,31 +273,6 @@ def test_events_written_by_installed_tensorflow_are_read(written_by_keras: Path)
         for step in range(3)
         for name, value in (("float32", step / 2), ("int64", step), ("float16", step / 2))
     ]
-
-
-@pytest.mark.e2e
-@needs_tensorboard
-def test_events_written_by_installed_pytorch_are_read(tmp_path: Path) -> None:
-    program = """
-from torch.utils.tensorboard import SummaryWriter
-with SummaryWriter(".") as writer:
-    for step in range(3):
-        writer.add_scalar("train/loss", 1 / (step + 1), step)
-        writer.add_scalar("lr", 0.5, step, new_style=True)
-    writer.add_scalars("accuracy", {"train": 0.5, "val": 0.25}, 2)
-print("{}")
-"""
-    run_program(program, tmp_path)
-    found = {path.parent.name: brief(everything(EventFile(path))) for path in tmp_path.rglob("*tfevents*")}
-    assert found == {
-        "accuracy_train": [({"accuracy": 0.5}, 2, None)],
-        "accuracy_val": [({"val_accuracy": 0.25}, 2, None)],
-        tmp_path.name: [
-            each
-            for step in range(3)
-            for each in (({"loss": round(1 / (step + 1), 6)}, step, None), ({"learning_rate": 0.5}, step, None))
-        ],
-    }
 
 
 @pytest.mark.e2e

@@ -97,6 +97,7 @@ def panel(drive, runs_root: Path) -> Driver:
 
 
 def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel: Driver) -> None:
+    panel.resize(1280, 800)  # in a narrow window the list is a drawer that is closed
     runs, bar = panel.runs, panel.window.panels.several
     bottom = [runs.visualItemRect(runs.item(row)).bottomRight() - QPoint(12, 12) for row in range(3)]
     middle = [QPoint(60, at.y()) for at in bottom]

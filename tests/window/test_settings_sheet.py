@@ -24,11 +24,11 @@ def setup(qtbot):
     """The training card beside the part of a window that its sheet covers."""
     window = QWidget()
     window.resize(1400, 800)
-    panel, ground = SetupPanel(DARK), QWidget(window)
+    panel, ground = SetupPanel(DARK, window), QWidget(window)
     panel.setParent(window)
     panel.setGeometry(0, 0, 340, 600)
     ground.setGeometry(360, 40, 830, 560)
-    panel.sheet.cover(ground, window)
+    panel.sheet.cover(ground)
     qtbot.addWidget(window)
     window.show()
     yield panel

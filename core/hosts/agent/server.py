@@ -1,7 +1,8 @@
 """The agent: a process that answers requests on its input and output for another machine.
 
-It opens no port and writes nothing else to its output. It ends at the end of its input, whatever it is doing, because
-the other side is gone. What it starts ends with it: the helper processes of drivers end at the end of their own input.
+It opens no port by itself (`core.config.part_abilities.listen` does, for ranks that start later), and writes nothing
+else to its output. It ends at the end of its input, whatever it is doing, because the other side is gone. What it
+starts ends with it: the helper processes of drivers end at the end of their own input.
 """
 
 from __future__ import annotations

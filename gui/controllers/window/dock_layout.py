@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class MainPanels:
     """Every panel of a window. Panels do not use each other."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, window: QMainWindow) -> None:
         self.theme = theme
         self.menu = MenuBar()
         self.header = HeaderPanel(theme)
@@ -50,7 +50,7 @@ class MainPanels:
         """About the connection to the host whose runs are shown."""
         self.messages = MessageStack((self.message, self.run_message, self.leftovers, self.host_message))
         self.devices = DevicePanel(theme)
-        self.setup = SetupPanel(theme)
+        self.setup = SetupPanel(theme, window)
         self.machine = MachineEntry(theme)
         self.run_filter = RunFilter()
         self.runs_left = PlainLabel()
@@ -170,7 +170,7 @@ class DockLayout(QObject):
 
     def _cover(self, scroll: PlotScroll, panels: MainPanels) -> None:
         """Place what lies over the plots."""
-        panels.setup.sheet.cover(scroll, self._window)
+        panels.setup.sheet.cover(scroll)
         for overlay in (
             TopOverlay(panels.failure, scroll, self._window, lambda: panels.plots.first_px, panels.failure.fit),
             CentredOverlay(panels.first_steps, scroll, self._window, lambda: panels.plots.first_px),

@@ -33,6 +33,7 @@ class SettingsSheet(QFrame):
     closed = Signal()
 
     def __init__(self, groups: Sequence[FieldGroup], parent: QWidget) -> None:
+        """`parent`: the window. With each new parent, Qt would style everything in the sheet again."""
         super().__init__(parent)
         self.setObjectName("settingsSheet")
         self.setProperty("card", True)
@@ -57,11 +58,9 @@ class SettingsSheet(QFrame):
         self._lay_out(done)
         self.hide()
 
-    def cover(self, ground: QWidget, window: QWidget) -> None:
-        """Cover this part of the window whenever the sheet is open."""
+    def cover(self, ground: QWidget) -> None:
+        """Cover this part of the parent whenever the sheet is open."""
         self._ground = ground
-        self.setParent(window)
-        self.hide()
         ground.installEventFilter(self)
 
     def toggle(self) -> None:
@@ -135,7 +134,7 @@ class SettingsSheet(QFrame):
         scroll.setWidget(columns)
         layout.addWidget(self._none)
         layout.addWidget(scroll, 1)
-        columns.place(self._groups)  # last: with each new parent Qt styles everything below again
+        columns.place(self._groups)  # last: with each new parent Qt styles everything below again, too
         self._none.hide()
 
 

@@ -44,7 +44,8 @@ class SetupPanel(QWidget):
     search_folder_changed = Signal(object)
     """The folder of the chosen script, or None: a Python for the script shall be looked for near it."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, window: QWidget | None = None) -> None:
+        """`window`: over a part of which the settings are opened; without one, they stay in this panel."""
         super().__init__()
         self._switch = WorkloadSwitch()
         self._recipe = RecipeSetup(theme)
@@ -54,7 +55,7 @@ class SetupPanel(QWidget):
         self.naming = GpuNamesForm()
         self._everywhere = (self.naming, self.stop, self.release)
         self._groups = (*self._recipe.groups, self.script.more, *self._everywhere)
-        self.sheet = SettingsSheet(self._groups, self)
+        self.sheet = SettingsSheet(self._groups, window or self)
         self.all_settings = QPushButton(tr("All settings…"))
         self._changes = ElidedLabel()
         self.presets = self._switch.presets

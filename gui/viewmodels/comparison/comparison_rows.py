@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.comparison.table_text import setting_text
+from core.comparison.table_text import MAX_COLUMN, setting_text
+from core.devices.names import BETWEEN_KINDS
 from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural
 from core.text import one_line
 from core.units import BYTES_PER_GB
 from gui.style.formatting import DASH
+from gui.viewmodels.devices.device_rows import short_name
 from gui.viewmodels.run.settings_rows import TRAINING
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ MAX_PEAKS = 4
 """Devices whose peak memory stands in a cell; of more, the highest alone."""
 IN_PARENTHESES = re.compile(r"[(（](.+)[)）]$")
 """How the title of a strategy ends."""
+TIMES = " × "
+"""Between the number of devices and their kind."""
 MAX_SETTINGS = 8
 """Settings that differ and get a column; the text on why runs differ has all."""
 
@@ -110,8 +114,16 @@ def _setting(comparison: Comparison, name: str, row: Row) -> Cell:
     value = row.differs[name]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     brief, title = _titles(row, name)
+    if name == "devices" and isinstance(value, str):
+        brief = one_line(_short_kinds(setting_words(name, value)), MAX_COLUMN)
     text = DASH if value is None else brief or setting_text(comparison, name, row)
     return Cell(text=text, is_number=is_number, tip=title or one_line(setting_words(name, value), 400))
+
+
+def _short_kinds(devices: str) -> str:
+    """Return devices with short names of their kinds: the results beside them need the room."""
+    kinds = (each.split(TIMES, 1) for each in devices.split(BETWEEN_KINDS))
+    return BETWEEN_KINDS.join(TIMES.join([*number, short_name(kind)]) for *number, kind in kinds)
 
 
 def _titles(row: Row, name: str) -> tuple[str, str]:
