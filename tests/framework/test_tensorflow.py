@@ -280,7 +280,7 @@ def test_stop_request_during_an_epoch_stops_all_workers(runs_root: Path, awkward
 
 @pytest.mark.slow
 def test_asynchronous_strategy_shows_a_notice_and_resumes_after_pause(runs_root: Path, awkward: str) -> None:
-    # With five times this rate, stale gradients and momentum once in some runs undo what was learned.
+    # At five times this rate, two of six runs lost again what they had learned: gradients are stale, and have momentum.
     slow = spec(awkward, "parameter_server", epochs=60, learning_rate=0.01)
     followed = start(slow, runs_root).until_trained(10)
     followed.run.request("pause")
