@@ -15,13 +15,11 @@ carry to each other's machine is carried by the real code.
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import json
 import os
 import random
 import runpy
-import socket
 import sys
 import time
 import types
@@ -31,6 +29,19 @@ STEP_S = float(os.environ.get("FAKE_WORKER_STEP_S", "0.0005"))
 """Seconds that a step sleeps, so that endless runs leave the CPU to other processes."""
 DIGITS = 1437
 """Number of items in the digits data set."""
+START = """\
+#!{python} -S
+import os, sys
+
+if len(sys.argv) != 4 or os.path.basename(sys.argv[1]) != "boot.py":
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+sys.path.append({folder!r})
+import fake_worker
+
+sys.path.pop()
+fake_worker.main()
+"""
+"""The executable: the worker, or the real Python, which each run starts once and for which nothing else is imported."""
 FRAMEWORKS = ("pytorch", "tensorflow", "keras")
 STRATEGIES = tuple(f"_trainyard.worker.{framework}" for framework in FRAMEWORKS)
 DUMMIES = ("torch", "tensorflow", "keras", "numpy", "_data")
@@ -44,13 +55,12 @@ def install(folder: Path) -> Path:
         (package / "__init__.py").write_text("raise SystemExit('a fake worker has no framework')\n")
     python = folder / "bin" / "python"
     python.parent.mkdir()
-    start = f"import runpy; runpy.run_path({__file__!r}, run_name='__main__')"
-    python.write_text(f"#!{sys.executable} -S\n{start}\n", encoding="utf-8")
+    python.write_text(START.format(python=sys.executable, folder=str(Path(__file__).parent)), encoding="utf-8")
     python.chmod(0o755)
     return python
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Finder:
     """Finds the fake strategies and framework dummies before any real module."""
 
     def find_spec(self, name, path=None, target=None):
@@ -212,6 +222,8 @@ class Ranks:
 
 def meet(context):
     """Return sockets: rank 0 has one to every other rank, each of which has one to rank 0."""
+    import socket
+
     address = f"\0trainyard-{context.assignment.meeting or context.run_dir.name}"
     if context.rank == 0:
         listener = socket.socket(socket.AF_UNIX)
@@ -239,15 +251,8 @@ def receive(peer):
 
 
 def main():
-    """Become the worker, or the real Python."""
-    command = sys.argv[1:]
-    if len(command) != 3 or Path(command[0]).name != "boot.py":
-        os.execv(sys.executable, [sys.executable, *command])
-    sys.argv = command
+    """Become the worker."""
+    sys.argv = sys.argv[1:]
     sys.meta_path.insert(0, Finder())
-    sys.path[0] = str(Path(command[0]).parent)  # as Python has it, which boot takes off again
-    runpy.run_path(command[0], run_name="__main__")
-
-
-if __name__ == "__main__":
-    main()
+    sys.path[0] = str(Path(sys.argv[0]).parent)  # as Python has it, which boot takes off again
+    runpy.run_path(sys.argv[0], run_name="__main__")
