@@ -165,11 +165,13 @@ def _nothing_left(tmp_path: Path) -> Iterator[None]:
 def _check(tmp_path: Path, before: set[int], threads: set[threading.Thread], environment: dict[str, str]) -> None:
     try:
         wait_until(lambda: not _processes(tmp_path, before), 10, "the processes of the test to end")
-    except AssertionError:
-        for pid in _processes(tmp_path, before):
+    except AssertionError as error:
+        left = _processes(tmp_path, before)
+        told = [_told(pid) for pid in left]
+        for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        raise
+        raise AssertionError(f"{error}\nThese processes were left, and were killed now: {told}") from None
     wait_until(lambda: not set(threading.enumerate()) - threads, 5, "the threads of the test to end")
     changed = {name for name in environment.keys() | os.environ.keys() if environment.get(name) != os.environ.get(name)}
     assert not changed - SET_BY_OTHERS, "the test changed the environment"
@@ -182,6 +184,13 @@ def _processes(tmp_path: Path, before: set[int]) -> list[int]:
     """
     mark = f"TESTS_OF_TRAINYARD={tmp_path}".encode()
     return [pid for pid in set(psutil.pids()) - before if _lives_with(mark, pid)]
+
+
+def _told(pid: int) -> str:
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return f"{pid} {process.status()}, child of {process.ppid()}: {process.cmdline()}"
+    return f"{pid}, which has ended since"
 
 
 def _lives_with(mark: bytes, pid: int) -> bool:

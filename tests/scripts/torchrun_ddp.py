@@ -30,4 +30,5 @@ if len(sys.argv) > 1:
     with open(f"{sys.argv[1]}.{rank}", "w") as file:
         json.dump({"losses": losses, "local_rank": local_rank, "world_size": dist.get_world_size()}, file)
 dist.barrier()  # see fsdp2.py
+del model, loss  # see accelerate_loop.py
 dist.destroy_process_group()

@@ -17,6 +17,7 @@ from core.runs.facts.states import RunState
 from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
+from gui.services.run.run_memory import take_in
 from gui.services.run.run_session import RunSession
 from gui.viewmodels.run.progress import progress_view
 from gui.viewmodels.run.run_header import RunSnapshot, run_header
@@ -50,7 +51,7 @@ def header(monkeypatch):
         session.run = SimpleNamespace(owner=None, id="a-run", dir=Path("/x"), facts=facts, add_notice=lambda _: None)
         session.run_series, session.spec = RunSeries(), spec or spec_of()
         session.timeline = Timeline(None, "")
-        session._take_in(every)
+        take_in(session._read_run(), every)
         monkeypatch.setattr(time, "time", lambda: NOW + at)
         assert facts.state is (RunState.FINISHED if finished else RunState.RUNNING)
         return run_header(session.snapshot())
