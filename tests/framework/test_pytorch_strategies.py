@@ -14,7 +14,6 @@ from core.runs.facts.states import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, LOG_FILE
-from core.worker.pytorch.fsdp import blocks
 from core.worker.pytorch.stages.cost import calls
 from core.worker.pytorch.stages.cut import CannotSplitError, split_evenly, split_points, with_layers_before
 from core.worker.pytorch.stages.sources import SequentialSource
@@ -169,6 +168,8 @@ def test_separately_sharded_blocks_stay_synchronised_on_uneven_batches(runs_root
 
 
 def test_only_large_blocks_are_sharded_separately() -> None:
+    from core.worker.pytorch.fsdp import blocks  # here, since each process of tests would load torch's compiler
+
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
