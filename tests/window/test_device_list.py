@@ -382,7 +382,7 @@ def test_eight_gpus_are_in_sight_beside_the_training(drive, nvml):
     assert spoken().startswith("GPU 2, H100, utilisation ")
     panel.until(lambda: "host memory" in fold.accessibleName(), "the memory of the machine")
     panel.until(lambda: fold.geometry().bottom() <= table.viewport().height(), "all GPUs and the line below them")
-    assert not table.verticalScrollBar().isVisible()
+    panel.until(lambda: not table.verticalScrollBar().isVisible(), "the end of the scroll bar")
     setup = panel.window.panels.setup
     assert setup.mapTo(panel.window, QPoint(0, 0)).y() > table.mapTo(panel.window, QPoint(0, 0)).y() + table.height()
     assert setup.height() >= 250
