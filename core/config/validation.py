@@ -282,8 +282,10 @@ def port_problems(spec: RunSpec) -> list[Problem]:
         )
     if spec.allow_open_ports or not strategy.needs_addresses:
         return []
-    over_machines = any(split_name(name) for name in spec.devices)
-    reason = (loopback.refusal_over_machines if over_machines else loopback.obstacle)(strategy.name)
+    if any(split_name(name) for name in spec.devices):
+        reason = loopback.refusal_over_machines(strategy.name)
+    else:
+        reason = loopback.obstacle(strategy.name)
     return [Problem(sentence=reason, kind=ProblemKind.OPEN_PORTS)] if reason else []
 
 

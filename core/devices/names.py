@@ -8,8 +8,8 @@ from core.language import tr_plural
 
 WITH_CORES = re.compile(r"(?P<model>.*), (?P<count>\d{1,6}) cores?", re.DOTALL)
 """The name of a CPU device: see `core.devices.cpu`."""
-BETWEEN_KINDS = " + "
-"""Between kinds of devices: see `core.history.setting_values.device_text`."""
+BETWEEN_KINDS, TIMES = " + ", " × "
+"""Between kinds of devices, and between their number and kind: see `core.history.setting_values.device_text`."""
 
 
 def shown_name(name: str) -> str:

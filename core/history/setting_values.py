@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from core.devices.names import shown_name
+from core.devices.names import BETWEEN_KINDS, TIMES, shown_name
 from core.schema.settings import Training
 from core.text import short
 
@@ -56,7 +56,7 @@ def device_text(ids: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> s
     kinds = Counter(
         str(known.get(each, {}).get("name") or ("CPU" if each.startswith("cpu:") else "GPU")) for each in ids
     )
-    return " + ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items())) or "-"
+    return BETWEEN_KINDS.join(f"{count}{TIMES}{kind}" for kind, count in sorted(kinds.items())) or "-"
 
 
 def setting_words(name: str, value: object) -> str:

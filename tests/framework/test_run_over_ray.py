@@ -6,9 +6,7 @@ The cluster costs four seconds, each run starts PyTorch twice, cold. Needs Ray: 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,7 +25,7 @@ from core.schema import checkpoint
 from core.supervisor.hosts import run_hosts
 from tests.support.ray_cluster import END_S, RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
-from tests.support.two_hosts import cuts, follows_the_curve_of, over_hosts, stop_with_every_step
+from tests.support.two_hosts import cuts, follows_the_curve_of, kill_supervisor, over_hosts, stop_with_every_step
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -173,10 +171,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
 ) -> None:
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
-    supervisor = run.run.facts.supervisor
-    assert supervisor is not None
-    os.kill(supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+    kill_supervisor(run)
     wait_until(lambda: not processes_of_parts(cluster), END_S, "the processes on the node to end")
 
 

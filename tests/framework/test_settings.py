@@ -138,7 +138,7 @@ def test_nan_loss_is_reported_with_its_step(runs_root: Path, tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [14, pytest.param(16, marks=pytest.mark.soak)])
 def test_compiled_training_has_the_same_losses(runs_root: Path, tmp_path: Path, batch_size: int) -> None:
-    """70 and 28 items are whole batches of 14. For the last one of 16, torch compiles anew: twice the time."""
+    """Batches of 14 are all whole. With 16, the last batch is smaller, and torch compiles again: twice the time."""
     recipe = write_recipe(tmp_path, PLAIN.replace("items=21", "items=28"), "plain")
     compiled = train(make_spec(recipe, epochs=2, batch_size=batch_size, compile=True), runs_root)
     assert compiled.run.facts.error is None

@@ -5,7 +5,6 @@ The ranks train with the fake worker, also on the host: some two seconds of proc
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from tests.support.two_hosts import (
     AWAY,
     cuts,
     has_ended,
+    kill_supervisor,
     over_hosts,
     parts,
     processes_there,
@@ -127,10 +127,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     """The part says that its head was lost, is listed so on the host, and can be removed there."""
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
-    supervisor = run.run.facts.supervisor
-    assert supervisor is not None
-    os.kill(supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+    kill_supervisor(run)
     wait_until(lambda: not processes_there(server), what="the processes on the host to end")
 
     (part,) = parts(server)
@@ -163,10 +160,7 @@ def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
     (agent,) = server.agents()
     agent.suspend()
     worker_there(server).suspend()  # else it ends with the connection to the other rank
-    supervisor = run.run.facts.supervisor
-    assert supervisor is not None
-    os.kill(supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+    kill_supervisor(run)
 
     resumed = Followed(Run.resume(run.run.dir))
     resumed.until_trained(run.run.facts.step + 20)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.schema.event_log import Log
 from core.system.own_processes import SUPERVISOR
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +89,23 @@ def unreachable(server: SshServer) -> Iterator[None]:
         yield
     finally:
         ssh.write_text(text)
+
+
+def kill_supervisor(run: Followed) -> None:
+    """Kill the supervisor of a run, and wait until the run counts as lost."""
+    supervisor = run.run.facts.supervisor
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+
+
+def descent_losses() -> list[float]:
+    """Return the losses of the programs for several ranks that fit a weight to three by gradient descent, on one."""
+    weight, losses = 0.0, []
+    for _ in range(20):
+        losses.append(sum((weight * x - 3 * x) ** 2 for x in range(1, 9)) / 8)
+        weight -= 0.01 * sum(2 * x * (weight * x - 3 * x) for x in range(1, 9)) / 8
+    return losses
 
 
 def stop_with_every_step(run: Followed) -> None:

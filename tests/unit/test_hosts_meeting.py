@@ -21,9 +21,8 @@ from core.launchers import network
 from core.launchers.loopback import open_ports_of_machines
 from core.launchers.ranks import assign_ranks
 from core.supervisor.hosts import meeting
-from core.supervisor.hosts.addresses import free_ports, own_address
-from core.supervisor.hosts.at_once import ask_all
 from core.supervisor.hosts.meeting import HERE, Meeting
+from core.supervisor.hosts.part_link import ask_all, free_ports, own_address
 from core.supervisor.jobs import RecipeJob
 from tests.support.running import make_spec
 
@@ -160,7 +159,7 @@ def test_ports_are_closed_when_the_stream_is_closed(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_answer_that_is_no_address_is_refused(found: object) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 (the sentence is that of whoever reads it)
+    with pytest.raises(ValueError):  # noqa: PT011 (`PartLink` says what is wrong)
         own_address(found)
 
 

@@ -11,8 +11,7 @@ from core.errors import RunError
 from core.hosts.failures import HostError
 from core.language import tr, tr_noop
 from core.launchers import network
-from core.supervisor.hosts.addresses import OwnAddress
-from core.supervisor.hosts.at_once import ask_all
+from core.supervisor.hosts.part_link import OwnAddress, ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

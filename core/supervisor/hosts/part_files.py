@@ -33,7 +33,7 @@ class PartFiles:
         # The supervisor's file is first: when it has the end of a rank, the same look finds all that the rank wrote.
         events = (SUPERVISOR_EVENTS, *map(worker_events, ranks), DEVICE_EVENTS, GUARD_EVENTS)
         self._files = [_PartFile(name) for name in (*(f"{EVENTS}/{each}" for each in events), *logs)]
-        self._reading: tuple[Answer, list[_PartFile]] | None = None
+        self._reading: Answer | None = None
         self._pending: dict[int, tuple[int, bool]] = {}
         """Ends of ranks, until the last events of the rank have been read."""
         self.exits: dict[int, tuple[int, bool]] = {}
@@ -62,15 +62,15 @@ class PartFiles:
 
     def poll(self, connection: Connection) -> None:
         """Take what has arrived, and ask for what has been written since. Raises `HostError` and `RecordError`."""
-        if self._reading is not None and self._reading[0].done:
-            (answer, asked), self._reading = self._reading, None
+        if self._reading is not None and self._reading.done:
+            answer, self._reading = self._reading, None
             found = connection.result(answer)
             pieces = found.get("parts") if isinstance(found, dict) else None
-            if not isinstance(pieces, list) or not 0 < len(pieces) <= len(asked):
+            if not isinstance(pieces, list) or not 0 < len(pieces) <= len(self._files):
                 connection.fail_at(tr("They are no parts of files."))
-            for each in asked[len(pieces) :]:
+            for each in self._files[len(pieces) :]:
                 each.is_settled = False
-            for file, piece in zip(asked, pieces, strict=False):
+            for file, piece in zip(self._files, pieces, strict=False):
                 self._take(connection, file, piece)
             if self.are_read:
                 self.exits.update(self._pending)
@@ -80,7 +80,7 @@ class PartFiles:
             reads = [
                 [self._part, each.name, each.offset, tail_hash(each.tail) if each.tail else ""] for each in self._files
             ]
-            self._reading = connection.request("read", reads=reads), list(self._files)
+            self._reading = connection.request("read", reads=reads)
 
     def _take(self, connection: Connection, file: _PartFile, piece: Any) -> None:  # noqa: ANN401 (JSON)
         if isinstance(piece, dict) and isinstance(piece.get("error"), str):

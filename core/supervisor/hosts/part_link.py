@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from core.errors import RunError
 from core.hosts.exchange import unpack_devices
@@ -15,14 +17,13 @@ from core.hosts.mirror.link import SILENT_S
 from core.language import tr, tr_noop, tr_stored
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.own_files import files_hash
-from core.supervisor.hosts.addresses import OwnAddress, free_ports, own_address
 from core.supervisor.hosts.lasting_connection import LastingConnection
 from core.supervisor.hosts.part_files import PartFiles
 from core.supervisor.hosts.part_record import PartRecord
 from core.supervisor.hosts.preflight import Equipment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from core.devices.device import Device
@@ -41,6 +42,14 @@ STATE_S = 1.0
 REMOVE_S = 20.0
 MAX_ERROR = 2000
 """Characters of a part's error that are shown."""
+Found = TypeVar("Found")
+
+
+class OwnAddress(NamedTuple):
+    """From where a machine reaches another one."""
+
+    interface: str
+    address: str
 
 
 @dataclass(slots=True)
@@ -320,3 +329,35 @@ class PartLink:
             )
         )
         return tr(sentence, name=self.host.name, seconds=seconds, why=self._lasting.cut)
+
+
+def ask_all(links: Mapping[str, PartLink], ask: Callable[[PartLink], Found]) -> dict[str, Found]:
+    """Return by machine what `ask` returns for it, each asked on a thread of its own.
+
+    All are waited for. Raises what `ask` raised for the first machine in their order.
+    """
+    if len(links) == 1:
+        return {name: ask(link) for name, link in links.items()}
+    with ThreadPoolExecutor(len(links)) as pool:
+        asked = {name: pool.submit(ask, link) for name, link in links.items()}
+    return {name: each.result() for name, each in asked.items()}
+
+
+def own_address(found: Any) -> OwnAddress:  # noqa: ANN401 (JSON)
+    """Return what a machine has answered to `reach`. Raises `ValueError` if that is no interface and address."""
+    name, address = (found.get(each) for each in ("interface", "address")) if isinstance(found, dict) else ("", "")
+    if not isinstance(name, str) or not name.isprintable() or not name or not isinstance(address, str):
+        raise ValueError
+    return OwnAddress(name, str(ipaddress.IPv4Address(address)))
+
+
+def free_ports(found: Any, count: int) -> list[int]:  # noqa: ANN401 (JSON)
+    """Return what a machine has answered to `listen`. Raises `ValueError` unless these are `count` different ports."""
+    ports = found.get("ports") if isinstance(found, dict) else None
+    if not isinstance(ports, list) or not all(map(_is_port, ports)) or not len(ports) == len(set(ports)) == count:
+        raise ValueError
+    return ports
+
+
+def _is_port(value: object) -> bool:
+    return type(value) is int and 0 < value < 65536

@@ -19,9 +19,8 @@ from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
-from core.supervisor.hosts.at_once import ask_all
 from core.supervisor.hosts.meeting import HERE, Meeting
-from core.supervisor.hosts.part_link import PartLink
+from core.supervisor.hosts.part_link import PartLink, ask_all
 from core.supervisor.hosts.remote_worker import RemoteWorker
 from core.supervisor.hosts.workload import workload_of
 

@@ -14,7 +14,7 @@ from core.launchers.script import TF_CONFIG
 from core.scripts import own_files
 from core.scripts.analysis import analyse_script
 from core.supervisor.hosts import preflight
-from core.supervisor.hosts.at_once import ask_all
+from core.supervisor.hosts.part_link import ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,7 +4,7 @@
 - `epoch_results`, `epoch_end`: what the epochs have given, and when to stop early; the recipe's `on_epoch_end`
 - `metrics_reporter`, `metric_schedule`: report losses; which steps are measured on their training batches
 - `checkpoint_store`: write and restore checkpoints, all ranks together
-- `host_files`: carry the files of checkpoints between the machines of a run
+- `host_files`, `link_check`: carry the files of checkpoints between the machines of a run; check their link
 - `schedule`: the learning rate
 - `skipped_steps`: the steps of float16 that changed nothing
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
 from core.comparison.table_text import MAX_COLUMN, setting_text
-from core.devices.names import BETWEEN_KINDS
+from core.devices.names import BETWEEN_KINDS, TIMES
 from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural
 from core.text import one_line
@@ -27,8 +27,6 @@ MAX_PEAKS = 4
 """Devices whose peak memory stands in a cell; of more, the highest alone."""
 IN_PARENTHESES = re.compile(r"[(（](.+)[)）]$")
 """How the title of a strategy ends."""
-TIMES = " × "
-"""Between the number of devices and their kind."""
 MAX_SETTINGS = 8
 """Settings that differ and get a column; the text on why runs differ has all."""
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch.distributed import FileStore, Store, TCPStore  # type: ignore[attr-defined]  # documented, not declared
 
-from ....language import tr
+from ...training import link_check
+from ...training.link_check import LINK_BYTES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from ....schema.rank import RankAssignment
     from ...context import Context
-
-LINK_BYTES = 1024 * 1024
-"""Size of the tensor that is summed over all ranks to check the link."""
-LINK_TRIALS = 3
 
 
 def open_store(assignment: RankAssignment, path: str) -> Store:
@@ -45,29 +41,19 @@ def backend_of(kind: str) -> str:
 
 
 def check_link(context: Context) -> None:
-    """Sum a tensor over all ranks before anything trains, and record how fast that is, with either backend.
-
-    Raises `RuntimeError` with a sentence if the sum is wrong or does not come.
-    """
+    """Check the link between the ranks, with either backend: see `link_check`."""
     device = _device()
-    seconds = []
-    for _ in range(LINK_TRIALS):
+
+    def ones() -> Tensor:
         tensor = torch.ones(LINK_BYTES // 4, device=device)
         float(tensor[0])  # waits until a GPU has filled it
-        began = time.perf_counter()
+        return tensor
+
+    def is_summed(tensor: Tensor) -> bool:
         dist.all_reduce(tensor)  # a GPU may still work on it: the comparison waits for the end
-        if not bool((tensor == context.world_size).all()):
-            raise RuntimeError(
-                tr("A test of the network between the machines gave wrong sums. Check it, then start the run again.")
-            )
-        seconds.append(time.perf_counter() - began)
-    if context.rank == 0:
-        context.record_link(
-            bytes=LINK_BYTES,
-            seconds=min(seconds),
-            bytes_per_s=LINK_BYTES / max(min(seconds), 1e-9),
-            backend=dist.get_backend(),
-        )
+        return bool((tensor == context.world_size).all())
+
+    link_check.check_link(context, dist.get_backend(), ones, is_summed)
 
 
 def broadcast_bytes(rank: int, data: bytes) -> bytes:

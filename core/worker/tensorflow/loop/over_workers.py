@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
-from ....language import tr
+from ...training import link_check
+from ...training.link_check import LINK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...context import Context
 
-LINK_BYTES = 1024 * 1024
-"""Size of the tensor that is summed over all workers to check the link."""
-LINK_TRIALS = 3
 WORD = np.dtype(np.int64)
 """Bytes travel as whole numbers, whose sum with zeros is exact."""
 
@@ -51,24 +48,11 @@ def broadcaster(strategy: tf.distribute.Strategy, rank: int) -> Callable[[int, b
 
 
 def check_link(strategy: tf.distribute.Strategy, context: Context) -> None:
-    """Sum a tensor over all workers before anything trains, and record how fast that is.
-
-    Raises `RuntimeError` with a sentence if the sum is wrong.
-    """
+    """Check the link between the workers: see `link_check`."""
     add_up = adder(strategy, tf.float32)
-    ones = np.ones(LINK_BYTES // 4, np.float32)
-    seconds = []
-    for _ in range(LINK_TRIALS):
-        began = time.perf_counter()
-        if not (add_up(ones) == context.world_size).all():
-            raise RuntimeError(
-                tr("A test of the network between the machines gave wrong sums. Check it, then start the run again.")
-            )
-        seconds.append(time.perf_counter() - began)
-    if context.rank == 0:
-        context.record_link(
-            bytes=LINK_BYTES,
-            seconds=min(seconds),
-            bytes_per_s=LINK_BYTES / max(min(seconds), 1e-9),
-            backend="grpc" if context.assignment.kind == "cpu" else "auto",  # on GPUs TensorFlow decides
-        )
+    link_check.check_link(
+        context,
+        "grpc" if context.assignment.kind == "cpu" else "auto",  # on GPUs TensorFlow decides
+        lambda: np.ones(LINK_BYTES // 4, np.float32),
+        lambda ones: bool((add_up(ones) == context.world_size).all()),
+    )
