@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
+from PySide6.QtGui import QPainter, QPixmap
 
 from gui.plots.items.axes import LeftAxis, log_positions, minor_log_positions, round_spacing, time_spacing
+from gui.plots.items.canvas import Canvas
+from gui.style import text_size
 from gui.style.formatting import clock, number
+from gui.style.theme import DARK
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QRectF
 
 
 @pytest.mark.parametrize(
@@ -58,3 +68,31 @@ def test_decades_have_lines_without_labels_where_there_is_room(qapp) -> None:
     assert set(axis.tickStrings(minor, 1, spacing)) == {""}
     assert "10" in axis.tickStrings(ticks, 1, None)
     assert minor_log_positions(0, 20, 300, []) == [], "decades are too low"
+
+
+@pytest.mark.parametrize("zoom", text_size.ZOOMS)
+def test_labels_of_times_are_whole_at_every_size_of_text(qtbot, zoom: float) -> None:
+    text_size.set_zoom(zoom)
+    try:
+        canvas = Canvas(y_by_hand=False)
+        qtbot.addWidget(canvas)
+        canvas.set_theme(DARK)
+        canvas.resize(800, 300)
+        canvas.show()
+        canvas.view.setXRange(0, 7200, padding=0)
+        paper = QPixmap(800, 300)
+        canvas.grab()  # the axis finds out how high it is, and has that height afterwards
+        qtbot.waitUntil(lambda: len(labels_of(canvas, paper)) >= 2)
+        labels = labels_of(canvas, paper)
+    finally:
+        text_size.set_zoom(1.0)
+    assert labels[0][1] == "0:00"
+    assert canvas.bottom.mapRectToScene(labels[0][0]).left() >= 0, "it is cut at the edge"
+    assert all(one.right() < other.left() for (one, _), (other, _) in pairwise(labels)), "two overlap"
+
+
+def labels_of(canvas: Canvas, paper: QPixmap) -> list[tuple[QRectF, str]]:
+    """Return the labels of the x axis, with where they stand."""
+    with QPainter(paper) as painter:
+        *_, labels = canvas.bottom.generateDrawSpecs(painter)
+    return [(place, text) for place, _, text in labels]

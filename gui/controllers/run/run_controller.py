@@ -43,7 +43,7 @@ class RunController(QObject):
         self._queue, self._machine = services.queue, services.machine
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
-        session.attached.connect(self.show_run)
+        session.attached.connect(self._show_other)
         session.attached.connect(panels.setup.sheet.close_sheet)  # it would hide the curves of the run
         session.changed.connect(self.show_facts)
         session.read_on.connect(self._show_reading)
@@ -87,7 +87,12 @@ class RunController(QObject):
             self._session.show_none()
 
     def show_run(self) -> None:
-        """Show another run, or none."""
+        """Show the run of the session, or none, in all panels."""
+        self._show_other()
+        self.show_facts()
+
+    def _show_other(self) -> None:
+        """Show what does not change while a run is shown. The session reports its facts after this: `show_facts`."""
         run_dir = self._session.run.dir if self._session.run else None
         self._panels.machine.show_chosen(chosen=run_dir is None)
         self._panels.details.log.show_run(run_dir)
@@ -96,7 +101,6 @@ class RunController(QObject):
         self.show_curves()
         self._panels.runs.mark_chosen(run_dir)
         self._panels.header.again.show_run(run_dir)
-        self.show_facts()
         self._panels.plots.redraw_in_turns()
 
     def _show_reading(self, share: float) -> None:

@@ -45,9 +45,13 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
             self.picture = None  # redraw the labels even if the range stays
             self.update()
 
+    def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
+        """Return the axis with room for half of the first label, however large the text is: there is room beside it."""
+        return super().boundingRect().adjusted(-scaled(LABEL_MARGIN_PX), 0, 0, 0)  # type: ignore[no-any-return]
+
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:  # noqa: N802, N803
         """Return one level of ticks as a (spacing, offset) pair."""
-        minimum = (maxVal - minVal) * LABEL_DISTANCE_PX / max(size, 1)
+        minimum = (maxVal - minVal) * scaled(LABEL_DISTANCE_PX) / max(size, 1)
         match self.kind:
             case "time" | "training" | "wall":
                 spacing = time_spacing(minimum)
@@ -86,7 +90,7 @@ class LeftAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:  # noqa: N802, N803
         """Return one level of ticks as a (spacing, offset) pair."""
         per_pixel = (maxVal - minVal) / max(size, 1)
-        spacing = round_spacing(per_pixel * ROW_DISTANCE_PX)
+        spacing = round_spacing(per_pixel * scaled(ROW_DISTANCE_PX))
         is_alone = math.floor(maxVal / spacing) - math.ceil(minVal / spacing) < 1
         return [(round_spacing(per_pixel * scaled(TIGHT_DISTANCE_PX)) if is_alone else spacing, 0)]
 
@@ -94,7 +98,7 @@ class LeftAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
         """Return the ticks as pairs of spacing and positions."""
         if not self.logarithmic:
             return super().tickValues(minVal, maxVal, size)  # type: ignore[no-any-return]
-        ticks = log_positions(minVal, maxVal, int(max(size, 1) / ROW_DISTANCE_PX))
+        ticks = log_positions(minVal, maxVal, int(max(size, 1) / scaled(ROW_DISTANCE_PX)))
         return [(None, ticks), (MINOR, minor_log_positions(minVal, maxVal, size, ticks))]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float | None) -> list[str]:  # noqa: ARG002, N802
