@@ -1,4 +1,7 @@
-"""Reduce, compare and write pictures. A picture is an array of shape (height, width, 3), 0 to 255."""
+"""Reduce, compare and write pictures. A picture is an array of shape (height, width, 3), 0 to 255.
+
+One that was read has whole numbers, one that was reduced has not.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +34,26 @@ def read(path: Path) -> Picture:
     assert not image.isNull(), path
     height, width = image.height(), image.width()
     lines = np.frombuffer(image.constBits(), np.uint8).reshape(height, image.bytesPerLine())
-    return lines[:, : 3 * width].reshape(height, width, 3).astype(np.float32)
+    return lines[:, : 3 * width].reshape(height, width, 3).copy()
 
 
 def reduced(picture: Picture, scale: int = 1) -> Picture:
     """Return the means of squares of `REDUCED` pixels; what is over at the right and at the bottom is left out."""
     side = REDUCED * scale
     height, width = picture.shape[0] // side, picture.shape[1] // side
-    squares = picture[: height * side, : width * side].reshape(height, side, width, side, 3)
-    return squares.mean(axis=(1, 3), dtype=np.float32)
+    whole = picture[: height * side, : width * side]
+    number = np.uint32 if whole.dtype == np.uint8 else np.float32
+    # Whole lines are added first: numpy takes ten times longer for all squares at once.
+    lines = np.add.reduce(whole.reshape(height, side, width * side * 3), axis=1, dtype=number)
+    squares = np.add.reduce(lines.reshape(height, width, side, 3), axis=2, dtype=number)
+    return (squares / side**2).astype(np.float32)
 
 
 def difference(one: Picture, other: Picture) -> Picture:
     """Return how much two reduced pictures differ by place, in tolerances: above 1 is too much."""
     if one.shape != other.shape:
         return np.full(one.shape[:2], np.inf, np.float32)
-    summed = np.pad(one - other, ((1, 0), (1, 0), (0, 0))).cumsum(axis=0, dtype=np.float64).cumsum(axis=1)
+    summed = np.pad(np.subtract(one, other, dtype=np.float32), ((1, 0), (1, 0), (0, 0))).cumsum(axis=0, dtype=np.float64).cumsum(axis=1)
     found = np.zeros(one.shape[:2], np.float32)
     for side, tolerance in TOLERANCES.items():
         sums = summed[side:, side:] - summed[:-side, side:] - summed[side:, :-side] + summed[:-side, :-side]
