@@ -53,7 +53,8 @@ def difference(one: Picture, other: Picture) -> Picture:
     """Return how much two reduced pictures differ by place, in tolerances: above 1 is too much."""
     if one.shape != other.shape:
         return np.full(one.shape[:2], np.inf, np.float32)
-    summed = np.pad(np.subtract(one, other, dtype=np.float32), ((1, 0), (1, 0), (0, 0))).cumsum(axis=0, dtype=np.float64).cumsum(axis=1)
+    apart = np.pad(np.subtract(one, other, dtype=np.float32), ((1, 0), (1, 0), (0, 0)))
+    summed = apart.cumsum(axis=0, dtype=np.float64).cumsum(axis=1)
     found = np.zeros(one.shape[:2], np.float32)
     for side, tolerance in TOLERANCES.items():
         sums = summed[side:, side:] - summed[:-side, side:] - summed[side:, :-side] + summed[:-side, :-side]

@@ -19,7 +19,7 @@ from gui.panels.run.details import (
     PROCESSES_TAB,
     DetailTabs,
 )
-from gui.style.theme import DARK
+from gui.style.theme import DARK, stylesheet
 from gui.widgets.dock import Dock
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def details(qtbot) -> Iterator[DetailTabs]:
     """The details panel in a dock, as in the main window."""
     detail_tabs, window = DetailTabs(DARK), QMainWindow()
     qtbot.addWidget(window)
-    dock = Dock(window, "logDock", "Log", detail_tabs, DARK, heading=detail_tabs.tabs)
+    dock = Dock(window, "logDock", "Log", detail_tabs, DARK, heading=detail_tabs.heading)
     window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
     window.resize(900, 400)
     with qtbot.waitExposed(window):
@@ -55,6 +55,26 @@ def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
     details.show_error("")
     details.show_outputs(Outputs())
     qtbot.waitUntil(lambda: details.tabs.width() == narrow, timeout=20_000)
+
+
+def test_heading_makes_room_step_by_step_and_never_asks_for_more_than_there_is(qtbot, details):
+    details.tabs.setCurrentIndex(LOG_TAB)
+    heading, tabs, log, window = details.heading, details.tabs, details.log, details.window()
+    window.setStyleSheet(stylesheet(DARK))
+    beside = window.width() - heading.width()
+    wanted = tabs.sizeHint().width() + log.controls.sizeHint().width() + 2 * heading.layout().spacing()
+    found = []
+    for less in (-20, 20, 80, 160, -20):
+        window.resize(wanted - less + beside, window.height())
+        qtbot.waitUntil(lambda less=less: abs(heading.width() - (wanted - less)) < 10)
+        qtbot.waitUntil(lambda: tabs.geometry().right() < log.controls.geometry().left())
+        found.append((tabs.property("close") is True, log.search_button.isHidden()))
+        assert log.controls.geometry().right() < heading.width()
+        assert log.controls.width() >= log.controls.sizeHint().width()
+        shown = [tabs.tabRect(tab).width() for tab in range(tabs.count()) if tabs.isTabVisible(tab)]
+        assert sum(shown) <= tabs.width()
+        assert min(shown) > 20
+    assert found == [(False, False), (True, False), (True, True), (True, True), (False, False)]
 
 
 def test_removing_error_tab_selects_first_tab_only_if_error_was_open(details):

@@ -158,6 +158,7 @@ def test_run_over_two_machines_is_started_and_drawn(server, hosts, monkeypatch):
     memory = panel.plot("memoryPlot")
     panel.until(lambda: {"cpu:0", "one/cpu:0"} <= set(memory.shown(memory.run_series)), "the memory of both machines")
     assert memory.labels["one/cpu:0"] == "one · CPU 0"
+    assert "one/cpu:1" not in memory.labels, "no room is kept for names that are not in the run"
 
 
 def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(server, hosts, qtbot, tmp_path):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from core.errors import RunError
+from core.hosts.names import devices_here
 from core.language import tr, tr_stored
 from core.runs.facts.states import state_info
 from gui.panels.run.reading_bar import ReadingBar
@@ -115,9 +116,13 @@ class RunController(QObject):
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
         present, spec = self._monitor.all_machines.devices, self._session.spec
         colours = device_colours(present, spec.devices if spec else (), self._panels.theme)
-        labels = device_labels(present, self._session.facts)
+        labels, is_live = device_labels(present, self._session.facts), self._shows_live_devices
+        if spec is not None and not is_live:
+            # The plots make room for all of these, and those of other machines are long.
+            known = {*spec.devices, *devices_here(labels)}
+            labels = {device: label for device, label in labels.items() if device in known}
         self._panels.plots.show_series(
-            self._session.run_series, self._monitor.series, colours, labels, live_devices=self._shows_live_devices
+            self._session.run_series, self._monitor.series, colours, labels, live_devices=is_live
         )
 
     @property

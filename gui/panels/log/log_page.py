@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 EARLIER, OPEN, LATER = tr_noop("Show earlier lines"), tr_noop("Open the whole log"), tr_noop("Show later lines")
 RECOUNT_S = 0.5
 """Seconds between two counts of the matches while the log grows."""
+SPACING_PX = 8
+"""Room between two of the controls."""
 
 
 class LogPage(QWidget):
@@ -48,7 +50,7 @@ class LogPage(QWidget):
             tr("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it"), checked=True,
         )  # fmt: skip
         self.search_button = compact_button("searchButton", tr("Search"), tr("Search in the log (Ctrl+F)"), role="flat")
-        self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=8)
+        self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=SPACING_PX)
         self._file_search = FileSearch()
         self._show_earlier, self._open_file, self._show_later = (
             compact_button(name, tr(text), role="link")

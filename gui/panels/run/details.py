@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
 
 from core.language import tr
-from gui.panels.log.log_page import LogPage
+from gui.panels.log.log_page import SPACING_PX, LogPage
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.processes_tab import ProcessesTab
 from gui.panels.run.event_list import EventList
 from gui.panels.run.outputs_tab import OutputsTab
 from gui.panels.run.settings_view import SettingsView
+from gui.style.text_size import scaled
+from gui.style.theme import mark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from PySide6.QtGui import QResizeEvent
 
     from core.runs.outputs import Outputs
     from gui.style.theme import Theme
@@ -28,6 +33,9 @@ CHOICES = TAB_NAMES[:OUTPUTS_TAB]
 RECIPE, SCRIPT = "recipe", "script"
 FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB}
 """The tab that is shown first, by the kind of run: a script prints, and a recipe mostly does not."""
+
+PADDING_PX, CLOSE_PADDING_PX = 14, 8
+"""Room on either side of the text of a tab, as the style sheet has it, and with the property `close`."""
 
 
 class DetailTabs(QStackedWidget):
@@ -71,7 +79,8 @@ class DetailTabs(QStackedWidget):
         self._shown_by_us = False
         self.tabs.currentChanged.connect(lambda tab: self.settings.controls.setVisible(tab == SETTINGS_TAB))
         self.settings.controls.hide()
-        self.heading = _heading(self.tabs, self.events.controls, self.log.controls, self.settings.controls)
+        controls = (self.events.controls, self.log.controls, self.settings.controls)
+        self.heading = DetailHeading(self.tabs, controls, self.log.search_button)
 
     def show_kind(self, *, is_script: bool) -> None:
         """Show the tab that the user last chose for such runs, unless a run of this kind was shown before."""
@@ -172,16 +181,54 @@ class DetailTabs(QStackedWidget):
         self.processes.set_theme(theme)
 
 
-def _heading(tabs: QTabBar, *controls: QWidget) -> QWidget:
-    """Return the tabs at the left, and at the right the controls of pages, of which one is visible."""
-    heading = QWidget()
-    grows = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-    grows.setHorizontalStretch(100)
-    heading.setSizePolicy(grows)
-    layout = QHBoxLayout(heading)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.addWidget(tabs)
-    layout.addStretch(1)
-    for each in controls:
-        layout.addWidget(each)
-    return heading
+class DetailHeading(QWidget):
+    """The tabs at the left, and at the right the controls of pages, of which one is visible.
+
+    Where there is little room, the tabs move together, then what has a key goes, and at last texts of tabs are cut: the
+    card never pushes those beside it.
+    """
+
+    def __init__(self, tabs: QTabBar, controls: Sequence[QWidget], dispensable: QWidget) -> None:
+        """`dispensable`: part of the controls; its menu and its key do the same."""
+        super().__init__()
+        self._tabs, self._controls, self._dispensable = tabs, controls, dispensable
+        grows = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        grows.setHorizontalStretch(100)
+        self.setSizePolicy(grows)
+        tabs.setElideMode(Qt.TextElideMode.ElideRight)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.addWidget(tabs)
+        self._row.addStretch(1)
+        for each in controls:
+            self._row.addWidget(each)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Adapt to the width."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        """Adapt to other tabs and other controls."""
+        done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return done
+
+    def _fit(self) -> None:
+        shown = [each for each in self._controls if not each.isHidden()]
+        needed = sum(each.sizeHint().width() for each in shown) + self._row.spacing() * (len(shown) + 1)
+        spare = 0
+        if self._dispensable.parentWidget() in shown:
+            spare = self._dispensable.sizeHint().width() + SPACING_PX
+        if not self._dispensable.isHidden():
+            needed -= spare
+        gain = 2 * scaled(PADDING_PX - CLOSE_PADDING_PX) * sum(map(self._tabs.isTabVisible, range(self._tabs.count())))
+        is_close = self._tabs.property("close") is True
+        tabs = self._tabs.sizeHint().width() - (0 if is_close else gain)
+        room = self.width() - tabs - needed  # with tabs close together, and without what is dispensable
+        if (close := room < gain + spare) is not is_close:
+            mark(self._tabs, close=close)
+            self._tabs.updateGeometry()
+        if (hidden := room < spare) is not self._dispensable.isHidden():
+            self._dispensable.setHidden(hidden)

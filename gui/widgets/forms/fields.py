@@ -251,8 +251,8 @@ class FormScroll(QScrollArea):
         return self._content.sizeHint()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Return the height of about two rows."""
-        return QSize(240, 80)
+        """Return the least width of the content, which is not scrolled sideways, and the height of about two rows."""
+        return QSize(self._content.minimumSizeHint().width(), 80)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Show whole fields only, as long as nothing is scrolled."""
