@@ -9,7 +9,7 @@ from torch import nn
 
 from ...language import tr
 from ..training.controller import TrainingController
-from .loop.common import Validation, learning_rate, passes, reporter
+from .loop.common import Validation, learning_rate, passes, reporter, run_epochs
 from .loop.saver import WholeSaver
 from .loop.update import stepper
 from .model.placing import across
@@ -27,7 +27,6 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
             tr("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp.")
         )
     task = build(recipe, context)
-    optimizer = task.optimizer
     if context.training.output_device:
         # Batches are on the first GPU, where the model's own parameters are, and outputs on another.
         task.loss = across(task.loss, task.train.device)
@@ -42,16 +41,8 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     validation = Validation(task, context, model, controller)
 
     model.train()
-    controller.begin(learning_rate(optimizer))
-    for epoch in controller.epochs():
-        for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            if controller.after_step(step(micro_batches)):
-                return
-
-        controller.after_epoch_steps(learning_rate(optimizer))
-        if controller.after_epoch(validation.means()):
-            return
-    controller.finish()
+    controller.begin(learning_rate(task.optimizer))
+    run_epochs(task, controller, step, validation)
 
 
 def _in_bfloat16(module: nn.Module, inputs: object) -> None:  # noqa: ARG001 (a hook's signature)

@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ...language import tr
 from ..training.controller import TrainingController
-from .loop.common import Validation, backward, learning_rate, step_backward
+from .loop.common import Validation, backward, learning_rate, run_epochs, step_backward
 from .loop.compression import compress, require_no_weight
 from .loop.distributed import broadcast_buffers, join, leave, merge_over_ranks, reporter
 from .loop.saver import WholeSaver
@@ -47,7 +47,6 @@ def _train(task: Task, context: Context) -> None:
         bucket_cap_mb=context.training.bucket_mb,
         find_unused_parameters=bool(task.turns),  # the pass of one optimizer need not use those of another
     )
-    optimizer = task.optimizer
     powersgd = compress(model, task, context)
     saver = WholeSaver(task, context, beside=powersgd)
     controller = TrainingController(context, reporter(context, task), saver, **task.size)
@@ -55,19 +54,10 @@ def _train(task: Task, context: Context) -> None:
     validation = ReplicaValidation(task, context, task.module, controller)
 
     model.train()  # type: ignore[no-untyped-call]
-    controller.begin(learning_rate(optimizer))
+    controller.begin(learning_rate(task.optimizer))
     if powersgd is not None:
         powersgd.begin(controller.step)
-    for epoch in controller.epochs():
-        for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            loss, share = step(micro_batches)
-            if controller.after_step(loss, share):
-                return
-
-        controller.after_epoch_steps(learning_rate(optimizer))
-        if controller.after_epoch(validation.means()):
-            return
-    controller.finish()
+    run_epochs(task, controller, step, validation, record=lambda found: controller.after_step(*found))
 
 
 class ReplicaValidation(Validation):

@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor, debug
 
 from ...language import tr
 from ..training.controller import TrainingController
-from .loop.common import backward, learning_rate, own_part, step_backward
+from .loop.common import backward, learning_rate, own_part, run_epochs, step_backward
 from .loop.distributed import ShardedValidation, agree, clip_over_ranks, join, leave, merge_over_ranks, reporter
 from .loop.fsdp_saver import ShardedSaver
 from .loop.update import stepper
@@ -65,7 +65,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def _train(task: Task, context: Context) -> None:
-    model, optimizer = task.module, task.optimizer
+    model = task.module
     reports = reporter(context, task)
     controller = TrainingController(context, reports, ShardedSaver(task, context), **task.size)
     step = stepper(
@@ -75,17 +75,8 @@ def _train(task: Task, context: Context) -> None:
     validation = ShardedValidation(task, context, model, controller, reports)
 
     model.train()
-    controller.begin(learning_rate(optimizer))
-    for epoch in controller.epochs():
-        for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            loss, share = step(micro_batches)
-            if controller.after_step(loss, share):
-                return
-
-        controller.after_epoch_steps(learning_rate(optimizer))
-        if controller.after_epoch(validation.means()):
-            return
-    controller.finish()
+    controller.begin(learning_rate(task.optimizer))
+    run_epochs(task, controller, step, validation, record=lambda found: controller.after_step(*found))
 
 
 def _release_mesh() -> None:

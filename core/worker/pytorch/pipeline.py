@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...language import tr
 from ..training.controller import TrainingController
-from .loop.common import learning_rate
+from .loop.common import learning_rate, run_epochs
 from .loop.distributed import agree, clip_over_ranks, join, leave, reporter
 from .loop.update import stepper
 from .stages.flow import StageRunner, StageValidation, batch_shape, steps
@@ -49,7 +49,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def _train(task: Task, context: Context, stage: Stage, stages: StageRunner) -> None:
-    model, optimizer = task.model, task.optimizer
+    model = task.model
     reports = reporter(context, task)
     controller = TrainingController(context, reports, StageSaver(stage, task, context), **task.size)
     step = stepper(
@@ -59,13 +59,9 @@ def _train(task: Task, context: Context, stage: Stage, stages: StageRunner) -> N
     share = float(context.rank == context.world_size - 1)  # only the last stage has the loss
 
     model.train()
-    controller.begin(learning_rate(optimizer))
-    for epoch in controller.epochs():
-        for batch in steps(task.train, context, epoch, skip=controller.done_in_epoch):
-            if controller.after_step(step(batch), share):
-                return
-
-        controller.after_epoch_steps(learning_rate(optimizer))
-        if controller.after_epoch(validation.means()):
-            return
-    controller.finish()
+    controller.begin(learning_rate(task.optimizer))
+    run_epochs(
+        task, controller, step, validation,
+        batches=lambda epoch, skip: steps(task.train, context, epoch, skip=skip),
+        record=lambda loss: controller.after_step(loss, share),
+    )  # fmt: skip

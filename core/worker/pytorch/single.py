@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..training.controller import TrainingController
-from .loop.common import Validation, learning_rate, passes, reporter
+from .loop.common import Validation, learning_rate, passes, reporter, run_epochs
 from .loop.saver import WholeSaver
 from .loop.update import stepper
 from .task.build import build
@@ -18,19 +18,10 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     task = build(recipe, context)
-    optimizer = task.optimizer
     controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
     step = stepper(task, context, controller, lambda part, batches: passes(part, part.forward, batches))
     validation = Validation(task, context, task.module, controller)
 
     task.module.train()
-    controller.begin(learning_rate(optimizer))
-    for epoch in controller.epochs():
-        for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
-            if controller.after_step(step(micro_batches)):
-                return
-
-        controller.after_epoch_steps(learning_rate(optimizer))
-        if controller.after_epoch(validation.means()):
-            return
-    controller.finish()
+    controller.begin(learning_rate(task.optimizer))
+    run_epochs(task, controller, step, validation)

@@ -15,7 +15,7 @@ from ...training.metrics_reporter import MetricsReporter
 from ..task.training_metrics import MeasuringReporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from torch import Tensor, nn
@@ -218,6 +218,32 @@ class _MeasuringReporter(MeasuringReporter, Reporter):
 def reporter(context: Context, task: Task) -> Reporter:
     """Return the reporter of one process."""
     return Reporter(context, task) if task.training_metrics is None else _MeasuringReporter(context, task)
+
+
+def run_epochs(
+    task: Task,
+    controller: TrainingController,
+    step: Callable[[Any], Any],
+    validation: Validation,
+    *,
+    batches: Callable[[int, int], Iterable[Any]] | None = None,
+    record: Callable[[Any], bool] | None = None,
+) -> None:
+    """Train to the last epoch, or until a stop or a pause is requested.
+
+    `step` makes one optimizer step on a batch. `record` takes what it returns, by default a loss, and returns whether
+    training ends there. `batches(epoch, skip)` yields what `step` gets, without the first `skip` of the epoch.
+    """
+    batches, record = batches or task.train.shuffled, record or controller.after_step
+    for epoch in controller.epochs():
+        for batch in batches(epoch, controller.done_in_epoch):
+            if record(step(batch)):
+                return
+
+        controller.after_epoch_steps(learning_rate(task.optimizer))
+        if controller.after_epoch(validation.means()):
+            return
+    controller.finish()
 
 
 class Validation:
