@@ -51,7 +51,7 @@ Traceback (most recent call last):
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 """
 BLENDER_SENTENCE = (
-    "This run released its memory on GPU 4. Another process took 17.3 GB meanwhile: blender (pid 4711, user anna), "
+    "This run released its memory on GPU 4. Another process took 17.3 GB meanwhile: pid 4711 blender (anna), "
     "17.3 GB. Trainyard did not end it; end it yourself if it is not needed."
 )
 WITH_BLENDER = tuple(
