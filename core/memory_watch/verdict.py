@@ -225,6 +225,7 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
     dead = enumerated(with_size(process) for process in evidence.gone)
     owner = tr("The driver attributes it to {names}, of this run, which ended.", names=dead) if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
+    # The beginning is what `core.diagnosis.remedies.LISTED` looks for.
     remedies = tr(
         "What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
         "reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "

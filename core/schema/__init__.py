@@ -1,4 +1,6 @@
-"""What lies in a run directory. Also loaded inside workers: standard library only, Python 3.10 syntax.
+"""What lies in a run directory.
+
+Also loaded inside workers: the standard library, orjson where it is installed, and Python 3.10 syntax.
 
 - `paths`: the name of every file and folder
 - `settings`, `spec`: what was asked of a run

@@ -6,7 +6,7 @@
     marks.jsonl                 star, tags, notes and archiving: a line each, append-only; only if there are any
     workload.py                 the text of the recipe or script as it was at the start
     rules.json                  the rules for its output that the user gave a script's run later; only then
-    events/supervisor.jsonl     life-cycle, written by the supervisor
+    events/supervisor.jsonl     life-cycle, written by the supervisor; before there is one, by the queue
     events/worker-N.jsonl       measurements of rank N of a recipe
     events/collector.jsonl      measurements of a script, written by the metrics process
     events/devices.jsonl        readings of the devices

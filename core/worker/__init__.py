@@ -1,6 +1,6 @@
 """The code that runs inside the training process of a recipe.
 
-It uses the standard library, one framework, `core.schema` and `core.language`, nothing else.
+It uses the standard library, one framework, numpy, `core.schema` and `core.language`, nothing else.
 
 The supervisor starts one process per rank. There, in this order: `boot` is run by its path and loads this package under
 a private name, so that an interpreter without Trainyard can train (hence relative imports and Python 3.10 syntax).

@@ -12,6 +12,9 @@ import pytest
 import core
 
 CORE = Path(core.__file__).resolve().parent
+LOADED_BY_WORKERS = (
+    CORE / "__init__.py", CORE / "language.py", *(CORE / "schema").rglob("*.py"), *(CORE / "worker").rglob("*.py"),
+)  # fmt: skip
 HEAVY = ("PySide6", "pyqtgraph", "torch", "tensorflow", "keras", "pynvml")
 
 
@@ -105,9 +108,17 @@ def test_a_worker_loads_nothing_but_the_standard_library_before_its_framework() 
 
 
 def test_what_a_worker_loads_is_python_3_10() -> None:
-    files = [CORE / "__init__.py", *(CORE / "schema").rglob("*.py"), *(CORE / "worker").rglob("*.py")]
-    for path in files:
+    for path in LOADED_BY_WORKERS:
         ast.parse(path.read_text(encoding="utf-8"), filename=str(path), feature_version=(3, 10))
+
+
+def test_what_a_worker_loads_imports_ours_relatively() -> None:
+    """It is loaded under a private name, also where `core` is not installed or is another program's."""
+    for path in LOADED_BY_WORKERS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            assert not {name.partition(".")[0] for name in names} & {"core", "gui"}, path
 
 
 def test_every_target_of_a_registry_is_there() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from core.catalog.strategies import STRATEGIES
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.schema.paths import QUEUE_FILE
@@ -101,6 +102,14 @@ def test_every_documented_command_succeeds(
         known += sorted(set(_folders(runs)) - set(known))
     followed = [Followed(Run.attach(each)) for each in _folders(runs)]
     stop(*(each for each in followed if not state_info(each.poll().state).over))
+
+
+def test_readme_has_every_strategy_of_each_framework() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").partition("## What trains where")[2].splitlines()
+    for title, framework in (("PyTorch", "pytorch"), ("TensorFlow", "tensorflow"), ("Keras", "keras")):
+        row = next(line for line in lines if line.startswith(f"| {title}"))
+        there = {each.name for each in STRATEGIES if each.framework == framework and each.target}
+        assert set(re.findall(r"`(\w+)`", row)) == there
 
 
 def test_every_documented_make_target_exists() -> None:

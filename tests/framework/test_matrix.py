@@ -55,7 +55,7 @@ def check_curve(followed: Followed, baseline: Followed, relative: float) -> None
         assert values == pytest.approx(others, rel=relative), metric
 
 
-def test_available_strategies_match_the_documented_table() -> None:
+def test_strategies_without_a_gpu_are_available() -> None:
     assert [name(strategy) for strategy in AVAILABLE] == [
         "pytorch-single", "pytorch-ddp", "pytorch-fsdp", "pytorch-pipeline", "pytorch-placement",
         "tensorflow-single", "tensorflow-mirrored", "tensorflow-central_storage", "tensorflow-multi_worker_mirrored",
