@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+# Read by PyTorch's threads, here and in all runs: else one that waits for another keeps the core that the other needs,
+# since several tests run at once. A short run on two cores took five times its processor time.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 SET_BY_OTHERS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}  # by pytest; by torch's first optimizer
 

@@ -1,6 +1,10 @@
 """Prints nothing; writes for TensorBoard."""
 
-from torch.utils.tensorboard import SummaryWriter
+import sys
+
+sys.modules["tensorflow"] = None  # as if it were not installed: SummaryWriter would import it, but does without it
+
+from torch.utils.tensorboard import SummaryWriter  # noqa: E402
 
 with SummaryWriter("runs/only") as writer:
     for step in range(30):
