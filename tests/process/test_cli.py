@@ -199,11 +199,10 @@ def test_json_option_prints_one_json_document(call: Call) -> None:
 
 
 def test_version_is_that_of_the_distribution_or_the_source(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
     installed = call("--version")
-    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(metadata.PackageNotFoundError):
+        metadata.version("trainyard")
     assert installed == call("--version") == (0, f"trainyard {VERSION}\n", "")
 
 
