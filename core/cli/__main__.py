@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if (options := _window_options(words)) is not None:
             return window(options)
-        options = _parse(words)
+        options = _agent_options(words) or _parse(words)
         _check_host(options)
         command: Callable[[Namespace], int] = version if options.version else options.command
         return command(options)
@@ -70,6 +70,20 @@ def _window_options(words: list[str]) -> Namespace | None:
     if words and (len(words) != 2 or words[0] not in {"--runs", "--host"} or words[1].startswith("-")):
         return None
     return window_options().parse_args(words, Namespace(runs=index.default_root(), host=None))
+
+
+def _agent_options(words: list[str]) -> Namespace | None:
+    """Return the options if these words only start the agent; None if they may be anything else.
+
+    It, too, begins sooner without the other commands: the window of another machine waits for it.
+    """
+    if words[-2:] != ["agent", "--stdio"] or (options := _window_options(words[:-2])) is None:
+        return None
+    if options.host is not None:
+        return None
+    from core.cli.commands.machine.agent import agent
+
+    return Namespace(runs=options.runs, host=None, stdio=True, version=False, command=agent)
 
 
 def _parse(words: list[str]) -> Namespace:

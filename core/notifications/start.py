@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 from core.language import tr_noop
 from core.notifications.channels.desktop import bus_address
-from core.notifications.delivery import record
 from core.notifications.settings import load
 from core.system.own_processes import NOTIFIER, own_command, start_in_background
 
@@ -30,5 +29,7 @@ def notify(run_dir: Path, what: Event) -> None:
     try:
         start_in_background(own_command(NOTIFIER, str(run_dir.resolve()), what), subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError) as error:
+        from core.notifications.delivery import record  # imported here: most runs need none of its channels
+
         why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
         record(run_dir, [tr_noop("The process that sends notifications could not be started: {why}.").format(why=why)])

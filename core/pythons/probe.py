@@ -12,8 +12,8 @@ QUESTION is JSON: `folder`, the first entry of the program's `sys.path` (its own
 from __future__ import annotations
 
 import ast
-import importlib.metadata
 import json
+import os
 import site
 import sys
 import warnings
@@ -126,13 +126,32 @@ def package(name: str) -> Path | None:
 
 
 def version(*names: str) -> str | None:
-    """Return the version of the first of these distributions that is installed."""
+    """Return the version of the first of these distributions that is installed.
+
+    The name of a folder says it in most cases; `importlib.metadata` takes half as long to be imported as all else here.
+    """
+    for name in names:
+        start, end = name.replace("-", "_") + "-", ".dist-info"
+        for folder in sys.path:
+            for found in entries(folder):
+                if found.startswith(start) and found.endswith(end):
+                    return found[len(start) : -len(end)]
+    import importlib.metadata
+
     for name in names:
         try:
             return importlib.metadata.version(name)
         except Exception:  # noqa: BLE001, PERF203, S112 (not installed, or damaged metadata)
             continue
     return None
+
+
+def entries(folder: str) -> list[str]:
+    """Return the names in a folder; none if it cannot be read, or is none."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 (many thousand names in some, and `Path` makes an object of each)
+    except OSError:
+        return []
 
 
 def tree(path: Path) -> ast.AST:

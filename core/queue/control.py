@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
-from core.history.index import directories
 from core.language import tr, tr_noop
 from core.queue import device_check, workload
 from core.queue.folder import own_line
@@ -230,6 +229,8 @@ def revive(runs_root: Path) -> list[Path]:
     Returns their folders once they wait, after some seconds in any case. Runs of other users and of other machines are
     passed over. Raises `RunError`.
     """
+    from core.history.index import directories  # imported here: a run that is queued does not need it
+
     line = own_line().line
     found = []
     for run_dir in reversed(directories(runs_root)):

@@ -199,11 +199,10 @@ def test_json_option_prints_one_json_document(call: Call) -> None:
 
 
 def test_version_is_that_of_the_distribution_or_the_source(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
     installed = call("--version")
-    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(metadata.PackageNotFoundError):
+        metadata.version("trainyard")
     assert installed == call("--version") == (0, f"trainyard {VERSION}\n", "")
 
 
@@ -260,10 +259,11 @@ def test_run_is_found_by_the_name_it_was_given(call: Call, runs_root: Path) -> N
     assert "There is no run 'first try'" in err
 
 
-def test_window_is_opened_without_importing_the_commands(tmp_path: Path) -> None:
+def test_window_and_agent_start_without_importing_the_commands(tmp_path: Path) -> None:
     code = (
-        "import sys; from core.cli import __main__\n"
-        "__main__.window = lambda options: print(options.runs, 'core.cli.parser' in sys.modules)\n"
+        "import sys; from core.cli import __main__; from core.cli.commands.machine import agent\n"
+        "tell = lambda options: print(options.runs, 'core.cli.parser' in sys.modules)\n"
+        "__main__.window = agent.agent = tell\n"
         "__main__.main(sys.argv[1:])"
     )
 
@@ -276,6 +276,9 @@ def test_window_is_opened_without_importing_the_commands(tmp_path: Path) -> None
     assert opened("--runs", str(tmp_path)) == f"{tmp_path} False\n"
     assert opened().endswith(" False\n")
     assert opened(f"--runs={tmp_path}") == f"{tmp_path} True\n", "the parser of all commands understands it, too"
+    assert opened("agent", "--stdio").endswith(" False\n")
+    assert opened("--runs", str(tmp_path), "agent", "--stdio") == f"{tmp_path} False\n"
+    assert opened("agent", "--runs", str(tmp_path), "--stdio") == f"{tmp_path} True\n"
 
 
 def test_step_of_a_script_without_a_loss_is_listed(call: Call, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mir
     inodes = {name: (copy.run.dir / name).stat().st_ino for name in files(copy.run.dir)}
     cut(mirror, server)
     wait_until(lambda: mirror.state.cut_since is not None, what="the cut to be known")
-    assert read_there(mirror.root).cut_since is not None
+    wait_until(lambda: read_there(mirror.root).cut_since is not None, what="the cut to be written")  # just after
     assert "one" in mirror.state.why
     own.until_trained(own.run.facts.step + 200)
     assert copy.poll().state is RunState.RUNNING, "as it was last seen, and not lost"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
+from core.arrays import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -35,6 +35,9 @@ RARE_PARTS = {
 """The four letters of a word that are rarest in other words. For words not listed, the first four letters."""
 WINDOW = 1 << 16
 """Bytes to process at once."""
+FEW = 1 << 13
+"""Bytes that are searched without numpy. Most programs print less between two reads, and the process that reads them
+never loads it, which takes longer than all else that this process imports."""
 BEFORE, AFTER = 4, 8
 """Bytes around a match to check for the whole word."""
 LOWER = 0x20
@@ -89,6 +92,9 @@ def lines_with(data: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
 
     Lines end only at newlines: all redraws of a progress bar are one line.
     """
+    if len(data) - start <= FEW:
+        yield from _few_lines_with(data, start)
+        return
     passed = start
     for places, keys in _places(data, start):
         number = bisect_left(places, passed)
@@ -106,6 +112,20 @@ def lines_with(data: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
             yield begin, end
             passed = end
             number = bisect_left(places, passed, number)
+
+
+def _few_lines_with(data: bytes, start: int) -> list[tuple[int, int]]:
+    """Return what `lines_with` yields, without numpy: each word is searched by itself."""
+    found: set[tuple[int, int]] = set()
+    lower = data.lower()
+    for word in WORDS:
+        at = lower.find(word, start)
+        while at >= 0:
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            found.add((max(data.rfind(b"\n", 0, at) + 1, start), end))
+            at = lower.find(word, end)
+    return sorted(found)
 
 
 def holds(line: bytes) -> bool:

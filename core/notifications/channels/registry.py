@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
 from core.notifications.addresses import masked
-from core.notifications.channels import apprise_services, command, desktop, web
+from core.notifications.channels import apprise_services, command, desktop
 from core.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from core.notifications.message import Message
     from core.notifications.settings import NotificationSettings
@@ -36,6 +37,13 @@ class Channel:
         return bool(getattr(settings, self.name))
 
 
+def _web() -> ModuleType:
+    """Import what talks to web servers: each command knows the channels, and hardly any sends a message."""
+    from core.notifications.channels import web
+
+    return web
+
+
 CHANNELS = (
     Channel(
         name="desktop", title=tr_noop("Desktop"),
@@ -53,13 +61,13 @@ CHANNELS = (
         name="webhook", title=tr_noop("Webhook"),
         not_delivered=tr_noop("The notification could not be sent to your webhook. {why}"),
         shown=lambda given: masked(given.webhook) if given.webhook else "",
-        send=lambda given, message, timeout_s: web.post_to_webhook(given.webhook, message, timeout_s),
+        send=lambda given, message, timeout_s: _web().post_to_webhook(given.webhook, message, timeout_s),
     ),
     Channel(
         name="ntfy", title="ntfy",
         not_delivered=tr_noop("The notification could not be sent to ntfy. {why}"),
         shown=lambda given: masked(given.ntfy) if given.ntfy else "",
-        send=lambda given, message, timeout_s: web.post_to_ntfy(given.ntfy, message, timeout_s),
+        send=lambda given, message, timeout_s: _web().post_to_ntfy(given.ntfy, message, timeout_s),
     ),
     Channel(
         name="apprise", title="Apprise",
