@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from core.devices.device import Device, Process, Sample
 from core.devices.reader import DriverError, NoDevices, Options, ReadIntervals, ReadSchedule
 from core.language import tr
-from core.system.own_processes import HELPER, own_command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -139,6 +138,8 @@ def _sample(packed: dict[str, Any]) -> Sample:
 
 def start_command(target: str, options: Options, intervals: ReadIntervals) -> list[str]:
     """Return the command line of a helper that reads a kind."""
+    from core.system.own_processes import HELPER, own_command  # imported here: the process that reads starts without it
+
     only = None if options.only is None else sorted(options.only)
     terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "pace": asdict(intervals)}
     return own_command(HELPER, target, json.dumps(terms))
