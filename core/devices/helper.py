@@ -138,7 +138,7 @@ def _sample(packed: dict[str, Any]) -> Sample:
 
 def start_command(target: str, options: Options, intervals: ReadIntervals) -> list[str]:
     """Return the command line of a helper that reads a kind."""
-    from core.system.own_processes import HELPER, own_command  # imported here: the helper itself starts without it
+    from core.system.own_processes import HELPER, own_command  # imported here: the process that reads starts without it
 
     only = None if options.only is None else sorted(options.only)
     terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "pace": asdict(intervals)}
