@@ -78,6 +78,13 @@ def files(run_dir: Path) -> dict[str, bytes]:
     }
 
 
+def until_equal(mirror: Mirror, copy: Followed, own: Followed) -> None:
+    """Wait until the copy has all bytes, and until it has been read: readers are told after that."""
+    wait_until(lambda: is_equal(mirror, own.run.dir), what="an equal copy")
+    own.poll()
+    wait_until(lambda: copy.poll().losses() == own.losses(), what="the reader to know all losses")
+
+
 def done(mirror: Mirror, ability: str, **terms: object) -> object:
     asked = mirror.ask(ability, **terms)
     wait_until(lambda: asked.done, 45, ability)
@@ -107,10 +114,9 @@ def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_
     done(mirror, "request", run=name, name="stop")
     copy.until_over()
     assert copy.state is RunState.STOPPED
-    wait_until(lambda: copy.poll() and is_equal(mirror, root / name), what="an equal copy")
     own = Followed(Run.attach(root / name)).until_over()
+    until_equal(mirror, copy, own)
     assert copy.states == own.states
-    assert copy.losses() == own.losses()
     (summary,) = RunIndex(mirror.root).poll()
     assert (summary.name, summary.marks.star, summary.marks.tags) == ("another name", True, ("paper",))
     assert done(mirror, "remove", run=name)["problem"] == ""
@@ -158,10 +164,8 @@ def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mir
     own.run.request("stop")
     own.until_over()
     copy.until_over()
-    wait_until(lambda: is_equal(mirror, own.run.dir), what="an equal copy")
-    copy.poll()
+    until_equal(mirror, copy, own)
     assert copy.run_series.metrics["loss"].steps.tolist() == own.run_series.metrics["loss"].steps.tolist()
-    assert copy.losses() == own.losses()
     assert copy.run.facts.notices == ()
     grown = {name: inode for name, inode in inodes.items() if name.startswith(EVENTS)}
     assert grown == {name: (copy.run.dir / name).stat().st_ino for name in grown}, "the files were extended"
@@ -239,8 +243,7 @@ def test_two_mirrors_share_one_copy_and_the_second_takes_it_over(root, open_mirr
     done(second, "request", run=own.run.id, name="stop")
     own.until_over()
     copy.until_over()
-    wait_until(lambda: copy.poll() and is_equal(second, own.run.dir), what="an equal copy")
-    assert copy.losses() == own.losses()
+    until_equal(second, copy, own)
 
 
 def test_requests_without_a_connection_are_refused_and_not_kept(root, open_mirror, spec, server):
