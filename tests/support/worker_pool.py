@@ -296,6 +296,10 @@ def become_worker(family: str, spec: Any, run_dir: Path, assignment: Any, names:
     take_over(run_dir, {**environment, processes.RUN_DIR: str(run_dir)}, stdin, assignment.gate)
     os.chdir(spec.working_dir)
     sys.argv = [str(local.BOOT), str(run_dir), assignment.to_text()]
+    if family == "torch":
+        # Each rank of fsdp thaws and collects everything at its end: here also all that the pool has imported, page by
+        # page. Without that, it collects what it has made itself, which is what it means to.
+        gc.freeze = gc.unfreeze = lambda: None
     if family == "torch" and assignment.cores:
         import torch
 
