@@ -1,10 +1,6 @@
 """Prints nothing; writes for TensorBoard."""
 
-import sys
-
-sys.modules["tensorflow"] = None  # as if it were not installed: SummaryWriter would import it, but does without it
-
-from torch.utils.tensorboard import SummaryWriter  # noqa: E402
+from torch.utils.tensorboard import SummaryWriter
 
 with SummaryWriter("runs/only") as writer:
     for step in range(30):

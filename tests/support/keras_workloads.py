@@ -137,7 +137,7 @@ def mobilenet():
         numbers = np.stack([picture.numpy() for picture, _ in pictures])
         model = recipe.model(size=32, width=0.35)
         model.compile(recipe.optimizer(), loss_of(recipe), run_eagerly=True)  # tracing takes longer
-        history = model.fit(pictures.batch(12), verbose=0)
+        history = model.fit(pictures.batch(8), verbose=0)
     return {
         "items": [int(pictures.cardinality()), int(val.cardinality())],
         "shape": list(numbers.shape[1:]),
