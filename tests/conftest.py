@@ -54,9 +54,19 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its folder."""
+    """Mark each test by its folder, and begin with those that take long.
+
+    Several processes take the tests in this order: if a long one were the last, the other processes would wait for it.
+    """
     for item in items:
         item.add_marker(FOLDERS[item.path.relative_to(Path(__file__).parent).parts[0]])
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    if item.get_closest_marker("framework"):
+        return 0  # one process takes nearly all of a framework
+    return 1 if item.get_closest_marker("e2e") or item.get_closest_marker("slow") else 2
 
 
 @pytest.hookimpl(tryfirst=True)
