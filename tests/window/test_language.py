@@ -109,6 +109,7 @@ def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, 
         window.findChild(PreferencesDialog).close()
         panel.until(lambda: window.findChild(PreferencesDialog) is None, "the end of the dialog")
         window.panels.header.again.run_menu.aboutToShow.emit()
+        panel.until(lambda: window.services.session.opening is None, "the run to be read, which has a timer")
         beside = window.panels.leftovers  # it has more while tests beside this one have left processes behind
         found = [each for each in window.findChildren(QWidget) if not beside.isAncestorOf(each)]
         kinds = Counter(f"{type(each).__name__} {each.objectName()}" for each in found)
