@@ -79,7 +79,7 @@ def files(run_dir: Path) -> dict[str, bytes]:
 
 
 def until_equal(mirror: Mirror, copy: Followed, own: Followed) -> None:
-    """Wait until the copy has all bytes, and until it has been read: readers are told after that."""
+    """Wait until the copy has all bytes of the run, and then until its reader has all losses."""
     wait_until(lambda: is_equal(mirror, own.run.dir), what="an equal copy")
     own.poll()
     wait_until(lambda: copy.poll().losses() == own.losses(), what="the reader to know all losses")

@@ -74,7 +74,7 @@ def test_heading_makes_room_step_by_step_and_never_asks_for_more_than_there_is(q
     for less in (-20, 20, 80, 160, -20):
         qtbot.waitUntil(lambda less=less: becomes(wanted - less))
         qtbot.waitUntil(lambda: tabs.geometry().right() < log.controls.geometry().left())
-        found.append((tabs.property("close") is True, log.search_button.isHidden()))
+        found.append((tabs.property("tight") is True, log.search_button.isHidden()))
         assert log.controls.geometry().right() < heading.width()
         assert log.controls.width() >= log.controls.sizeHint().width()
         shown = [tabs.tabRect(tab).width() for tab in range(tabs.count()) if tabs.isTabVisible(tab)]

@@ -34,8 +34,8 @@ RECIPE, SCRIPT = "recipe", "script"
 FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB}
 """The tab that is shown first, by the kind of run: a script prints, and a recipe mostly does not."""
 
-PADDING_PX, CLOSE_PADDING_PX = 14, 8
-"""Room on either side of the text of a tab, as the style sheet has it, and with the property `close`."""
+PADDING_PX, TIGHT_PADDING_PX = 14, 8
+"""Room on either side of the text of a tab, as the style sheet has it, and with the property `tight`."""
 
 
 class DetailTabs(QStackedWidget):
@@ -184,12 +184,12 @@ class DetailTabs(QStackedWidget):
 class DetailHeading(QWidget):
     """The tabs at the left, and at the right the controls of pages, of which one is visible.
 
-    Where there is little room, the tabs move together, then what has a key goes, and at last texts of tabs are cut: the
-    card never pushes those beside it.
+    Where there is little room, the tabs become tight. Where that is not enough, a control is hidden, and at last the
+    texts of the tabs are elided. So this heading never makes the cards beside it narrower.
     """
 
     def __init__(self, tabs: QTabBar, controls: Sequence[QWidget], dispensable: QWidget) -> None:
-        """`dispensable`: part of the controls; its menu and its key do the same."""
+        """`dispensable`: the control that is hidden first; a menu and a key do the same."""
         super().__init__()
         self._tabs, self._controls, self._dispensable = tabs, controls, dispensable
         grows = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -223,12 +223,12 @@ class DetailHeading(QWidget):
             spare = self._dispensable.sizeHint().width() + SPACING_PX
         if not self._dispensable.isHidden():
             needed -= spare
-        gain = 2 * scaled(PADDING_PX - CLOSE_PADDING_PX) * sum(map(self._tabs.isTabVisible, range(self._tabs.count())))
-        is_close = self._tabs.property("close") is True
-        tabs = self._tabs.sizeHint().width() - (0 if is_close else gain)
-        room = self.width() - tabs - needed  # with tabs close together, and without what is dispensable
-        if (close := room < gain + spare) is not is_close:
-            mark(self._tabs, close=close)
+        gain = 2 * scaled(PADDING_PX - TIGHT_PADDING_PX) * sum(map(self._tabs.isTabVisible, range(self._tabs.count())))
+        is_tight = self._tabs.property("tight") is True
+        tabs = self._tabs.sizeHint().width() - (0 if is_tight else gain)
+        room = self.width() - tabs - needed  # with tight tabs, and without what is dispensable
+        if (tight := room < gain + spare) is not is_tight:
+            mark(self._tabs, tight=tight)
             self._tabs.updateGeometry()
         if (hidden := room < spare) is not self._dispensable.isHidden():
             self._dispensable.setHidden(hidden)
