@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.block_model import blocks, blocks_alone  # noqa: F401 (fixtures)
 from tests.support.listening import Listeners
 from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fixtures)
 from tests.support.running import Trained, train

@@ -12,6 +12,7 @@ from tests.support.helper_pids import helper_pids
 from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fixtures)
 from tests.support.sampling import NVIDIA, QUICK, Clock
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
+from tests.support.user_accounts import shared  # noqa: F401 (fixture)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -34,6 +34,7 @@ from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR
 from core.system.process_info import TerminatedProcess
 from tests.support.commands import call
+from tests.support.recorded import recorded
 from tests.support.running import make_spec
 from tests.support.waiting import wait_until
 
@@ -378,3 +379,12 @@ def test_control_characters_are_replaced_in_output(capsys: pytest.CaptureFixture
     output.warn("\x1b[2J")
     out, err = capsys.readouterr()
     assert (out, err) == ("pid 7 ?]0;mine? holds\tall?of it: größer\ntwo\nlines\n", "trainyard: ?[2J\n")
+
+
+def test_a_run_whose_last_step_has_no_loss_is_followed(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_dir = recorded(runs_root)
+    with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
+        file.write('{"t": 1750000050.0, "kind": "metrics", "since": 1.75e9, "first": 51, "values": {"loss": [null]}}\n')
+    code, out, _ = call(capsys, "attach", run_dir.name, "--runs", runs_root)
+    assert code == 0
+    assert out.startswith(f"{run_dir.name}: finished, loss 0.02")

@@ -14,6 +14,7 @@ import pytest
 from core.reports import pictures
 from core.reports.chart import FINE, INNER_WIDTH, Chart, Line
 from tests.support.commands import call
+from tests.support.recorded import recorded as written
 from tests.support.running import make_spec
 from tests.support.scaling_runs import recorded, trained
 from tests.support.written_runs import values, write_run
@@ -201,3 +202,25 @@ def test_a_disk_that_fills_while_exporting_leaves_what_was_there(
     assert "The disk is full" in err
     assert sorted(small_disk.rglob("*")) == before, "no part of a file is left"
     assert mine.read_text() == "mine"
+
+
+def test_export_replaces_a_file_only_with_force(runs_root: Path, tmp_path: Path, capsys) -> None:
+    run_dir, table = written(runs_root), tmp_path / "loss.csv"
+    table.write_text("mine")
+    words = ["export", run_dir.name, "--csv", table, "--runs", runs_root]
+    assert call(capsys, *words) == (
+        2, "", f"trainyard: {table} exists already. Name another file, or add --force to replace it.\n",
+    )  # fmt: skip
+    assert table.read_text() == "mine"
+    assert call(capsys, *words, "--force")[0] == 0
+    assert table.read_text().startswith("metric,step,time,value")
+
+
+def test_names_of_metrics_are_no_formulas_and_control_no_terminal(runs_root: Path, capsys) -> None:
+    run_dir = written(runs_root)
+    with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
+        event = {"t": 1.75e9, "kind": "metrics", "since": 1.75e9, "first": 1, "values": {"=1+1\x1b[2J": [3.0]}}
+        file.write(json.dumps(event) + "\n")
+    code, out, _ = call(capsys, "export", run_dir.name, "--csv", "-", "--runs", runs_root)
+    assert code == 0
+    assert "\n'=1+1?[2J,1," in out

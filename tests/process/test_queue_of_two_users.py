@@ -1,0 +1,170 @@
+"""The queue of a machine that two unprivileged users share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.queue.folder import own_line
+from core.queue.listing import queue_view
+from core.system.processes import here
+from tests.support.two_users import give_away, other_name
+from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, trainyard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OTHER_NAME = other_name()
+
+
+@contextlib.contextmanager
+def holding_a_device(uid: int) -> Iterator[str]:
+    """Another user holds `cpu:0` while the block runs; the path of that user's ticket."""
+    here()  # in the fork, Python may not be able to load what this needs
+    ready, done = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.alarm(60)
+            os.setgid(uid)
+            os.setuid(uid)
+            line = own_line().line
+            fields = {"state": "holding", "devices": ["cpu:0"], "name": "theirs", "since": time.time()}
+            waits = {"state": "waiting", "devices": ["cpu:0"], "labels": {"cpu:0": "CPU 0"}, "since": time.time()}
+            kept = line.put("their-run", fields), line.claim("cpu:0"), line.put("their-next", {**waits, "held": True})
+            os.write(ready[1], f"{line.own}/tickets/their-run".encode())
+            os.read(done[0], 1)
+            assert None not in kept
+        finally:
+            os._exit(0)
+    os.close(ready[1])  # so that a fork that fails is not waited for
+    try:
+        yield os.read(ready[0], 1000).decode()
+    finally:
+        os.write(done[1], b".")
+        os.waitpid(pid, 0)
+        for end in (ready[0], *done):
+            os.close(end)
+
+
+def _plant(tickets: Path) -> Path:
+    """Put hostile tickets into another user's folder; return one to be given to somebody else."""
+    valid = {"state": "waiting", "devices": ["cpu:0"], "priority": 1e9}
+    (tickets / "garbage").write_bytes(b"\x00\xff" * 100)
+    (tickets / "huge").write_text(json.dumps({**valid, "name": "x" * 10_000_000}))
+    (tickets / "foreign").write_text(json.dumps(valid))
+    (tickets / "link").symlink_to(tickets / "foreign")
+    for name in ("garbage", "huge"):
+        give_away(tickets / name, ATTACKER)
+    return tickets / "foreign"
+
+
+@pytest.mark.two_users
+def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes = make_homes(shared)
+    common = shared / "line"
+    common.mkdir()
+    common.chmod(0o1777)  # as /var/tmp
+    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+
+    hostile = {
+        "foreign": "belongs to another user than its folder", "garbage": "is not a valid ticket",
+        "huge": "is larger than a ticket may be", "link": "is not a regular file",
+    }  # fmt: skip
+
+    def refused(act: Callable[[], object]) -> bool:
+        try:
+            act()
+        except PermissionError:
+            return True
+        return False
+
+    def look() -> None:
+        line = own_line().line
+        _, theirs = line.tickets()
+        assert (theirs.uid, theirs.name, theirs.devices) == (ATTACKER, "theirs", ("cpu:0",))
+        assert line.claim("cpu:0") is None
+        assert line.claim("cpu:1") is not None
+        folder = ticket.parents[1]
+        for act in (
+            ticket.unlink, (folder / "devices" / "cpu:0").unlink, lambda: ticket.write_text("{}"),
+            lambda: (folder / "tickets" / "planted").write_text("{}"), lambda: folder.rename(common / "gone"),
+            lambda: folder.chmod(0o777), lambda: (folder / "held").write_text("held"),
+        ):  # fmt: skip
+            assert refused(act)
+        planted = common / f"{line.prefix}{ATTACKER - 1000}" / "tickets"  # the folder says another user than its owner
+        planted.mkdir(parents=True)
+        (planted / "planted").write_text(json.dumps({"state": "holding", "devices": ["cpu:1"]}))
+        view = queue_view(homes[VICTIM] / "runs")
+        assert [each.uid for each in own_line().line.tickets()] == [ATTACKER] * 2
+        assert view.troubles == tuple(
+            f"{ticket.parent / name} {why}, and is passed over." for name, why in sorted(hostile.items())
+        )
+        (other,) = view.others
+        assert (other.run, other.needs, other.state, other.reason) == (
+            "their-next", "CPU 0", "held", "Its user holds it.",
+        )  # fmt: skip
+
+    with holding_a_device(ATTACKER) as path:
+        ticket = Path(path)
+        give_away(_plant(ticket.parent), VICTIM)
+        assert as_user(VICTIM, look, homes[VICTIM]) == Said(0, "", "")
+        words = ("queue", "--all", "--runs", str(homes[VICTIM] / "runs"))
+        said = trainyard(VICTIM, *words, home=homes[VICTIM])
+        assert [line.rpartition("/")[2].partition(" ")[0] for line in said.err.splitlines()] == sorted(hostile)
+        listed = said.out.splitlines()
+        assert [line.split()[:4] for line in listed] == [
+            ["PLACE", "USER", "RUN", "STATE"], ["1", OTHER_NAME, "their-next", "held"],
+        ]  # fmt: skip
+        (row,) = json.loads(trainyard(VICTIM, *words, "--json", home=homes[VICTIM]).out)
+        assert (row["user"], row["run"], row["line_place"], row["dir"]) == (OTHER_NAME, "their-next", 1, None)
+        assert trainyard(VICTIM, "queue", "--json", *words[2:], home=homes[VICTIM]).out == "[]\n"
+
+    def look_again() -> None:
+        line = own_line().line
+        assert line.tickets() == []
+        assert line.claim("cpu:0") is not None
+
+    assert as_user(VICTIM, look_again, homes[VICTIM]) == Said(0, "", "")
+
+
+@pytest.mark.two_users
+def test_without_a_place_of_their_own_in_the_line_users_queue_alone_and_are_told(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The common folder cannot be written, or another user has made what has the name of this user's folder."""
+    homes, common = make_homes(shared), shared / "line"
+    common.mkdir(mode=0o755)
+    monkeypatch.setenv("TRAINYARD_QUEUE_DIR", str(common))
+    name = f"trainyard-{here().boot}-{VICTIM}"
+
+    def look(sentence: str) -> int:
+        own = own_line()
+        assert own.alone.startswith("Runs of other users are not seen by this queue, nor are yours by theirs. ")
+        assert sentence in own.alone
+        assert own.line.own.startswith(str(homes[VICTIM]))
+        claimed = own.line.claim("cpu:0")
+        assert claimed is not None
+        assert own.line.claim("cpu:0") is None, "this user's own runs are seen"
+        return 0
+
+    def unwritable() -> int:
+        return look(f"Make {common} writable, or name another place with TRAINYARD_QUEUE_DIR.")
+
+    def taken() -> int:
+        return look(f"{common / name} belongs to somebody else")
+
+    assert as_user(VICTIM, unwritable, homes[VICTIM]) == Said(0, "", "")
+    common.chmod(0o1777)
+    assert as_user(ATTACKER, (common / name).mkdir, homes[ATTACKER]) == Said(0, "", "")
+    assert as_user(VICTIM, taken, homes[VICTIM]) == Said(0, "", "")
+    assert [path.name for path in common.iterdir()] == [name]
