@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import (
+    QApplication,
     QComboBox,
     QLabel,
     QLineEdit,
@@ -18,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.app import create_window
+from gui.main_window import MainWindow
 from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
 from gui.widgets.messages import MessageStrip
 from tests.support.waiting import MAX_PAUSE_S
@@ -35,6 +37,17 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 60_000
 
 
+def _remove_style() -> None:
+    """Remove the style sheet of earlier windows, unless one is open: a window is made without one, as at a start.
+
+    Qt would style each widget again as often as one that it is in gets a place.
+    """
+    if not any(isinstance(each, MainWindow) for each in QApplication.topLevelWidgets()):
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        app.setStyleSheet("")
+
+
 class Driver:
     """One visible window."""
 
@@ -42,6 +55,7 @@ class Driver:
         """`machine`: another one, whose runs the window shows."""
         self.qtbot = qtbot
         self.notices: list[str] = []
+        _remove_style()
         self.window = create_window(runs_root, machine)
         self.window.show_close_notice = self.notices.append
         qtbot.addWidget(self.window)
