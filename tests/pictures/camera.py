@@ -102,6 +102,7 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
 def _settle(app: QApplication, window: MainWindow) -> None:
     """Go on until nothing is under way any more: checks, descriptions of processes, reading, drawing."""
     deadline = time.monotonic() + PATIENCE_S
+    window.setUpdatesEnabled(False)  # drawn once, when all is there
     quiet = 0
     while quiet < 3:
         assert time.monotonic() < deadline, "the window does not come to rest"
@@ -110,6 +111,7 @@ def _settle(app: QApplication, window: MainWindow) -> None:
         app.processEvents()
         quiet = 0 if _is_busy(window) else quiet + 1
         time.sleep(0.02)
+    window.setUpdatesEnabled(True)
     window.controllers.devices.show()
     window.controllers.start.take_readings()
     for plot in window.panels.plots.plots.values():
