@@ -24,7 +24,7 @@ OF_ITS_OWN = {"t", "pid", "created", "guard", "seconds", "peak_bytes", "sentence
 
 @pytest.fixture
 def whole_pools(pools: WorkerPools, framework: str) -> Iterator[WorkerPools]:
-    """Pools whose TensorFlow computes with the kernels of a cold run: `WorkerPools` says why the others do not."""
+    """Pools whose TensorFlow computes with the kernels of a cold run: see `WITHOUT_ONEDNN`."""
     if framework != "tensorflow":
         yield pools
         return
