@@ -10,15 +10,28 @@ import pytest
 from core.system import processes
 from tests.support.running import train
 from tests.support.strategy_runs import spec_of
+from tests.support.worker_pool import WorkerPools
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.strategy_runs import StrategyRuns
-    from tests.support.worker_pool import WorkerPools
 
 OF_ITS_OWN = {"t", "pid", "created", "guard", "seconds", "peak_bytes", "sentence"}
 """Fields that differ between runs: times, processes, and the memory that a process shares with its pool."""
+
+
+@pytest.fixture
+def whole_pools(pools: WorkerPools, framework: str) -> Iterator[WorkerPools]:
+    """Pools whose TensorFlow computes with the kernels of a cold run: see `WITHOUT_ONEDNN`."""
+    if framework != "tensorflow":
+        yield pools
+        return
+    made = WorkerPools(pools.temporary, {})
+    yield made
+    made.wait()
+    made.close()
 
 
 @pytest.mark.e2e
@@ -26,9 +39,16 @@ OF_ITS_OWN = {"t", "pid", "created", "guard", "seconds", "peak_bytes", "sentence
     ("framework", "strategy"), [("pytorch", "single"), ("pytorch", "ddp"), ("tensorflow", "mirrored")]
 )
 def test_cold_and_pooled_runs_record_the_same_events(
-    runs_root: Path, pools: WorkerPools, strategy_runs: StrategyRuns, framework: str, strategy: str
+    runs_root: Path,
+    pools: WorkerPools,
+    whole_pools: WorkerPools,
+    strategy_runs: StrategyRuns,
+    monkeypatch: pytest.MonkeyPatch,
+    framework: str,
+    strategy: str,
 ) -> None:
     cold = strategy_runs[framework, strategy, 1]
+    monkeypatch.setattr("core.runs.directory.launch_supervisor", whole_pools.launch)
     with pools.cold(is_cold=False):
         pooled = train(spec_of(framework, strategy), runs_root)
     assert recorded(pooled.run.dir) == recorded(cold.run.dir)

@@ -18,7 +18,11 @@ tf.config.set_logical_device_configuration(CPU, [tf.config.LogicalDeviceConfigur
 DEVICES = ["/cpu:0", "/cpu:1"]
 SMALL = {"mnist_cnn": {"items": 48}, "mnist_mlp": {"items": 48}, "fashion_cnn": {"items": 48}}
 FITTED = ["digits_cnn"]
-TINY = {"char_transformer": {"layers": 1, "width": 16, "heads": 2, "context": 16}}
+TINY = {
+    "char_transformer": {"layers": 1, "width": 16, "heads": 2, "context": 16},
+    "shared_layer_lstm": {"steps": 6},
+    "two_branch_lstm": {"steps": 6},
+}
 PRODUCTS = ("MatMul", "Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "BatchMatMulV2", "Einsum")
 
 
@@ -38,11 +42,11 @@ def loss_of(recipe):
 class Stepper:
     """Train one step with a TensorFlow gradient tape."""
 
-    def __init__(self, recipe, model):
+    def __init__(self, recipe, model, *, is_placed=False):
         self.model, self.loss, self.optimizer = model, loss_of(recipe), recipe.optimizer()
         self.optimizer.build(model.trainable_variables)
         # A graph where operations have devices to be asked for; without one where tracing takes longer than training.
-        self.step = tf.function(self._step) if hasattr(recipe, "placed_model") else self._step
+        self.step = tf.function(self._step) if is_placed else self._step
 
     def _step(self, inputs, target):
         with tf.GradientTape() as tape:
@@ -76,7 +80,7 @@ def placed_facts(recipe, settings, start, inputs, target, all_inputs, all_target
     keras.utils.set_random_seed(0)
     model = make()
     same = all(np.array_equal(a, b.numpy()) for a, b in zip(start, model.trainable_variables, strict=True))
-    stepper = Stepper(recipe, model)
+    stepper = Stepper(recipe, model, is_placed=True)
     losses = [float(stepper.step(inputs, target)) for _ in range(3)]
     return {
         "same_start": same,
@@ -137,7 +141,7 @@ def mobilenet():
         numbers = np.stack([picture.numpy() for picture, _ in pictures])
         model = recipe.model(size=32, width=0.35)
         model.compile(recipe.optimizer(), loss_of(recipe), run_eagerly=True)  # tracing takes longer
-        history = model.fit(pictures.batch(8), verbose=0)
+        history = model.fit(pictures.batch(12), verbose=0)
     return {
         "items": [int(pictures.cardinality()), int(val.cardinality())],
         "shape": list(numbers.shape[1:]),

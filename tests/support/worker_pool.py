@@ -4,7 +4,8 @@
 
 The supervisor is the real one, `core.supervisor`, started by `fork` in the place of a command line; so are its workers:
 the child begins a session, takes log, stdin, environment and cores as `core.launchers.local` gives them, and calls the
-worker's `main` under the private name. What is recorded is what a cold run records; `test_pool.py` compares the two.
+worker's `main` under the private name. What is recorded is what a cold run records, but for the last digits of
+TensorFlow's losses (`WITHOUT_ONEDNN`); `test_pool.py` compares the two.
 
 Limits: no framework does anything before the fork but being imported, since the threads it would start are not forked;
 and but converting functions of ours by AutoGraph (`tests.support.autograph_cache`).
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {"pytorch": "torch", "tensorflow": "tensorflow", "keras": "tensorflow"}
 """The pool of each framework."""
+WITHOUT_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+"""Each process that has oneDNN goes through all kernels of TensorFlow for every kind of operation in its graphs, which
+is a fifth of a short run. Cold runs have it, as those of users do. TensorFlow reads this when it is imported."""
 PROGRAM_S = 150
 """Seconds after which a program is killed, before pytest's own limit for a test."""
 
@@ -51,7 +55,7 @@ PROGRAM_S = 150
 class WorkerPool:
     """The process of one pool, started on first use."""
 
-    def __init__(self, family: str, temporary: Path) -> None:
+    def __init__(self, family: str, temporary: Path, changes: Mapping[str, str]) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it is there as long as the process)
         environment = {name: value for name, value in os.environ.items() if name != "TESTS_OF_TRAINYARD"}
         self._process = subprocess.Popen(
@@ -60,6 +64,7 @@ class WorkerPool:
             env={
                 **environment, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary),
                 "OPENBLAS_NUM_THREADS": "1",  # numpy's starts them at once
+                **changes,
             },
         )  # fmt: skip
 
@@ -101,9 +106,11 @@ class WorkerPool:
 class WorkerPools:
     """All pools of a test session, and whether runs start in them now."""
 
-    def __init__(self, temporary: Path) -> None:
+    def __init__(self, temporary: Path, changes: Mapping[str, str] = WITHOUT_ONEDNN) -> None:
+        """`changes`: to the environment in which the frameworks are imported."""
         self.temporary = temporary
         """A folder for temporary files. A pool that is killed leaves some."""
+        self._changes = changes
         self._pools: dict[str, WorkerPool] = {}
         self._is_cold = False
 
@@ -144,7 +151,7 @@ class WorkerPools:
 
     def _of(self, family: str) -> WorkerPool:
         if family not in self._pools:
-            self._pools[family] = WorkerPool(family, self.temporary)
+            self._pools[family] = WorkerPool(family, self.temporary, self._changes)
         return self._pools[family]
 
 
