@@ -32,9 +32,10 @@ def _command() -> Callable[[], int]:
             importlib.import_module(name)
     finally:
         sys.path.remove(here)
-    from core.system.own_start import search_own_first
+    from core.system.own_start import exit_quickly, search_own_first
 
     search_own_first()
+    exit_quickly()
     from core.cli.__main__ import main as command
 
     return command

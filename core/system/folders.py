@@ -7,7 +7,6 @@ in it, the default folders can be used.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -40,6 +39,8 @@ def cache_folder() -> Path:
 
 def cache_of_run(run_dir: Path) -> Path:
     """Return the folder of what was made of a run and can be made again. It is removed with the run."""
+    import hashlib  # here, since most processes do not need it, and it loads OpenSSL
+
     return cache_folder() / "runs" / hashlib.sha256(os.fsencode(run_dir)).hexdigest()[:32]
 
 

@@ -133,6 +133,9 @@ def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's m
             )
         ) from error
     finally:
+        # Frozen, it is skipped while the recipe is imported, and what the framework imports later, as PyTorch imports
+        # its compiler with the first optimizer: that takes a sixth less of the time of the start.
+        gc.freeze()
         gc.enable()
     # TensorFlow imports generated code from files in the temporary folder, where Python would cache it for ever. The
     # framework itself, imported above, is cached.

@@ -1,4 +1,7 @@
-"""PyTorch on several devices: sharded, split and placed models have the losses of one device."""
+"""PyTorch on several devices: sharded, split and placed models have the losses of one device.
+
+Tests import `core.worker.pytorch` themselves, since each process of tests would load torch's compiler with it.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,6 @@ from core.runs.facts.states import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, LOG_FILE
-from core.worker.pytorch.stages.cost import calls
-from core.worker.pytorch.stages.cut import CannotSplitError, split_evenly, split_points, with_layers_before
-from core.worker.pytorch.stages.sources import SequentialSource
-from core.worker.pytorch.stages.stage import DenseStage
-from core.worker.pytorch.stages.trace import traced_stage
 from tests.framework.test_checkpoints import DROPS, SETTINGS
 from tests.framework.test_numbers import AWKWARD, assert_close
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
@@ -168,7 +166,7 @@ def test_separately_sharded_blocks_stay_synchronised_on_uneven_batches(runs_root
 
 
 def test_only_large_blocks_are_sharded_separately() -> None:
-    from core.worker.pytorch.fsdp import blocks  # here, since each process of tests would load torch's compiler
+    from core.worker.pytorch.fsdp import blocks
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -190,6 +188,8 @@ def general_on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 def test_compiled_stage_runs_the_compiled_graph() -> None:
+    from core.worker.pytorch.stages.stage import DenseStage
+
     compiled: list[object] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: object) -> object:
@@ -336,6 +336,8 @@ def test_error_in_a_stage_is_reported_verbatim(runs_root: Path, tmp_path: Path) 
 
 
 def test_split_minimises_the_cost_of_the_largest_stage() -> None:
+    from core.worker.pytorch.stages.cut import split_evenly, split_points, with_layers_before
+
     assert split_evenly([1, 1, 1, 9, 1, 1], [[1], [2], [3], [4], [5]], 3) == [0, 3, 4]
     assert split_evenly([1, 1, 1, 1], [[1], [2], [3]], 2) == [0, 2]
     assert split_evenly([5, 1, 1, 5], [[1]], 2) == [0, 1]
@@ -352,6 +354,10 @@ def test_split_minimises_the_cost_of_the_largest_stage() -> None:
 
 
 def test_parameterless_layer_joins_lighter_stage_unless_transfer_grows() -> None:
+    from core.worker.pytorch.stages.cost import calls
+    from core.worker.pytorch.stages.cut import split_evenly
+    from core.worker.pytorch.stages.sources import SequentialSource
+
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3))
     row, inputs = SequentialSource(model), [torch.zeros(2, 1, 8, 8)]
     layers = row.layers(inputs)
@@ -369,6 +375,9 @@ def test_parameterless_layer_joins_lighter_stage_unless_transfer_grows() -> None
 
 
 def test_untraceable_models_are_refused() -> None:
+    from core.worker.pytorch.stages.cut import CannotSplitError
+    from core.worker.pytorch.stages.trace import traced_stage
+
     class Branching(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
-def ran(name: str, *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str = "one") -> Followed:
+def ran(
+    name: str, *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str = "one", **choices: object
+) -> Followed:
     """Run a script of the collection in its own folder until it finishes."""
-    spec = script_spec(SCRIPTS / name, *arguments, cwd=cwd, devices=devices, launch=launch)
+    spec = script_spec(SCRIPTS / name, *arguments, cwd=cwd, devices=devices, launch=launch, **choices)
     with Listeners(cwd / "runs") as listeners:
         followed = train(spec, cwd / "runs")
     assert beyond_loopback(listeners.seen) == set()
@@ -119,7 +121,11 @@ def test_tqdm_bar_metrics_and_progress(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 def test_tensorboard_only_metrics(tmp_path: Path) -> None:
-    followed = ran("tensorboard_only.py", cwd=tmp_path)
+    """Where TensorFlow is not installed: PyTorch's writer would import it, which takes longer than all else."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    (folder / "tensorflow.py").write_text("raise ModuleNotFoundError(name=__name__)\n")
+    followed = ran("tensorboard_only.py", cwd=tmp_path, environment={"PYTHONPATH": str(folder)})
 
     assert points(followed.run_series.metrics["loss"]) == pytest.approx({step: 1 / (1 + step) for step in range(30)})
     assert points(followed.run_series.metrics["val_loss"]) == pytest.approx(

@@ -32,6 +32,10 @@ START = """\
 #!{python} -S
 import os, sys
 
+if sys.argv[1:] == ["-c", {list_packages!r}]:
+    sys.path += {folders!r}
+    exec(sys.argv[2])
+    sys.exit()
 if len(sys.argv) != 4 or os.path.basename(sys.argv[1]) != "boot.py":
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 sys.path.append({folder!r})
@@ -40,7 +44,8 @@ import fake_worker
 sys.path.pop()
 fake_worker.main()
 """
-"""The executable: the worker, or the real Python, which each run starts once and for which nothing else is imported."""
+"""The executable: the worker, or the real Python. What each run asks that Python is answered without its start, which
+takes three times as long: it looks for the packages of an environment that is installed for development."""
 FRAMEWORKS = ("pytorch", "tensorflow", "keras")
 STRATEGIES = tuple(f"_trainyard.worker.{framework}" for framework in FRAMEWORKS)
 DUMMIES = ("torch", "tensorflow", "keras", "numpy", "_data")
@@ -48,13 +53,19 @@ DUMMIES = ("torch", "tensorflow", "keras", "numpy", "_data")
 
 def install(folder: Path) -> Path:
     """Make the executable in a folder that looks like an environment with all frameworks. Return its path."""
+    from core.supervisor.software_record import LIST_PACKAGES  # imported here, since a worker cannot
+
     for name in ("torch", "tensorflow", "keras"):
         package = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / name
         package.mkdir(parents=True)
         (package / "__init__.py").write_text("raise SystemExit('a fake worker has no framework')\n")
     python = folder / "bin" / "python"
     python.parent.mkdir()
-    python.write_text(START.format(python=sys.executable, folder=str(Path(__file__).parent)), encoding="utf-8")
+    text = START.format(
+        python=sys.executable, folder=str(Path(__file__).parent), list_packages=LIST_PACKAGES,
+        folders=[site for site in sys.path if site.endswith("-packages")],
+    )  # fmt: skip
+    python.write_text(text, encoding="utf-8")
     python.chmod(0o755)
     return python
 

@@ -7,7 +7,6 @@ of them tells a missing service from a refused message but in words for people.
 from __future__ import annotations
 
 import os
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +41,8 @@ def show(message: Message, timeout_s: float) -> None:
     address = bus_address()
     if not address:
         raise NoDesktopError(tr("There is no desktop here: no session bus was found."))
+    from html import escape
+
     from jeepney import DBusErrorResponse
     from jeepney.auth import AuthenticationError
     from jeepney.io.blocking import open_dbus_connection
