@@ -44,8 +44,7 @@ import fake_worker
 sys.path.pop()
 fake_worker.main()
 """
-"""The executable: the worker, or the real Python. What each run asks that Python is answered without its start, which
-takes three times as long: it looks for the packages of an environment that is installed for development."""
+"""The executable: the worker, or the real Python. What each run asks that Python is answered without starting it."""
 FRAMEWORKS = ("pytorch", "tensorflow", "keras")
 STRATEGIES = tuple(f"_trainyard.worker.{framework}" for framework in FRAMEWORKS)
 DUMMIES = ("torch", "tensorflow", "keras", "numpy", "_data")
