@@ -54,19 +54,28 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its folder, and begin with those that take long.
-
-    Several processes take the tests in this order: if a long one were the last, the other processes would wait for it.
-    """
+    """Mark each test by its folder, and put them in the order in which several processes take them."""
     for item in items:
         item.add_marker(FOLDERS[item.path.relative_to(Path(__file__).parent).parts[0]])
-    items.sort(key=_place)
+    items[:] = _in_order(items)
 
 
-def _place(item: pytest.Item) -> int:
-    if item.get_closest_marker("framework"):
-        return 0  # one process takes nearly all of a framework
-    return 1 if item.get_closest_marker("e2e") or item.get_closest_marker("slow") else 2
+def _in_order(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests so that all cores have work until the end.
+
+    One process takes nearly all of a framework, so these come first. The slow ones, of which many wait, are spread
+    among those that compute. The shortest come last, so that no process has to wait for another one's long test.
+    """
+    framework, slow, usual, short = [], [], [], []
+    for item in items:
+        if item.get_closest_marker("framework"):
+            framework.append(item)
+        elif item.get_closest_marker("e2e") or item.get_closest_marker("slow"):
+            slow.append(item)
+        else:
+            (short if item.get_closest_marker("unit") else usual).append(item)
+    places = {item: number / len(each) for each in (slow, usual) for number, item in enumerate(each)}
+    return [*framework, *sorted(places, key=places.__getitem__), *short]
 
 
 @pytest.hookimpl(tryfirst=True)

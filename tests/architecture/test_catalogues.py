@@ -33,6 +33,7 @@ def source(tool):
     return tool.collect()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [path.parents[1].name for path in TRANSLATIONS.glob("*/LC_MESSAGES/trainyard.po")])
 def test_language_is_complete(tool, source, code):
     problems = tool.check(TRANSLATIONS / code / "LC_MESSAGES" / "trainyard.po", source)

@@ -80,6 +80,7 @@ def test_pyside_reads_no_source_of_the_window(tmp_path: Path, monkeypatch: pytes
     assert not {"main_window.py", "run_session.py", "run.py"} & set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Apart from the names of devices, which tell whose they are."""
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")

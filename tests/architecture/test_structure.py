@@ -44,6 +44,7 @@ def imported(path: Path) -> list[tuple[str, str, ast.ImportFrom]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_module_imports_a_private_name_of_another() -> None:
     modules = {module_name(path) for path in CODE}
     private = [

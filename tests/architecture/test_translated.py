@@ -135,6 +135,7 @@ def _untranslated(source: str) -> Iterator[tuple[int, str]]:
     yield from visit(tree, tree)
 
 
+@pytest.mark.slow
 def test_every_sentence_is_translated():
     found, used = [], set()
     for path in sorted(path for folder in ("core", "gui") for path in (ROOT / folder).rglob("*.py")):

@@ -88,6 +88,7 @@ def recipe(stepwise: Followed) -> Iterator[Path]:
     path.write_text(textwrap.dedent(DROPS))
 
 
+@pytest.mark.slow
 def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
     runs_root: Path, finished: tuple[Followed, Followed]
 ) -> None:
@@ -103,6 +104,7 @@ def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
             assert again.run_series.metrics[metric].steps.tolist() == series.steps.tolist(), (step, metric)
 
 
+@pytest.mark.slow
 def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drops: str) -> None:
     """Each rank has its own random state. With dropout, both must be restored."""
     settings = SETTINGS | {"devices": "cpu:0,cpu:1"}

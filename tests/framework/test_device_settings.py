@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.strategy_runs import StrategyRuns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "training"),
     [
@@ -58,6 +59,7 @@ def test_reductions_over_devices_follow_the_curve_of_one_device(
     assert followed.losses() == pytest.approx(strategy_runs[framework, "single", 1].losses()[:23], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("framework", "strategy", "training", "words"),
     [

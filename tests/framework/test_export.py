@@ -97,6 +97,7 @@ def test_exported_pytorch_model_loads_without_trainyard(runs_root: Path, tmp_pat
     assert json.loads((moved / "settings.json").read_text())["training"]["seed"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_pool")
 def test_exported_pipeline_model_merges_all_stages(runs_root: Path, tmp_path: Path, pools: WorkerPools) -> None:
     run = trained(runs_root, "digits_mlp", devices="cpu:0,cpu:1", strategy="pipeline")

@@ -116,6 +116,7 @@ def by_hand(recipe: str) -> tuple[list[float], list[int]]:
     return values, skips
 
 
+@pytest.mark.slow
 def test_losses_and_skipped_steps_are_those_of_the_scaler_of_torch(overflows: str, single: Followed) -> None:
     values, skips = by_hand(overflows)
     assert skips[:3] == [1, 2, 3], "the test needs skipped steps"
@@ -172,6 +173,7 @@ ONE_RANK = f"""{OVERFLOWS.partition("    def model")[0]}
 """In one step of each epoch, the gradient of the first row of the first weight is infinite: on one rank, if sharded."""
 
 
+@pytest.mark.slow
 def test_all_ranks_skip_a_step_if_the_gradients_of_one_overflow(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, ONE_RANK, "one_rank")
     alone, *others = (

@@ -88,6 +88,7 @@ def compressed(blocks: str, tmp_path_factory: pytest.TempPathFactory) -> Followe
     return on_two(blocks, root, "ddp", gradient_compression="powersgd", **choices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 2, 7])
 def test_powersgd_continues_after_a_resume_as_if_it_had_not_ended(
     runs_root: Path, compressed: Followed, step: int
@@ -98,6 +99,7 @@ def test_powersgd_continues_after_a_resume_as_if_it_had_not_ended(
     assert not again.run.facts.notices
 
 
+@pytest.mark.slow
 def test_powersgd_says_so_when_a_checkpoint_lacks_its_memory(runs_root: Path, compressed: Followed) -> None:
     run_dir = broken_off(compressed, 7, runs_root)
     (newest, *_) = checkpoint.folders(run_dir)

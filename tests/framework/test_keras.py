@@ -146,6 +146,7 @@ def test_parts_of_a_batch_are_weighted_by_size(
         assert_close(measured(train(spec_of(awkward, strategy, **CLIPPED, **changes), runs_root)), wanted, 1e-5)
 
 
+@pytest.mark.slow
 def test_tf_dataset_has_the_same_order_on_two_devices(
     runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
 ) -> None:
@@ -178,6 +179,7 @@ def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, a
     assert measured(resumed) == measured(uninterrupted.until_over())
 
 
+@pytest.mark.slow
 def test_custom_train_step_trains_on_one_device_and_is_refused_with_accumulation(
     runs_root: Path, tmp_path: Path
 ) -> None:

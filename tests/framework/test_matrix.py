@@ -83,6 +83,7 @@ def marks(strategy: Strategy, accumulation: int) -> Any:
     return () if strategy.framework == "pytorch" or strategy.name == "single" else pytest.mark.soak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "accumulation"),
     # `single` itself is the baseline.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 EVERY_SEVENTH = {"unit": "steps", "every": 7, "keep": 9}
 
 
+@pytest.mark.slow
 def test_each_shard_has_its_size(runs_root: Path, blocks: str, blocks_alone: Followed) -> None:
     followed = on_two(blocks, runs_root, "fsdp", epochs=1, meta_device=True)
     sizes = [part.size_bytes or 0 for part in followed.run.facts.parts.values()]
@@ -92,6 +93,7 @@ def test_model_is_made_on_its_device_and_all_ranks_have_the_values_of_the_first(
     assert all(torch.equal(found[name], value) for name, value in first["state"].items())
 
 
+@pytest.mark.slow
 def test_model_made_in_shards_resumes(runs_root: Path, blocks: str, blocks_alone: Followed) -> None:
     whole = on_two(blocks, runs_root, "fsdp", meta_device=True, checkpoints=EVERY_SEVENTH)
     again = resumed(broken_off(whole, 7, runs_root))

@@ -184,6 +184,7 @@ def test_settings_hold_for_each_of_several_optimizers(setting: str, runs_root: P
         assert found[f"loss_{name}"] == pytest.approx(wanted[name], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["single", "fsdp"])
 def test_several_optimizers_go_on_after_a_resume(strategy: str, runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, SCHEDULED)
@@ -213,6 +214,7 @@ GROUPS = f"""{GAN.partition("    def optimizers")[0]}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["single", "ddp", "fsdp"])
 def test_parameter_groups_keep_their_rates_and_go_on_after_a_resume(
     strategy: str, runs_root: Path, tmp_path: Path
@@ -346,6 +348,7 @@ def test_optimizer_of_a_whole_model_is_refused_for_a_pipeline(tmp_path: Path) ->
         compose(choices, cpu_devices())
 
 
+@pytest.mark.slow
 def test_documented_gan_trains_on_two_devices(runs_root: Path, tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
     sources = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

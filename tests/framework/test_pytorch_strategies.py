@@ -142,6 +142,7 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Followe
     return dict(zip((1, 2), train_both(once, twice, root / "runs"), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_parts_of_a_batch_are_weighted_by_size(
     runs_root: Path, tmp_path: Path, on_one_device: dict[int, Followed], accumulation: int
@@ -153,6 +154,7 @@ def test_parts_of_a_batch_are_weighted_by_size(
         assert_same_curve(train(spec, runs_root), on_one_device[accumulation])
 
 
+@pytest.mark.slow
 def test_separately_sharded_blocks_stay_synchronised_on_uneven_batches(runs_root: Path, tmp_path: Path) -> None:
     """Of the last three items one rank has two, enough for two passes, and the other has one."""
     source = AWKWARD.replace("items=65", "items=67").replace(
@@ -204,6 +206,7 @@ def test_compiled_stage_runs_the_compiled_graph() -> None:
     assert len(compiled) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own_stages", [False, True])
 def test_non_sequential_model_is_split_into_stages(
     runs_root: Path, tmp_path: Path, general_on_one_device: Followed, own_stages: bool
@@ -277,6 +280,7 @@ def test_process_group_threads_end_before_interpreter_exit(runs_root: Path, tmp_
     assert not any("gloo" in line for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", SYNCHRONOUS)
 def test_resumed_run_equals_uninterrupted_run(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     """Resume from mid-epoch, with dropout, running statistics, optimizer state and a schedule."""

@@ -194,6 +194,7 @@ def curves(followed: Followed) -> dict[str, list[float]]:
     return {name: each.values.tolist() for name, each in followed.run_series.metrics.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("framework", "recipe", "strategy"), ALLOWED)
 def test_recipe_has_one_curve_on_one_and_on_two_devices(
     framework: str, recipe: str, strategy: str, alone: Trained[Key], runs_root: Path, data: Path

@@ -115,6 +115,7 @@ BY_HAND = """
 """
 
 
+@pytest.mark.slow
 def test_single_device_losses_equal_hand_written_loop(runs_root: Path, awkward: str, pools: WorkerPools) -> None:
     followed = start(spec(awkward, epochs=3, seed=5), runs_root)
     by_hand = json.loads(pools.run("tensorflow", BY_HAND.format(recipe=awkward)))
@@ -146,6 +147,7 @@ def test_parts_of_a_batch_are_weighted_by_size_and_clipped_together(strict_runs:
     assert_same_curve(strict_runs["single"], followed)
 
 
+@pytest.mark.slow
 def test_embedding_has_one_curve_with_an_optimizer_that_squares_its_gradient(runs_root: Path, tmp_path: Path) -> None:
     """An embedding's gradient has a row per word, and Keras' Adam squares each by itself, also of a repeated word."""
     recipe = write_recipe(tmp_path, AWKWARD.replace("SGD(learning_rate, momentum=0.9)", "Adam(learning_rate)"), "adam")
@@ -169,6 +171,7 @@ def test_generated_code_is_not_left_in_the_temporary_folder(
     assert not list(folder.rglob("*autograph*"))
 
 
+@pytest.mark.slow
 def test_learning_rate_schedule_of_recipe_is_recorded_at_epoch_ends(runs_root: Path, tmp_path: Path) -> None:
     falling = AWKWARD.replace("def optimizer(learning_rate=0.05)", "def optimizer()").replace(
         "SGD(learning_rate, momentum=0.9)", "SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 5, 0.5))"
@@ -184,6 +187,7 @@ def test_learning_rate_schedule_of_recipe_is_recorded_at_epoch_ends(runs_root: P
     assert falls.run_series.metrics["learning_rate"].values.tolist() == pytest.approx([0.25, 0.125, 0.0625])
 
 
+@pytest.mark.slow
 def test_tf_dataset_is_split_like_arrays(runs_root: Path, awkward: str) -> None:
     one, two = (
         train(spec(awkward, strategy, epochs=3, settings={"read": True}), runs_root)
@@ -197,6 +201,7 @@ def events(run: Run, kind: str) -> list[dict[str, Any]]:
     return [event for event in Tail(run.dir / EVENTS / "worker-0.jsonl").read() if event["kind"] == kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [True, False])
 def test_parts_of_a_placed_model_are_on_the_selected_devices(
     runs_root: Path, strict_runs: Trained[str], *, own: bool
@@ -232,6 +237,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Follow
     return whole_and_stepwise(partial(spec, **SCHEDULED), DROPS, tmp_path_factory.mktemp("finished"))
 
 
+@pytest.mark.slow
 def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
     runs_root: Path, finished: tuple[Followed, Followed]
 ) -> None:
@@ -266,6 +272,7 @@ def check_unreachable(processes: list[int]) -> None:
                 socket.create_connection((host, port))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["single", "multi_worker_mirrored", "parameter_server"])
 def test_stop_request_during_an_epoch_stops_all_workers(runs_root: Path, awkward: str, strategy: str) -> None:
     followed = start(spec(awkward, strategy, epochs=FOREVER, checkpoints={"unit": "never"}), runs_root)

@@ -142,6 +142,7 @@ def whole(gan: str, pools: object, tmp_path_factory: pytest.TempPathFactory) -> 
     return train(spec(gan, checkpoints=EVERY_STEP, **SETTINGS), tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.slow
 def test_each_optimizer_steps_with_the_gradients_of_its_own_pass(gan: str, whole: Followed, pools: WorkerPools) -> None:
     found = curves(whole)
     script = BY_HAND.format(recipe=gan, clip=SETTINGS["gradient_clip"], rates=RATES)
@@ -182,6 +183,7 @@ def test_weighted_steps_of_several_optimizers_have_one_curve(runs_root: Path, tm
         assert two[name] == pytest.approx(values, rel=1e-4), name
 
 
+@pytest.mark.slow
 def test_several_optimizers_go_on_after_a_resume(whole: Followed, runs_root: Path) -> None:
     wanted, again = curves(whole), curves(resumed(broken_off(whole, 7, runs_root)))
     assert set(wanted) >= {"loss", "loss_discriminator", "loss_generator", "real", "val_loss"}
@@ -189,6 +191,7 @@ def test_several_optimizers_go_on_after_a_resume(whole: Followed, runs_root: Pat
         assert again[name] == wanted[name], name
 
 
+@pytest.mark.slow
 def test_each_of_several_optimizers_has_a_scale_of_its_own(gan: str, runs_root: Path) -> None:
     followed = train(spec(gan, precision="float16"), runs_root)
     found = curves(followed)

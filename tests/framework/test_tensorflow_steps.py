@@ -175,6 +175,7 @@ def baselines(own: str, tokens: str, pools: object, tmp_path_factory: pytest.Tem
     return {path: curves(followed) for path, followed in zip((own, tokens), runs, strict=True)}
 
 
+@pytest.mark.slow
 def test_own_step_has_the_curve_of_the_same_loss(own: str, baselines: dict, runs_root: Path, tmp_path: Path) -> None:
     """Also with dropout, which a step's `model(x)` has in training and not in validations."""
     supervised = write_recipe(tmp_path, SUPERVISED, "supervised")
@@ -220,6 +221,7 @@ def test_own_step_trains_with_an_asynchronous_strategy(tokens: str, runs_root: P
     assert found["val_loss"][-1] < found["val_loss"][0]
 
 
+@pytest.mark.slow
 def test_stream_has_one_curve_and_resumes_where_it_was_left(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, STREAM, "stream")
     settings: dict[str, Any] = {"steps_per_epoch": 13, "settings": {"dropout": 0.3}}

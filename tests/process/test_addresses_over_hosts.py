@@ -88,6 +88,7 @@ def assignments(notes: Path, count: int) -> list[dict[str, Any]]:
     return sorted((json.loads(each.read_text()) for each in written()), key=lambda each: int(each["rank"]))
 
 
+@pytest.mark.slow
 def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_end_with_the_chief(
     server: SshServer, runs_root: Path, tmp_path: Path, notes: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_chief_and_server_are_here_each_worker_is_where_its_device_is_and_all_en
     assert run.run.facts.workers[2].exit_code == -signal.SIGTERM, "it was not asked for what it cannot hear"
 
 
+@pytest.mark.slow
 def test_server_that_dies_on_another_machine_fails_the_run(
     server: SshServer, runs_root: Path, tmp_path: Path, notes: Path
 ) -> None:
@@ -123,6 +125,7 @@ def test_server_that_dies_on_another_machine_fails_the_run(
     assert f"Worker 2 on {AWAY} was ended by SIGKILL" in str(run.run.facts.error)
 
 
+@pytest.mark.slow
 def test_processes_of_a_script_on_three_machines_find_each_other_by_tf_config(
     server: SshServer, runs_root: Path, tmp_path: Path
 ) -> None:

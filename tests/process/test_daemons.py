@@ -92,6 +92,7 @@ def test_daemon_ends_with_a_stopped_run_and_with_a_killed_supervisor(
     assert (process.pid, "supervisor" if how == "stop" else "guard") in {(each.pid, each.by) for each in named}
 
 
+@pytest.mark.slow
 def test_run_started_by_a_script_outlives_it(runs_root: Path, tmp_path: Path) -> None:
     """The inner supervisor is an orphan below the outer guard, but it belongs to another run."""
     script, inner_root = tmp_path / "outer.py", tmp_path / "inner"

@@ -98,6 +98,7 @@ def test_presets_survive_hostile_files(count: int | None, tmp_path: Path) -> Non
         hostile.clear()
 
 
+@pytest.mark.slow
 def test_processes_of_the_command_line_survive_hostile_runs(tmp_path: Path) -> None:
     """Costs five seconds: four processes."""
     hostile = Hostile(tmp_path / "runs", Random(5))

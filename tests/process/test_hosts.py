@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "hosts.md"
 
 
+@pytest.mark.slow
 def test_hosts_are_added_listed_with_their_devices_and_removed(server, capsys, runs_root):
     code, out, err = call(capsys, "hosts", "add", "one", "--command", TRAINYARD)
     assert (code, err) == (0, "")
@@ -173,6 +174,7 @@ def test_training_on_a_host_that_was_not_added_is_refused_in_one_sentence(capsys
     assert not runs_root.exists()
 
 
+@pytest.mark.slow
 def test_documented_commands_work(server, capsys):
     """The page's address and path are those of its reader; all else is as it stands there."""
     (block,) = re.findall(r"^```\n(trainyard hosts add anna.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -187,6 +189,7 @@ def test_documented_commands_work(server, capsys):
         assert (code, err) == (0, ""), words
 
 
+@pytest.mark.slow
 def test_runs_of_a_host_are_shown_on_its_devices(server, capsys, runs_root, script):
     """A live run is one with a supervisor that is alive; it is started on the host's own folder."""
     add_host("one", command=f"{TRAINYARD} --runs {runs_root}")

@@ -113,6 +113,7 @@ def test_nothing_happens_where_nothing_answers(
     assert logout_warning() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("systemd-run") is None, reason="systemd-run is not installed")
 def test_supervisor_and_waiting_process_are_started_in_scopes(bus: str, cgroup: Path, tmp_path: Path) -> None:
     """The real systemd-run asks a stand-in of systemd, then becomes the process: its id is that of the guard."""
@@ -166,6 +167,7 @@ def test_process_in_a_scope_keeps_its_id_its_output_and_its_arguments(
     assert asked[-1].startswith(f"{started.pid} --user --scope --quiet --collect --no-ask-password ")
 
 
+@pytest.mark.slow
 def test_warnings_say_what_helps(bus: str, cgroup: Path, tmp_path: Path, no_scope: None, capsys) -> None:
     queue = Queue(tmp_path)
     words = ("run", queue.recipe, "--devices", "cpu:0", "--epochs", 1, "--runs", queue.runs_root)

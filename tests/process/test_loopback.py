@@ -140,6 +140,7 @@ def test_recipe_downloads_once_and_its_workers_reach_nobody(runs_root: Path, tmp
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_processes_in_the_network_are_found_paused_and_resumed(runs_root: Path, tmp_path: Path) -> None:
     followed = start(listening_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
     pids = {followed.run.facts.workers[rank].process.pid for rank in WORKERS}
@@ -367,6 +368,7 @@ def test_allowed_open_ports_are_named_in_a_notice(
     assert "--allow-open-ports" in said("command")
 
 
+@pytest.mark.slow
 def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, tmp_path: Path) -> None:
     """The supervisor makes the network, whatever was checked before it was started."""
     start_it = "import sys, pickle, pathlib; from core.runs.run import Run; Run.start(*pickle.load(sys.stdin.buffer))"

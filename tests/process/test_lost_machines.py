@@ -60,6 +60,7 @@ def long_spec(tmp_path: Path, source: str = LONG, unit: str = "never", every: in
     return over_hosts(make_spec(write_recipe(tmp_path, source), epochs=FOREVER, checkpoints=checkpoints))
 
 
+@pytest.mark.slow
 def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
     """A connection that is cut is made again, and no step is lost or recorded twice; then the run is stopped."""
     run = start(long_spec(tmp_path), runs_root).until_trained(50)
@@ -72,6 +73,7 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path, tmp_path:
     assert processes_there(server) == []
 
 
+@pytest.mark.slow
 def test_worker_that_is_killed_on_the_other_machine_fails_the_run(
     server: SshServer, runs_root: Path, tmp_path: Path
 ) -> None:
@@ -84,6 +86,7 @@ def test_worker_that_is_killed_on_the_other_machine_fails_the_run(
     assert parts(server) == []
 
 
+@pytest.mark.slow
 def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_the_run(
     server: SshServer, runs_root: Path, tmp_path: Path
 ) -> None:
@@ -97,6 +100,7 @@ def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_t
     assert parts(server) == []
 
 
+@pytest.mark.slow
 def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +121,7 @@ def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     assert parts(server) == [], "the part that was lost is removed, too"
 
 
+@pytest.mark.slow
 def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     server: SshServer,
     runs_root: Path,
@@ -142,6 +147,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     assert (code, parts(server)) == (0, []), err
 
 
+@pytest.mark.slow
 def test_agent_that_is_stopped_is_replaced_and_ends(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
     (agent,) = server.agents()
@@ -153,6 +159,7 @@ def test_agent_that_is_stopped_is_replaced_and_ends(server: SshServer, runs_root
     assert parts(server) == []
 
 
+@pytest.mark.slow
 def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
     server: SshServer, runs_root: Path, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def done(mirror: Mirror, ability: str, **terms: object) -> object:
     return asked.value
 
 
+@pytest.mark.slow
 def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_live(root, open_mirror, spec):
     mirror = open_mirror()
     wait_until(lambda: is_up(mirror), 20, "the connection")
@@ -143,6 +144,7 @@ def stop_agent(mirror: Mirror, server: SshServer) -> None:
     agent.resume()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [kill_ssh, kill_agent, stop_agent])
 def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mirror, spec, server, monkeypatch, cut):
     monkeypatch.setattr(link, "BEAT_S", 0.3)
@@ -171,6 +173,7 @@ def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mir
     assert grown == {name: (copy.run.dir / name).stat().st_ino for name in grown}, "the files were extended"
 
 
+@pytest.mark.slow
 def test_run_that_is_killed_while_the_connection_is_cut_is_lost_only_when_the_host_says_so(
     root, open_mirror, spec, server
 ):
@@ -195,6 +198,7 @@ def test_run_that_is_killed_while_the_connection_is_cut_is_lost_only_when_the_ho
     copy.until_over()
 
 
+@pytest.mark.slow
 def test_runs_that_are_removed_and_renamed_there_are_so_here(root, open_mirror, spec):
     runs = [start(spec, root).until_trained() for _ in range(2)]
     for each in runs:
@@ -232,6 +236,7 @@ def test_file_that_was_replaced_there_is_copied_from_its_beginning(root, open_mi
     wait_until(lambda: mirror.fetch_reread() == [own.run.id], what="the reader to be told")
 
 
+@pytest.mark.slow
 def test_two_mirrors_share_one_copy_and_the_second_takes_it_over(root, open_mirror, spec):
     first, second = open_mirror(), open_mirror()
     wait_until(lambda: is_up(first) and is_up(second), 20, "two connections")
@@ -246,6 +251,7 @@ def test_two_mirrors_share_one_copy_and_the_second_takes_it_over(root, open_mirr
     until_equal(second, copy, own)
 
 
+@pytest.mark.slow
 def test_requests_without_a_connection_are_refused_and_not_kept(root, open_mirror, spec, server):
     own = start(spec, root).until_trained()
     mirror = open_mirror()

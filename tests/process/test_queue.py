@@ -88,6 +88,7 @@ def test_workers_do_not_inherit_claims_and_the_supervisor_holds_them(queue: Queu
     wait_until(lambda: is_free("cpu:0"), 5, "the claim to be given up")
 
 
+@pytest.mark.slow
 def test_a_run_that_starts_beside_another_says_so_and_both_count(queue: Queue) -> None:
     first, second = queue.start(), queue.start()
     assert any(f"CPU 0 is claimed by run {first.run.spec().name}. This run shares it" in each
@@ -109,6 +110,7 @@ def test_any_one_of_two_takes_the_free_device(queue: Queue) -> None:
     stop(running)
 
 
+@pytest.mark.slow
 def test_a_run_on_two_devices_is_not_starved_and_its_devices_are_kept(queue: Queue) -> None:
     running = queue.start("cpu:1")
     both = queue.add("both", "cpu:0,cpu:1")
@@ -122,6 +124,7 @@ def test_a_run_on_two_devices_is_not_starved_and_its_devices_are_kept(queue: Que
     assert all(time_of(each, RunState.STARTING) >= time_of(both, FINISHED) for each in small)
 
 
+@pytest.mark.slow
 def test_stop_hold_release_and_move_while_waiting(queue: Queue, capsys) -> None:
     def command(*words: object) -> str:
         code, out, err = call(capsys, *words, "--runs", queue.runs_root)
@@ -144,6 +147,7 @@ def test_stop_hold_release_and_move_while_waiting(queue: Queue, capsys) -> None:
     assert one.until_over().state is FINISHED
 
 
+@pytest.mark.slow
 def test_a_run_follows_another_and_is_cancelled_if_that_has_not_finished(queue: Queue) -> None:
     running = queue.start()
     after = str(running.run.dir)
@@ -156,6 +160,7 @@ def test_a_run_follows_another_and_is_cancelled_if_that_has_not_finished(queue: 
     assert "only if that finished: it is stopped" in ok.run.facts.error
 
 
+@pytest.mark.slow
 def test_a_time_limit_stops_the_run_and_lets_others_plan(queue: Queue) -> None:
     limited = queue.add("limited", epochs=FOREVER, limit_s=3)
     limited.until(RunState.RUNNING)
@@ -187,6 +192,7 @@ def test_a_killed_waiting_process_is_told_and_revived(queue: Queue, capsys) -> N
     assert waiting.until_over().state is FINISHED
 
 
+@pytest.mark.slow
 def test_a_killed_waiting_process_is_revived_by_another_that_waits(queue: Queue) -> None:
     running = queue.start()
     killed, other = queue.add("killed"), queue.add("other")
@@ -245,6 +251,7 @@ def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: 
     assert (code, "is not in the queue" in err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue: Queue, ending: signal.Signals) -> None:
     """A machine that shuts down sends SIGTERM, which stops a run; one that loses its power sends nothing."""
@@ -278,6 +285,7 @@ def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue: Que
 # -- what is trained, and what is not ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_changed_recipe_holds_the_run_and_the_recorded_copy_can_be_trained(
     queue: Queue, tmp_path: Path, capsys
 ) -> None:
@@ -294,6 +302,7 @@ def test_a_changed_recipe_holds_the_run_and_the_recorded_copy_can_be_trained(
     assert held.until_over().state is FINISHED
 
 
+@pytest.mark.slow
 def test_three_runs_that_fail_alike_hold_the_queue(queue: Queue, tmp_path: Path, capsys) -> None:
     broken = write_recipe(tmp_path, LONG + "\ndef loss():\n    raise ValueError('no such file 17')\n", "broken")
     runs = [queue.add(f"broken{number}", recipe=broken) for number in range(3)]
@@ -329,6 +338,7 @@ def test_a_run_that_cannot_be_started_has_failed_and_does_not_wait_again(queue: 
     wait_until(lambda: tickets() == [] and is_free("cpu:0"), 10, "the line to be empty")
 
 
+@pytest.mark.slow
 def test_odd_names_and_runs_that_wait_for_each_other(queue: Queue, capsys) -> None:
     running = queue.start()
     one = queue.add("odd\x1b[31mname\u2028", priority=3)

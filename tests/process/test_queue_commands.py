@@ -61,6 +61,7 @@ QUEUE_REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_what_cannot_be_queued_is_refused_in_one_sentence_and_leaves_nothing(tmp_path: Path, capsys) -> None:
     queue = Queue(tmp_path)
     recipe = tmp_path / "recipe.py"
@@ -116,6 +117,7 @@ def test_any_device_is_one_of_the_kind_with_enough_memory() -> None:
     assert options.devices == "GPU-1"
 
 
+@pytest.mark.slow
 def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys) -> None:
     queue = Queue(tmp_path)
     running = queue.start()
@@ -143,6 +145,7 @@ def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys)
     stop(running)
 
 
+@pytest.mark.slow
 def test_a_program_on_the_device_keeps_the_run_waiting_until_its_memory_is_back(
     nvml: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

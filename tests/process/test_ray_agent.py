@@ -61,6 +61,7 @@ def words_of(process: psutil.Process) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_run_trains_on_a_node_and_keeps_its_device(node: StandIn, runs_root: Path) -> None:
     """The recipe is an included one, which travels with the code. Ranks meet where the driver says this machine is."""
     run = train(over_hosts(make_spec("digits_mlp", epochs=1)), runs_root)
@@ -103,6 +104,7 @@ def test_part_outlives_the_actor_and_its_device_may_go_to_others_then(
     assert not part.exists()
 
 
+@pytest.mark.slow
 def test_device_that_others_have_keeps_a_run_from_starting(node: StandIn, runs_root: Path, tmp_path: Path) -> None:
     node.give_to_others()
     run = start(over_hosts(make_spec(write_recipe(tmp_path, LONG))), runs_root).until_over()
@@ -127,6 +129,7 @@ def test_agent_has_the_environment_of_its_node(node: StandIn) -> None:
         assert set_by_ray == ["OMP_WAIT_POLICY"], "which tests/conftest.py sets"
 
 
+@pytest.mark.slow
 def test_actor_that_is_killed_at_any_moment_of_its_start_leaves_nothing(node: StandIn) -> None:
     """The keeper makes the folder of the code only when it cannot be ended with the actor any more, and removes it."""
     chance = random.Random(os.environ.get("TRAINYARD_TEST_SEED", "1"))

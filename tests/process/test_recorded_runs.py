@@ -358,6 +358,7 @@ def test_a_run_that_cannot_be_resumed_says_so(root: Root, name: str, words: str)
     assert words in root.call("resume", name, code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_paused_run_goes_on_where_it_was(root: Root) -> None:
     """Comes to the values of `finished`, which was asked for the same and never interrupted."""
     root.take("paused")
@@ -389,6 +390,7 @@ def test_attaching_to_a_lost_run_shows_the_end_of_its_log_and_the_remedy(root: R
     assert "  Resume it: trainyard resume lost" in root.call("show", "lost").stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_lost_run_without_a_checkpoint_begins_anew(root: Root) -> None:
     """Comes to the same values; nothing of the first part is left in them."""
     root.take("lost")

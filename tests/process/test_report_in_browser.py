@@ -90,6 +90,7 @@ def browse(page: Path) -> dict[str, Any]:
     return seen
 
 
+@pytest.mark.slow
 def test_curves_bands_and_numbers_of_a_few_runs_are_there(tmp_path: Path, capsys) -> None:
     losses = {"a": [4.0, 3.0, 2.0, 1.0], "b": [2.0, 1.0, 2.0, 2.0], "c": [3.5, 3.2, 3.1, 3.0]}
     for seed, (name, found) in enumerate(losses.items()):
@@ -111,6 +112,7 @@ def test_curves_bands_and_numbers_of_a_few_runs_are_there(tmp_path: Path, capsys
     assert _colours(page.with_suffix(".png")) > 3, "they are painted, too"
 
 
+@pytest.mark.slow
 def test_a_scaling_table_is_there_with_its_plots(tmp_path: Path, capsys) -> None:
     recorded(tmp_path, [trained(tmp_path, "one", 1, 2.0), trained(tmp_path, "two", 2, 1.1)]).saved()
     page = tmp_path / "table.html"

@@ -174,6 +174,7 @@ def over_machines(tmp_path: Path, source: str, *arguments: str, devices: str = A
     return replace(spec, devices=("cpu:0", *devices.split(",")))
 
 
+@pytest.mark.slow
 def test_script_over_machines_gets_the_variables_of_torchrun(
     server: SshServer, runs_root: Path, tmp_path: Path
 ) -> None:
@@ -199,6 +200,7 @@ def test_script_over_machines_gets_the_variables_of_torchrun(
     assert parts(server) == []
 
 
+@pytest.mark.slow
 def test_rank_of_a_script_that_fails_on_the_other_machine_is_named_with_its_error(
     server: SshServer, runs_root: Path, tmp_path: Path
 ) -> None:
@@ -250,6 +252,7 @@ def test_variable_that_the_host_does_not_have_is_named(
     assert str(run.run.facts.error).startswith("one says: The variable TOKEN_OF_A_TEST is not set.")
 
 
+@pytest.mark.slow
 def test_script_over_machines_is_stopped(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
     add_host("one")
     run = start(over_machines(tmp_path, ENDLESS), runs_root).until_trained(3)
@@ -267,6 +270,7 @@ def _text(run: Followed, rank: int) -> str:
     return path.read_text() if path.exists() else ""
 
 
+@pytest.mark.slow
 def test_script_whose_machine_is_lost_fails_with_the_name_of_the_machine(
     server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[
     return root, recipe, json.loads(out), err
 
 
+@pytest.mark.slow
 def test_the_document_has_a_row_for_each_number_of_devices(measured) -> None:
     root, _, document, err = measured
     one, two = document["rows"]
@@ -109,6 +110,7 @@ def test_a_finished_table_is_shown_and_continued_without_a_training(measured, ca
     assert directories(root / "runs") == before
 
 
+@pytest.mark.slow
 def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, runs_root: Path, capsys) -> None:
     held = tmp_path / "held"
     held.touch()
@@ -136,6 +138,7 @@ def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, 
     assert two["same_curve"] is True
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_the_command_is_killed_and_counts(tmp_path: Path, runs_root: Path, capsys) -> None:
     held = tmp_path / "held"
     held.touch()
@@ -293,6 +296,7 @@ def test_a_damaged_record_is_refused(measured, runs_root: Path, capsys, change: 
     assert sentence in err
 
 
+@pytest.mark.slow
 def test_a_record_of_another_machine_is_shown_and_not_continued(measured, runs_root: Path, capsys) -> None:
     document = json.loads((measured[0] / "runs" / "two cores.scaling.json").read_text())
     document["host"]["host"] = "elsewhere"

@@ -107,6 +107,7 @@ def test_server_that_dies_before_the_chief_finishes_fails_the_run(actors, runs_r
     assert processes.tagged(followed.run.id) == []
 
 
+@pytest.mark.slow
 def test_parameter_server_run_can_be_paused_and_resumed(actors, runs_root: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
     followed.run.request("pause")

@@ -75,6 +75,7 @@ def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.two_users
 def test_hostile_runs_of_another_user_are_listed_and_shown(shared: Path) -> None:
     """Some files cannot be read, and less is read of each run. Costs three seconds: twenty runs."""

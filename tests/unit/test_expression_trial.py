@@ -44,6 +44,7 @@ def test_trial_describes_the_matches(printed: Followed) -> None:
     )
 
 
+@pytest.mark.slow
 def test_trial_reports_a_slow_expression(printed: Followed) -> None:
     text = expression_trial.describe_result(expression_trial.try_expression(r"(?P<loss>(?:a+)+)$", printed.run.dir))
     assert text.startswith("The expression needs more than 1 s for the line 'hello aaaa")

@@ -66,6 +66,7 @@ def _same_length(digits: str, rng: random.Random) -> str:
 CORPUS = list(line_variants())
 
 
+@pytest.mark.slow
 def test_known_shape_gives_the_same_statement_as_full_parsing() -> None:
     shapes, rng = ShapeCache(), random.Random(1)
     full = {line: repr(statement_of(line.strip())) for line in CORPUS}
@@ -77,6 +78,7 @@ def test_known_shape_gives_the_same_statement_as_full_parsing() -> None:
     assert sum(learned is not None for learned in shapes._templates.values()) > 500
 
 
+@pytest.mark.slow
 def test_log_reads_the_same_with_and_without_shape_cache() -> None:
     rng = random.Random(2)
     ends = ("\n", "\n", "\n", "\r\n", "\r", "\x1b[0m\n", "\b" * 20)

@@ -133,6 +133,7 @@ def test_a_run_of_another_user_is_read_up_to_a_limit(run_dir: Path, monkeypatch:
     assert any("belongs to another user" in text for text in run.facts.notices)
 
 
+@pytest.mark.slow
 def test_a_million_planted_events_do_not_block_their_reader(run_dir: Path) -> None:
     """Costs two seconds."""
     with (run_dir / "events" / "supervisor.jsonl").open("a") as file:

@@ -176,6 +176,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return captured.err.strip().splitlines()[-1].removeprefix("trainyard: ")  # notes on a script may come before it
 
 
+@pytest.mark.slow
 def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(script)
     assert error_of(capsys, "run", "--devices", "cpu:0").startswith("No recipe or script is given.")

@@ -32,6 +32,7 @@ def test_output_with_numbers_but_no_metrics_gives_none(log: RecordedLog) -> None
     assert curves == {}
 
 
+@pytest.mark.slow
 def test_learned_shapes_of_lines_change_no_reading_of_a_recorded_log() -> None:
     differing = []
     for log in LOGS:

@@ -205,6 +205,7 @@ def _write_for_ever(root: Path) -> None:
         index.save()
 
 
+@pytest.mark.slow
 def test_writers_that_are_killed_at_any_moment_lose_nothing(root: Path) -> None:
     expected, moments = truth(root), random.Random(0)
     context = multiprocessing.get_context("fork")

@@ -51,6 +51,7 @@ def flood(runs_root: Path) -> Iterator[tuple[Path, subprocess.Popen]]:
         yield run_dir, process
 
 
+@pytest.mark.slow
 def test_flood_of_lines_leaves_the_window_usable(drive, flood) -> None:
     run_dir, process = flood
     panel = drive()

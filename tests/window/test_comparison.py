@@ -362,6 +362,7 @@ def test_runs_that_measured_nothing_are_told(drive, runs_root: Path) -> None:
     panel.until(lambda: view.utilisation.empty.text() == "These runs have no readings of devices.", "its words")
 
 
+@pytest.mark.slow
 def test_the_comparison_and_its_choices_survive_another_language_and_another_window(drive, runs_root: Path) -> None:
     write_three(runs_root)
     panel = drive()

@@ -346,6 +346,7 @@ def test_row_of_live_run_shows_its_name(drive, runs_root, tmp_path):
     assert panel.table.item(1, 3).text() == ""
 
 
+@pytest.mark.slow
 def test_second_run_on_device_needs_confirmation_naming_both_runs(drive, runs_root, tmp_path):
     start(played(tmp_path / "actor", name="first"), runs_root).until(RunState.RUNNING)
     panel = drive()

@@ -55,6 +55,7 @@ def save_to(panel, path: Path) -> str:
     return panel.message("messageStrip")
 
 
+@pytest.mark.slow
 def test_measurements_are_written_as_the_command_writes_them(panel, finished, tmp_path):
     menu_of(panel).action("csv").trigger()
     assert save_to(panel, tmp_path / "curve.csv").startswith("Wrote ")
@@ -66,6 +67,7 @@ def test_measurements_are_written_as_the_command_writes_them(panel, finished, tm
     assert "cannot be written: there is no folder" in message
 
 
+@pytest.mark.slow
 def test_report_and_event_file_are_written_and_a_second_event_file_is_refused(panel, finished, tmp_path):
     menu_of(panel).action("report").trigger()
     assert save_to(panel, tmp_path / "a report.html").startswith("Wrote ")

@@ -52,6 +52,7 @@ def context_menu(widget: QWidget, name: str, place: QPoint) -> QMenu:
     return next(each for each in widget.findChildren(QMenu, name) if each.isVisible())
 
 
+@pytest.mark.slow
 def test_a_comparison_is_exported_as_it_is_shown(panel: Driver, tmp_path: Path) -> None:
     export = panel.window.panels.menu.action("exportComparison")
     panel.window.panels.menu.file.aboutToShow.emit()
@@ -106,6 +107,7 @@ def test_a_comparison_is_exported_as_it_is_shown(panel: Driver, tmp_path: Path) 
     panel.until(lambda: "the comparison was closed" in panel.message("messageStrip"), "the reason")
 
 
+@pytest.mark.slow
 def test_ticked_runs_are_exported_together_and_problems_are_sentences(
     panel: Driver, tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 CYCLES = 50
 CODE = f"""\
@@ -42,6 +44,7 @@ print(*sorted(set(ended)))
 """
 
 
+@pytest.mark.slow
 def test_garbage_of_a_window_is_collected_in_its_thread_while_another_one_allocates(runs_root):
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(runs_root)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=60

@@ -99,6 +99,7 @@ def shown_losses(driver: Driver) -> list[tuple[float, float]]:
     return list(zip(series.steps.tolist(), series.values.tolist(), strict=True))
 
 
+@pytest.mark.slow
 def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, there):
     driver = open_window()
     until_connected(driver)
@@ -136,6 +137,7 @@ def test_run_is_started_paused_resumed_and_stopped_on_the_host(open_window, ther
     assert driver.message("messageStrip") == ""
 
 
+@pytest.mark.slow
 def test_cut_is_told_and_no_point_is_lost_or_twice(open_window, there, tmp_path, ssh_server, monkeypatch):
     monkeypatch.setattr(link, "BEAT_S", 0.3)
     monkeypatch.setattr(link, "SILENT_S", 1.5)
@@ -172,6 +174,7 @@ def test_cut_is_told_and_no_point_is_lost_or_twice(open_window, there, tmp_path,
     driver.until(lambda: shown_losses(driver) == all_losses(own.run.dir), "every point once")
 
 
+@pytest.mark.slow
 def test_closing_the_window_harms_nothing_and_leaves_no_process(open_window, there, tmp_path, ssh_server):
     own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
     driver = open_window()
@@ -188,6 +191,7 @@ def test_closing_the_window_harms_nothing_and_leaves_no_process(open_window, the
     own.until_over()
 
 
+@pytest.mark.slow
 def test_run_that_is_renamed_and_removed_there_while_it_is_shown(open_window, there, tmp_path):
     own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
     own.run.request("stop")
@@ -205,6 +209,7 @@ def test_run_that_is_renamed_and_removed_there_while_it_is_shown(open_window, th
     assert driver.state.text() == "Stopped"
 
 
+@pytest.mark.slow
 def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_path, monkeypatch):
     """A pid of the host means another process here: /proc is not asked about it, and nothing is signalled."""
     asked: list[str] = []
@@ -237,6 +242,7 @@ def test_nothing_of_this_machine_is_taken_for_the_host(open_window, there, tmp_p
     assert asked == []
 
 
+@pytest.mark.slow
 def test_two_windows_show_one_host(open_window, there, tmp_path):
     own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained()
     first, second = open_window(), open_window()
@@ -252,6 +258,7 @@ def test_two_windows_show_one_host(open_window, there, tmp_path):
     second.until(lambda: shown_losses(second) == all_losses(own.run.dir), "every point once")
 
 
+@pytest.mark.slow
 def test_run_is_deleted_marked_and_renamed_on_the_host(open_window, there, tmp_path):
     own = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), there).until_trained(20)
     own.run.request("stop")

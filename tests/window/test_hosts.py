@@ -65,6 +65,7 @@ def hosts(drive):
     return lambda: Hosts(drive())
 
 
+@pytest.mark.slow
 def test_devices_of_hosts_have_readings_names_and_colours_in_list_and_plots(server, hosts):
     add_host("one")
     add_host("second", command=TRAINYARD)
@@ -94,6 +95,7 @@ def test_devices_of_hosts_have_readings_names_and_colours_in_list_and_plots(serv
     assert {"one · CPU 0", "one · CPU 1", "second · CPU 0"} <= {row.label for row in reading.rows}
 
 
+@pytest.mark.slow
 def test_folded_host_hides_what_is_not_ticked_in_list_and_plots_and_stays_folded(server, hosts, qtbot):
     add_host("one")
     shown = hosts()
@@ -116,6 +118,7 @@ def test_folded_host_hides_what_is_not_ticked_in_list_and_plots_and_stays_folded
     again.panel.until(lambda: again.shown("one") == ["one/cpu:0", "one/cpu:1"], "all devices")
 
 
+@pytest.mark.slow
 def test_ticked_devices_are_choices_that_name_the_host_and_survive_its_absence(server, hosts):
     add_host("one")
     shown = hosts()
@@ -161,6 +164,7 @@ def test_run_over_two_machines_is_started_and_drawn(server, hosts, monkeypatch):
     assert "one/cpu:1" not in memory.labels, "no room is kept for names that are not in the run"
 
 
+@pytest.mark.slow
 def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(server, hosts, qtbot, tmp_path):
     program = tmp_path / "trainyard-there"
     add_host("one", command=program)
@@ -178,6 +182,7 @@ def test_host_that_cannot_be_reached_says_why_and_is_asked_again_on_request(serv
     assert not shown.retry("one").isVisible()
 
 
+@pytest.mark.slow
 def test_connection_that_is_cut_is_told_and_made_again(server, hosts, monkeypatch):
     monkeypatch.setattr(watch, "FIRST_WAIT_S", 0.5)
     add_host("one")
@@ -194,6 +199,7 @@ def test_connection_that_is_cut_is_told_and_made_again(server, hosts, monkeypatc
     shown.panel.until(lambda: shown.table("one").item(0, 1).text().endswith(" %"), "a reading")
 
 
+@pytest.mark.slow
 def test_hosts_are_asked_only_while_the_window_can_be_seen(server, hosts):
     add_host("one")
     shown = hosts()
@@ -224,6 +230,7 @@ def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, 
     wait_until(lambda: not server.sessions(), what="the connection to end")
 
 
+@pytest.mark.slow
 def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
     shown = hosts()
     assert shown.window.findChild(QTableWidget, "deviceTable-one") is None
@@ -308,6 +315,7 @@ def test_menu_of_a_host_ticks_its_devices(server, hosts):
     assert shown.window.panels.devices.ticked() == ("cpu:1",)
 
 
+@pytest.mark.slow
 def test_runs_on_a_host_are_chips_of_its_devices(server, hosts, tmp_path, script, monkeypatch):
     """The run is started as a user of the host would, in the folder of runs there."""
     monkeypatch.setattr(watch, "USES_PERIOD_S", 0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import (
@@ -118,6 +119,7 @@ def test_find_searches_the_log_from_anywhere_and_the_settings_in_their_sheet(dri
     assert keys.focus is sheet.search
 
 
+@pytest.mark.slow
 def test_whole_session_by_keyboard(drive, tmp_path) -> None:
     write_recipe(tmp_path, SLOW, "slow")
     panel = drive()

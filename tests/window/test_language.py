@@ -184,6 +184,7 @@ def english(window: QWidget) -> list[str]:
     )
 
 
+@pytest.mark.slow
 def test_no_english_sentence_is_left(drive, pseudo):
     panel = drive()
     panel.tick("cpu:0")
@@ -258,6 +259,7 @@ def test_number_fields_have_plain_digits_in_every_language(qtbot):
         QLocale.setDefault(before)
 
 
+@pytest.mark.slow
 def test_no_chinese_text_is_clipped(drive, nvml):
     nvml.write(gpus=4)
     PreferencesFile(SettingsFile()).save(Preferences(language="zh_CN"))
@@ -282,6 +284,7 @@ def test_no_chinese_text_is_clipped(drive, nvml):
     panel.until(lambda: not clipped(dialog), "the texts of the preferences", 2000)
 
 
+@pytest.mark.slow
 def test_switch_waits_for_the_answer_to_a_question(drive, pseudo):
     panel = drive()
     window = panel.window

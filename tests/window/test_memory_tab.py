@@ -199,6 +199,7 @@ def test_gpu_bar_is_drawn_with_its_amounts(drive, nvml, launch):
     assert panel.table.item(0, 3).text().startswith("used by python")
 
 
+@pytest.mark.slow
 def test_selected_run_is_drawn_in_bar_of_its_cpu_device(drive, runs_root, tmp_path):
     start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
@@ -276,6 +277,7 @@ def test_held_memory_is_red_and_terminated_processes_are_named(drive, runs_root)
     assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in texts())
 
 
+@pytest.mark.slow
 def test_held_by_others_is_amber_and_unjudged_memory_has_no_message(drive, runs_root):
     sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
     recorded(runs_root, findings=[finding(verdict="held by others", sentence=sentence)])

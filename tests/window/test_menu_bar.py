@@ -35,6 +35,7 @@ def texts(table: QTableWidget) -> list[tuple[str, ...]]:
     ]
 
 
+@pytest.mark.slow
 def test_actions_of_run_are_enabled_with_their_buttons_and_press_them(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root).until_trained()
     panel = drive()

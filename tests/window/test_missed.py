@@ -124,6 +124,7 @@ def listed(bell: Bell, run_dir: Path, state: str) -> Callable[[], bool]:
     return lambda: (found := run_list.summary(str(run_dir))) is not None and found.state.value == state
 
 
+@pytest.mark.slow
 def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     write_ended(runs_root, "20260101-000000-old", "failed", 60, error="It burnt.")
     first = bell()
@@ -150,6 +151,7 @@ def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     assert not third.button.isVisible(), "the list was opened"
 
 
+@pytest.mark.slow
 def test_what_was_not_looked_at_is_told_again_by_next_window(bell, runs_root):
     bell().panel.window.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0)
@@ -166,6 +168,7 @@ def test_what_was_not_looked_at_is_told_again_by_next_window(bell, runs_root):
     assert not bell().button.isVisible()
 
 
+@pytest.mark.slow
 def test_run_that_is_lost_while_window_is_closed_is_news(bell, runs_root):
     """The last event of a lost run is older than the last look of the window that was closed."""
     run_dir = write_live(runs_root, "20260101-000001-live")
@@ -212,6 +215,7 @@ def test_only_what_ends_while_window_is_not_in_use_is_news(bell, runs_root, qtbo
     assert found.panel.window.services.missed_runs.runs[0][0].dir == after
 
 
+@pytest.mark.slow
 def test_line_opens_its_run_and_leaves_the_list(bell, runs_root):
     bell().panel.window.close()
     names = ("20260101-000001-one", "20260101-000002-two")
@@ -242,6 +246,7 @@ def test_line_opens_its_run_and_leaves_the_list(bell, runs_root):
     assert not found.button.isVisible()
 
 
+@pytest.mark.slow
 def test_stop_of_ones_own_is_no_news_and_that_of_others_is(bell, runs_root, tmp_path):
     mine, theirs = (start(played(tmp_path / name, name=name), runs_root).until_trained() for name in ("mine", "theirs"))
     found = bell()
@@ -301,6 +306,7 @@ def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
     assert epoch.isVisible()
 
 
+@pytest.mark.slow
 def test_what_was_seen_in_one_window_is_missed_in_none(bell, runs_root):
     bell().panel.window.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0)
@@ -321,6 +327,7 @@ def test_what_was_seen_in_one_window_is_missed_in_none(bell, runs_root):
     assert not bell().button.isVisible()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looked_at", [False, True])
 def test_what_was_missed_stays_while_the_language_changes(bell, runs_root, looked_at):
     bell().panel.window.close()

@@ -42,6 +42,7 @@ def test_question_names_everything_that_would_be_executed(tmp_path):
     assert max(len(line) for line in found.words.splitlines()) <= MAX_CHARACTERS
 
 
+@pytest.mark.slow
 @pytest.mark.two_users
 def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_root, tmp_path):
     """Two seconds: one run of a script, and a window."""

@@ -49,6 +49,7 @@ def detail(panel):
     return panel.window.findChild(QLabel, "detailLabel").text()
 
 
+@pytest.mark.slow
 def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
     panel = drive()
     start_slow(panel, tmp_path)
@@ -79,6 +80,7 @@ def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
     assert (button.text(), button.isEnabled()) == ("Pause", False)
 
 
+@pytest.mark.slow
 def test_save_now_writes_checkpoint_and_training_continues(drive, tmp_path):
     panel = drive()
     assert not panel.window.findChild(QPushButton, "saveButton").isEnabled()
@@ -97,6 +99,7 @@ def test_save_now_writes_checkpoint_and_training_continues(drive, tmp_path):
     assert button.shortcut().toString() == "Ctrl+S"
 
 
+@pytest.mark.slow
 def test_stopped_run_resumes_and_can_be_stopped_again(drive, tmp_path):
     panel = drive()
     start_slow(panel, tmp_path, epochs=FOREVER)
@@ -109,6 +112,7 @@ def test_stopped_run_resumes_and_can_be_stopped_again(drive, tmp_path):
     panel.until_state("Stopped")
 
 
+@pytest.mark.slow
 def test_resume_asks_before_sharing_device_with_another_run(drive, runs_root, tmp_path):
     panel = drive()
     start_slow(panel, tmp_path, epochs=FOREVER)
@@ -144,6 +148,7 @@ def gate(monkeypatch):
     gate.set()
 
 
+@pytest.mark.slow
 def test_window_keeps_polling_while_run_resumes(drive, tmp_path, gate):
     panel = drive()
     start_slow(panel, tmp_path, epochs=FOREVER)

@@ -141,6 +141,7 @@ def test_long_text_is_cut_in_a_tooltip():
     assert verbatim("x" * 3_000_000).endswith("x…")
 
 
+@pytest.mark.slow
 def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_root, nvml, launch, fifo):
     """Two seconds: a window on a run and a process of which every name is an image."""
     image = fifo.image

@@ -313,6 +313,7 @@ def test_single_measurement_is_visible(plots) -> None:
     assert DARK.train in drawn
 
 
+@pytest.mark.slow
 def test_ten_million_points_are_reduced_to_a_few_thousand(plots) -> None:
     loss, long = plots["lossPlot"], RunSeries()
     long.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])

@@ -107,6 +107,7 @@ def test_plots_are_scrolled_where_there_is_no_room(qtbot, area) -> None:
     assert bottom <= scroll.viewport().height(), "the plot shown last is in sight"
 
 
+@pytest.mark.slow
 def test_plots_on_request_are_in_the_menu_view_and_stay_in_the_next_window(drive, runs_root) -> None:
     panel = drive()
     panel.until(lambda: panel.window.opened, "the plots")

@@ -114,6 +114,7 @@ def on_gpu(nvml, *held: str) -> None:
     nvml.write(gpus=1, gpu0={"memory_used": 12 * GB, "compute": ",".join(held)})
 
 
+@pytest.mark.slow
 def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(drive, runs_root, tmp_path, own_processes):
     followed = start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
@@ -283,6 +284,7 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(drive, runs_root, tmp_pat
     panel.until(lambda: "ended" in panel.message("messageStrip"), "the result")
 
 
+@pytest.mark.slow
 def test_leftovers_strip_disappears_when_processes_exit(drive, runs_root, tmp_path, own_processes):
     followed = start(played(tmp_path, before=CHILD), runs_root).until_trained()
     (orphan,) = psutil.Process(followed.run.facts.workers[0].process.pid).children()

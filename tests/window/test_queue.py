@@ -45,6 +45,7 @@ def order(queue: Queue) -> list[str]:
     return list(queue.rows())
 
 
+@pytest.mark.slow
 def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(drive, queue, tmp_path):
     busy = queue.start()
     panel = drive()
@@ -66,6 +67,7 @@ def test_busy_device_offers_the_queue_and_the_run_starts_when_it_is_free(drive, 
     panel.until(lambda: titles(panel) == [], "the list to show that")
 
 
+@pytest.mark.slow
 def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
     busy = queue.start()
     added = [queue.add(name) for name in ("one", "two", "three")]
@@ -95,6 +97,7 @@ def test_queued_runs_are_moved_held_released_and_removed(drive, queue):
     stop(added[0], added[2], busy)
 
 
+@pytest.mark.slow
 def test_queued_run_is_dragged_to_another_place(drive, queue):
     busy = queue.start()
     added = [queue.add(name) for name in ("one", "two")]
@@ -112,6 +115,7 @@ def test_queued_run_is_dragged_to_another_place(drive, queue):
     stop(*added, busy)
 
 
+@pytest.mark.slow
 def test_shown_queued_run_is_stopped_and_kept_devices_are_named(drive, queue, qtbot):
     busy = queue.start("cpu:0")
     big, small = queue.add("big", "cpu:0,cpu:1"), queue.add("small", "cpu:1")
@@ -131,6 +135,7 @@ def test_shown_queued_run_is_stopped_and_kept_devices_are_named(drive, queue, qt
     stop(big, busy)
 
 
+@pytest.mark.slow
 def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
     busy, left = queue.start(), queue.add("left")
     kill(left.run.facts.waiter.pid)
@@ -141,6 +146,7 @@ def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
     assert left.until_over().state is RunState.FINISHED
 
 
+@pytest.mark.slow
 def test_menu_adds_to_the_queue_without_a_question_and_a_log_out_is_warned_of_once(drive, queue, tmp_path, monkeypatch):
     monkeypatch.setattr(logout, "at_logout", lambda: logout.LogOut(ends_manager=True))
     panel = drive()

@@ -25,6 +25,7 @@ def delete(panel, menu):
     next(each for each in menu.actions() if each.text() == "Delete…").trigger()
 
 
+@pytest.mark.slow
 def test_run_is_deleted_after_confirmation(drive, script, runs_root):
     run = train(script_spec(script, cwd=script.parent), runs_root).run
     panel = drive()
@@ -53,6 +54,7 @@ def test_run_is_deleted_after_confirmation(drive, script, runs_root):
     assert script.exists()
 
 
+@pytest.mark.slow
 def test_live_run_is_not_deleted(drive, tmp_path, runs_root):
     followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=1_000_000), runs_root).until(RunState.RUNNING)
     panel = drive()
@@ -66,6 +68,7 @@ def test_live_run_is_not_deleted(drive, tmp_path, runs_root):
     assert followed.run.dir.is_dir()
 
 
+@pytest.mark.slow
 def test_window_keeps_updating_while_run_is_deleted(drive, script, runs_root, monkeypatch):
     run = train(script_spec(script, cwd=script.parent), runs_root).run
     panel = drive()

@@ -25,6 +25,7 @@ from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_run_can_be_started_watched_and_stopped(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
@@ -52,6 +53,7 @@ def test_run_can_be_started_watched_and_stopped(drive):
     panel.until(panel.start_button.isEnabled, "Start to come back")
 
 
+@pytest.mark.slow
 def test_finished_run_shows_duration_loss_and_released_memory(drive):
     panel = drive()
     panel.tick("cpu:0")
@@ -75,6 +77,7 @@ def test_finished_run_shows_duration_loss_and_released_memory(drive):
     panel.until(lambda: memory._note.text().startswith("✓ released in ") and memory.end.line.isVisible())
 
 
+@pytest.mark.slow
 def test_double_click_on_start_starts_one_run(drive, runs_root, qtbot):
     panel = drive()
     panel.tick("cpu:0")
@@ -89,6 +92,7 @@ def test_double_click_on_start_starts_one_run(drive, runs_root, qtbot):
     assert panel.question() is None
 
 
+@pytest.mark.slow
 def test_second_run_can_start_on_another_device(drive, runs_root, tmp_path):
     first = start(played(tmp_path / "actor"), runs_root)
     first.until(RunState.RUNNING)
@@ -109,6 +113,7 @@ def test_second_run_can_start_on_another_device(drive, runs_root, tmp_path):
     panel.until_state("Running")
 
 
+@pytest.mark.slow
 def test_failing_recipe_shows_traceback(drive, tmp_path):
     source = LONG.replace("return [", 'raise RuntimeError("no such data")\n    return [')
     panel = drive()
@@ -140,6 +145,7 @@ def test_failing_recipe_shows_traceback(drive, tmp_path):
     panel.until(lambda: panel.runs.count() == 1 and "failed · RuntimeError: no such data" in panel.runs.item(0).text())
 
 
+@pytest.mark.slow
 def test_ignored_stop_escalates_and_can_be_forced(drive, runs_root, tmp_path):
     ignores_sigint = """\
         import signal, time
@@ -171,6 +177,7 @@ def test_ignored_stop_escalates_and_can_be_forced(drive, runs_root, tmp_path):
     assert panel.stop_button.text() == "Stop"
 
 
+@pytest.mark.slow
 def test_run_survives_killed_window_and_next_window_shows_it(drive, runs_root, tmp_path):
     recipe = write_recipe(tmp_path, LONG)
     code = f"""\
@@ -203,6 +210,7 @@ def test_run_survives_killed_window_and_next_window_shows_it(drive, runs_root, t
     reopened.until_state("Stopped")
 
 
+@pytest.mark.slow
 def test_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root).until_trained()
     panel = drive()

@@ -91,6 +91,7 @@ def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path
     assert (record.measured_by, record.note, len(record.runs)) == (None, "", 3)
 
 
+@pytest.mark.slow
 def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_path: Path) -> None:
     runs_root.mkdir(exist_ok=True)
     runs = [trained(runs_root, f"20260101-00000{at}-run", at, 10.0 / at) for at in (1, 2)]
@@ -219,6 +220,7 @@ def test_what_cannot_be_measured_is_said_in_the_dialog(drive, tmp_path: Path) ->
     assert "a script is chosen" in panel.message("messageStrip")
 
 
+@pytest.mark.slow
 def test_the_report_on_the_listed_runs_compares_them(drive, runs_root: Path, tmp_path: Path) -> None:
     panel = drive()
     panel.window.panels.menu.action("listReport").trigger()

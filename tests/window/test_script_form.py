@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 
+import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPlainTextEdit, QPushButton
@@ -22,6 +23,7 @@ def drop(panel, path):
     panel.window.dropEvent(event)
 
 
+@pytest.mark.slow
 def test_script_can_be_chosen_and_run_to_its_end(drive, script):
     panel = drive()
     panel.tick("cpu:0")
@@ -45,6 +47,7 @@ def test_script_can_be_chosen_and_run_to_its_end(drive, script):
     panel.until(lambda: panel.runs.count() == 1 and "finished · loss" in panel.runs.item(0).text(), "its row")
 
 
+@pytest.mark.slow
 def test_running_script_can_be_stopped_but_not_paused_or_saved(drive, script):
     panel = drive()
     panel.tick("cpu:0")
@@ -67,6 +70,7 @@ def test_running_script_can_be_stopped_but_not_paused_or_saved(drive, script):
     assert "resumed" not in panel.state.toolTip()
 
 
+@pytest.mark.slow
 def test_start_pressed_during_check_takes_effect_unless_choices_change(drive, script):
     panel = drive()
     panel.tick("cpu:0")
@@ -84,6 +88,7 @@ def test_start_pressed_during_check_takes_effect_unless_choices_change(drive, sc
     assert panel.run.spec().script.arguments == ("2",)
 
 
+@pytest.mark.slow
 def test_script_problems_are_reported_before_start(drive, script, tmp_path):
     panel = drive()
     panel.tick("cpu:0")
@@ -140,6 +145,7 @@ def test_dropped_file_is_opened_as_script_or_recipe(drive, script, tmp_path):
     assert panel.window.findChild(QLineEdit, "scriptPath").text() == str(program)
 
 
+@pytest.mark.slow
 def test_script_choices_are_remembered(drive, script, tmp_path):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
@@ -211,6 +217,7 @@ def test_searching_default_python_on_dead_disk_does_not_block_window(drive, scri
     assert panel.spec().python == str(default_python)
 
 
+@pytest.mark.slow
 def test_expression_is_tried_on_shown_log_while_typing(drive, script, runs_root):
     train(script_spec(script, "4", cwd=script.parent), runs_root)
     panel = drive()

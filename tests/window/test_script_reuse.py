@@ -6,6 +6,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
@@ -16,6 +17,7 @@ from tests.support.running import LONG, make_spec, script_spec, start, train, wr
 from tests.window.driving import menu_action
 
 
+@pytest.mark.slow
 def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, runs_root):
     first = train(script_spec(script, "5", cwd=script.parent), runs_root)
     panel = drive()
@@ -53,6 +55,7 @@ def test_run_again_reports_missing_script(drive, script, runs_root):
     assert panel.runs.count() == 1
 
 
+@pytest.mark.slow
 def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_path):
     given = {"environment": {"A": "b c"}, "expression": "(?P<loss>x)"}
     of_script = script_spec(script, "5", "a b", cwd=tmp_path, devices="cpu:1", launch="per-device", **given)
@@ -134,6 +137,7 @@ def test_preset_with_missing_device_is_reported(drive, script):
     assert panel.window.panels.devices.table.ticked() == ("cpu:1",)
 
 
+@pytest.mark.slow
 def test_preset_with_a_secret_is_saved_by_name_after_a_question(drive, script, runs_root):
     spec = script_spec(script, "5", cwd=script.parent, environment={"HF_TOKEN": "hf_123", "MINE": "yes"})
     run = train(spec, runs_root).run

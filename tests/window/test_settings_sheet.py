@@ -172,6 +172,7 @@ def test_sheet_makes_way_for_a_run_that_is_shown(drive, runs_root, qtbot):
     assert sheet.geometry().topLeft() == panel.window.panels.plots.mapTo(panel.window, panel.window.rect().topLeft())
 
 
+@pytest.mark.slow
 def test_sheet_lies_over_the_guide_of_a_first_run(drive):
     panel = drive()
     window = panel.window

@@ -119,6 +119,7 @@ def test_invalid_learning_rate_is_reported(drive, typed):
     panel.until(lambda: "Give a number greater than 0" in panel.start_status.text())
 
 
+@pytest.mark.slow
 def test_memory_watch_settings_reach_spec_and_are_remembered(drive):
     panel = drive()
     panel.tick("cpu:0")
@@ -136,6 +137,7 @@ def test_memory_watch_settings_reach_spec_and_are_remembered(drive):
     assert reopened.spec().release.tolerance_mb == 128
 
 
+@pytest.mark.slow
 def test_cuda_ids_choice_reaches_spec_and_is_remembered(drive, nvml):
     nvml.write(gpus=1)
     panel = drive()
@@ -159,6 +161,7 @@ def test_cuda_ids_choice_is_hidden_and_ignored_without_gpu(drive):
     assert panel.spec().cuda_ids == "uuid"
 
 
+@pytest.mark.slow
 def test_box_for_open_ports_is_shown_where_it_matters_and_never_loses_the_choice(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
@@ -264,6 +267,7 @@ def test_dropped_recipe_file_is_opened(drive, tmp_path):
     assert panel.recipe.currentText() == "dropped.py"
 
 
+@pytest.mark.slow
 def test_choices_and_layout_are_remembered(drive):
     panel = drive()
     panel.tick("cpu:1")
@@ -286,6 +290,7 @@ def test_choices_and_layout_are_remembered(drive):
     assert reopened.window.dockWidgetArea(runs) is Qt.DockWidgetArea.LeftDockWidgetArea
 
 
+@pytest.mark.slow
 def test_device_panel_grows_if_there_are_more_devices_than_last_time(drive, nvml):
     nvml.write(gpus=0)
     panel = drive()

@@ -42,6 +42,7 @@ def test_unusable_strategies_are_listed_with_reason(drive):
     assert "No TPU was found" in offered(panel)[1]["tpu"]
 
 
+@pytest.mark.slow
 def test_strategy_list_is_painted_in_both_themes(drive):
     from gui.style.theme import DARK, LIGHT
 
@@ -69,6 +70,7 @@ def test_chosen_strategy_stays_when_it_no_longer_fits_devices(drive):
     panel.until(lambda: "Ready" in panel.start_status.text())
 
 
+@pytest.mark.slow
 def test_each_framework_keeps_its_choices(drive, tmp_path):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
@@ -132,6 +134,7 @@ def set_everything(panel) -> None:
         panel.window.findChild(QCheckBox, name).setChecked(ticked)
 
 
+@pytest.mark.slow
 def test_all_settings_reach_spec_and_are_remembered(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")

@@ -111,6 +111,7 @@ def test_processes_are_copied_with_whole_commands_and_saved(panel, tmp_path):
     assert "| 1:30 | 3.0 GB |" in text
 
 
+@pytest.mark.slow
 def test_outputs_are_copied_and_saved(panel, tmp_path):
     panel.window.panels.details.tabs.setCurrentIndex(OUTPUTS_TAB)
     choose(panel, "outputTable", "Copy table as Markdown")

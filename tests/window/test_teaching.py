@@ -68,6 +68,7 @@ def keep(qtbot, window: MainWindow, dialog: TeachDialog) -> None:
     wait(qtbot, window, lambda: window.findChild(TeachDialog) is None)
 
 
+@pytest.mark.slow
 def test_a_number_becomes_a_curve_by_pointing_at_it(taught: MainWindow, qtbot, tmp_path: Path) -> None:
     highlights, session = taught.panels.details.log.view.highlights, taught.services.session
     qtbot.waitUntil(lambda: {"0.500", "0.750"} <= set(highlights.marked) <= {f"{n / 4:.3f}" for n in range(1, 9)})
@@ -103,6 +104,7 @@ def test_a_number_becomes_a_curve_by_pointing_at_it(taught: MainWindow, qtbot, t
     assert session.run_series.metrics["cost"].count == 8
 
 
+@pytest.mark.slow
 def test_a_line_without_a_number_has_the_usual_menu(taught: MainWindow) -> None:
     menu = taught.panels.details.log.view.highlights.menu_at(place(taught, "total"))
     assert menu.findChild(QAction, "plotNumber") is None
@@ -110,6 +112,7 @@ def test_a_line_without_a_number_has_the_usual_menu(taught: MainWindow) -> None:
     menu.deleteLater()
 
 
+@pytest.mark.slow
 def test_a_live_run_is_read_anew_when_it_is_over(drive, qtbot, runs_root: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     (tmp_path / "live.py").write_text(

@@ -23,6 +23,7 @@ def text(qapp):
     qapp.setStyleSheet("")
 
 
+@pytest.mark.slow
 def test_font_of_desktop_enlarges_all_text(drive, text, qapp, qtbot) -> None:
     panel = drive()
     names = ("stateLabel", "startButton", "frameworkBox", "runList")
@@ -79,6 +80,7 @@ def test_style_sheet_enlarges_lengths_but_not_thin_borders(text) -> None:
     assert normal.count("border: 1px") == double.count("border: 1px")
 
 
+@pytest.mark.slow
 def test_plots_grow_with_the_text_and_hold_the_guidance(drive, text) -> None:
     panel = drive()
     panel.window.resize(1280, 800)

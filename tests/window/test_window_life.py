@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import psutil
+import pytest
 from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
 from core.runs.facts.states import RunState
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_DISPLAY = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
 
 
+@pytest.mark.slow
 def test_closing_keeps_run_active_and_gives_one_notice(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root).until_trained()
     panel = drive()
@@ -40,6 +42,7 @@ def test_closing_keeps_run_active_and_gives_one_notice(drive, runs_root, tmp_pat
     assert followed.poll().state is RunState.RUNNING
 
 
+@pytest.mark.slow
 def test_closing_does_not_wait_for_notice_window(drive, runs_root, tmp_path, qtbot):
     start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
@@ -53,6 +56,7 @@ def test_closing_does_not_wait_for_notice_window(drive, runs_root, tmp_path, qtb
     notice.close()
 
 
+@pytest.mark.slow
 def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
     nvml.write(gpus=1)
     others = set(psutil.Process().children())  # such as the worker pool that earlier tests share
@@ -68,6 +72,7 @@ def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
     qtbot.waitUntil(lambda: set(psutil.Process().children()) <= others, timeout=20_000)
 
 
+@pytest.mark.slow
 def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_root):
     panel = drive()
     panel.plot("lossPlot").controls.smoothing_button.set_weight(0.85)
@@ -92,6 +97,7 @@ def test_hidden_window_polls_less_often(drive):
     assert timer.interval_ms == 500
 
 
+@pytest.mark.slow
 def test_window_polls_more_often_while_run_is_live(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root)
     panel = drive()
@@ -145,6 +151,7 @@ def test_unresponsive_display_is_reported():
     assert display_problem({"QT_QPA_PLATFORM": "offscreen"}, "linux") is None
 
 
+@pytest.mark.slow
 def test_ctrl_c_closes_the_window_while_its_plots_are_created(runs_root):
     code = (
         "import os, signal, sys\n"
@@ -164,6 +171,7 @@ def test_ctrl_c_closes_the_window_while_its_plots_are_created(runs_root):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_closes_window(runs_root):
     import signal
 

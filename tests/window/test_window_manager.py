@@ -99,6 +99,7 @@ def act(tmp_path: Path) -> Callable[..., list[dict]]:
     return do
 
 
+@pytest.mark.slow
 def test_window_is_maximised_minimised_and_shown_on_the_full_screen(act) -> None:
     first, maximised, again, full, back, minimised, shown = act(
         HD, "open", "state", "maximise", "state", "normal", "state", "full_screen", "state", "normal", "state",
@@ -114,6 +115,7 @@ def test_window_is_maximised_minimised_and_shown_on_the_full_screen(act) -> None
     assert minimised["poll_ms"] > shown["poll_ms"], "a window that nobody sees polls less often"
 
 
+@pytest.mark.slow
 def test_window_is_opened_where_it_was_left_or_on_the_screen_that_is_there(act) -> None:
     _, left = act("2600x1200", "open", "state", "move_right", "state", "close", monitors=2)
     assert left["screen"][0] == 1300, "it is on the right one of two monitors"
@@ -126,6 +128,7 @@ def test_window_is_opened_where_it_was_left_or_on_the_screen_that_is_there(act) 
     assert maximised["window"][2] == 1280
 
 
+@pytest.mark.slow
 def test_open_window_comes_back_when_its_screen_goes_away(act) -> None:
     first, left = act("2600x1200", "open", "move_right", "state", "lose_right_screen", "state", monitors=2)
     assert first["screen"][0] == 1300, "it is on the right one of two monitors"
@@ -133,6 +136,7 @@ def test_open_window_comes_back_when_its_screen_goes_away(act) -> None:
     assert _is_within(left["frame"], left["screen"])
 
 
+@pytest.mark.slow
 def test_window_fits_a_small_screen_of_high_resolution(act) -> None:
     """A screen of 2600 x 1360 at scale 2 has room for 1300 x 680."""
     (state,) = act("2600x1360", "open", "state", scale="2")

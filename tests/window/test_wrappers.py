@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QPushButton, QWidgetItem
 from shiboken6.Shiboken import getAllValidWrappers
@@ -16,6 +17,7 @@ def items() -> set[QWidgetItem]:
     return {each for each in getAllValidWrappers() if isinstance(each, QWidgetItem)}
 
 
+@pytest.mark.slow
 def test_no_items_of_layouts_are_kept(drive, qtbot, runs_root, tmp_path) -> None:
     """PySide takes such an item, when Qt has deleted it, for whatever is created at the same address later.
 
