@@ -47,6 +47,7 @@ def test_the_command_line_loads_no_numpy() -> None:
     assert "numpy" not in loaded_by("import core.cli.__main__")
 
 
+@pytest.mark.slow
 def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

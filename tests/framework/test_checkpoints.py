@@ -137,6 +137,7 @@ def test_kills_during_checkpoint_writes_lose_nothing(
     assert not [name for name in names(Run(run_dir)) if name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_checkpoint_of_another_model_or_dataset_is_refused(runs_root: Path, stepwise: Followed, recipe: Path) -> None:
     run_dir = broken_off(stepwise, 7, runs_root)
     recipe.write_text(recipe.read_text().replace("nn.Linear(6, width)", "nn.Linear(6, width, bias=False)"))

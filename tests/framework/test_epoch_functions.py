@@ -137,6 +137,7 @@ def check(followed: Followed) -> None:
             assert each["accuracy"] == pytest.approx(sum(measured) / len(measured))
 
 
+@pytest.mark.slow
 def test_function_of_pytorch_changes_nothing(runs_root: Path, tmp_path: Path) -> None:
     without = write_recipe(tmp_path, TORCH, "without")
     with_it = write_recipe(tmp_path, TORCH + TORCH_END, "with_it")
@@ -203,6 +204,7 @@ def test_strategies_without_the_whole_model_refuse_it(
         spec_of(write_recipe(tmp_path, source), framework=framework, strategy=strategy, devices=TWO)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("devices", "strategy"), [("cpu:0", "single"), (TWO, "ddp")])
 def test_failing_function_loses_no_epoch(devices: str, strategy: str, runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, TORCH + RAISES)

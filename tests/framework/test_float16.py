@@ -186,11 +186,13 @@ def test_all_ranks_skip_a_step_if_the_gradients_of_one_overflow(runs_root: Path,
         assert skipped(each) == skipped(alone)
 
 
+@pytest.mark.slow
 def test_resumed_training_is_bitwise_equal(single: Followed, runs_root: Path) -> None:
     for step in (2, 7):
         assert losses(resumed(broken_off(single, step, runs_root))) == losses(single)
 
 
+@pytest.mark.slow
 def test_each_of_several_optimizers_has_a_scale_of_its_own(runs_root: Path, tmp_path: Path) -> None:
     source = OVERFLOWS.partition("    def model")[0] + TWO_OPTIMIZERS
     source += "\n    def train_data" + OVERFLOWS.partition("    def train_data")[2].partition("    def optimizer")[0]

@@ -96,6 +96,7 @@ def _is_foreign(facts: PythonInfo) -> bool:
     return facts.too_old(MIN_FOR_RECIPES) is None and not is_ours and facts.torch is None
 
 
+@pytest.mark.slow
 def test_script_runs_under_another_python_and_is_measured(tmp_path: Path, runs_root: Path, foreign: str) -> None:
     (tmp_path / "tells.py").write_text(TELLS)
 

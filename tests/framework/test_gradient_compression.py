@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.slow
 def test_float16_gradients_are_weighted_like_plain_ones(runs_root: Path, blocks: str, blocks_alone: Followed) -> None:
     followed = on_two(blocks, runs_root, "ddp", gradient_compression="float16")
     assert values(followed) == pytest.approx(values(blocks_alone), rel=1e-3)

@@ -175,6 +175,7 @@ def test_callbacks_on_several_devices_and_their_end_of_the_training(runs_root: P
     assert "Keras cannot save a whole model of the class PlacedSequential" in (placed.run.facts.error or "")
 
 
+@pytest.mark.slow
 def test_documented_callbacks_write_their_files(runs_root: Path, tmp_path: Path) -> None:
     source = AWKWARD + indent(documented("def callbacks"), "    ")
     followed = train(spec_of(write_recipe(tmp_path, source, "documented"), epochs=1), runs_root)

@@ -142,6 +142,7 @@ def test_uneven_batch_is_weighted_by_size_on_every_rank(runs_root: Path, awkward
         assert_close(two.run_series.metrics[metric].values.tolist(), one.run_series.metrics[metric].values.tolist())
 
 
+@pytest.mark.slow
 def test_gradient_accumulation_does_not_change_losses(runs_root: Path, awkward: str) -> None:
     plain, accumulated = train_both(
         make_spec(awkward, epochs=3, batch_size=16),

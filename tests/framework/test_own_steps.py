@@ -141,6 +141,7 @@ def baselines(own: str, tokens: str, pools: object, tmp_path_factory: pytest.Tem
     return {path: curves(train(spec(path), root / "runs")) for path in (own, tokens)}
 
 
+@pytest.mark.slow
 def test_own_step_has_the_curve_of_the_same_loss(own: str, baselines: dict, runs_root: Path, tmp_path: Path) -> None:
     wanted = curves(train(spec(write_recipe(tmp_path, SUPERVISED, "supervised")), runs_root))
     found = baselines[own]
@@ -177,6 +178,7 @@ PLACE = """
 PLACED = {"own": OWN + PLACE, "tokens": TOKENS + PLACE}
 
 
+@pytest.mark.slow
 def test_autoencoder_of_digits_learns_and_reports_the_parts_of_its_loss(runs_root: Path) -> None:
     found = curves(train(make_spec("digits_vae", epochs=4, batch_size=64, strategy="ddp", devices=TWO), runs_root))
     assert found.keys() >= {"loss", "reconstruction", "divergence", "val_loss", "val_reconstruction", "val_divergence"}

@@ -224,6 +224,7 @@ def test_non_sequential_model_is_split_into_stages(
         assert torch.allclose(value, expected[name], rtol=1e-4, atol=1e-6), name
 
 
+@pytest.mark.slow
 def test_stage_may_modify_its_input_in_place(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
@@ -307,6 +308,7 @@ def test_model_that_cannot_be_split_fails_with_the_reason(runs_root: Path, tmp_p
     assert ("stages()" if strategy == "pipeline" else "placed_model(devices)") in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["fsdp", "pipeline"])
 def test_stop_during_validation_ends_all_ranks(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     recipe = write_recipe(tmp_path, AWKWARD.replace("items=21", "items=1_000_000"), "long")

@@ -103,6 +103,7 @@ def model():
     assert "These parameters take no part in the loss: spare.weight, spare.bias." in str(followed.run.facts.error)
 
 
+@pytest.mark.slow
 def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
@@ -133,6 +134,7 @@ def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Pa
     assert other.losses()[1] != one.losses()[1]
 
 
+@pytest.mark.slow
 def test_recipe_may_have_any_file_name_and_folder(tmp_path: Path) -> None:
     folder, runs = tmp_path / "my folder #2", tmp_path / "runs #3"
     one, other = (

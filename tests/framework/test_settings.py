@@ -45,6 +45,7 @@ def by_hand(recipe: str, steps: int, change: object, batch_size: int = 16) -> li
     return losses[:steps]
 
 
+@pytest.mark.slow
 def test_weight_decay_equals_adamw(runs_root: Path, tmp_path: Path) -> None:
     """Weight decay is decoupled: with Adam, each step equals torch.optim.AdamW."""
     adam = write_recipe(tmp_path, DROPS.replace(", nn.Dropout(0.5)", ""), "adam")
@@ -195,6 +196,7 @@ OWN_SCHEDULE = f"""{PLAIN}
 """
 
 
+@pytest.mark.slow
 def test_schedule_of_the_recipe_equals_a_hand_written_loop_and_goes_on_after_a_resume(
     runs_root: Path, plain: str, tmp_path: Path
 ) -> None:

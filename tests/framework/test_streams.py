@@ -136,6 +136,7 @@ def alone(recipe: str, pools: object, tmp_path_factory: pytest.TempPathFactory) 
     return curve(train(spec(recipe), tmp_path_factory.mktemp("alone") / "runs"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "more"),
     [("ddp", {}), ("ddp", {"accumulation": 2, "loader_workers": 2}), ("fsdp", {}), ("placement", {})],
@@ -152,6 +153,7 @@ def test_stream_has_one_curve_on_one_and_on_two_devices(
         assert found[name] == pytest.approx(values, rel=1e-5), name
 
 
+@pytest.mark.slow
 def test_resumed_run_reads_no_item_twice(recipe: str, runs_root: Path) -> None:
     whole = train(spec(recipe, checkpoints=EVERY_STEP, settings={"dropout": 0.3}), runs_root)
     again = resumed(broken_off(whole, 17, runs_root))  # in the middle of the second epoch
@@ -199,6 +201,7 @@ KEEPING = f"""
 """A stream that can keep its place. It draws an order and noise from the global random numbers."""
 
 
+@pytest.mark.slow
 def test_stream_with_a_state_goes_on_where_it_was_left(runs_root: Path, tmp_path: Path) -> None:
     recipe, items = write_recipe(tmp_path, KEEPING, "keeping"), tmp_path / "items.txt"
     settings = {"dropout": 0.3, "path": str(items)}

@@ -84,6 +84,7 @@ def of_every_step(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[fl
     return {name: series[name].values.tolist() for name in ("loss", "accuracy", "margin")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "accumulation"),
     [("single", 1), ("single", 4), ("ddp", 2), ("fsdp", 2), ("placement", 1), ("pipeline", 1)],

@@ -259,6 +259,7 @@ def test_run_is_found_by_the_name_it_was_given(call: Call, runs_root: Path) -> N
     assert "There is no run 'first try'" in err
 
 
+@pytest.mark.slow
 def test_window_and_agent_start_without_importing_the_commands(tmp_path: Path) -> None:
     code = (
         "import sys; from core.cli import __main__; from core.cli.commands.machine import agent\n"
@@ -289,6 +290,7 @@ def test_step_of_a_script_without_a_loss_is_listed(call: Call, tmp_path: Path) -
     assert (listed["step"], listed["loss"]) == (7, None)
 
 
+@pytest.mark.slow
 def test_exit_codes_match_run_outcome(call: Call, runs_root: Path, tmp_path: Path) -> None:
     failing = write_recipe(tmp_path, f"{LONG}\ndef loss():\n    raise RuntimeError('no such loss')\n", "failing")
     code, out, err = call("run", failing, "--devices", "cpu:0")

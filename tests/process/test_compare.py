@@ -41,6 +41,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return root / "runs", names
 
 
+@pytest.mark.slow
 def test_the_json_document_has_what_programs_read(runs: tuple[Path, list[str]], capsys) -> None:
     root, names = runs
     code, out, _ = call(capsys, "compare", "--runs", root, *names, "--baseline", names[2], "--why", "--json")
@@ -94,6 +95,7 @@ def test_what_cannot_be_compared_is_one_sentence(tmp_path: Path, capsys, argumen
     assert (code, out, err) == (2, "", f"trainyard: {sentence}\n")
 
 
+@pytest.mark.slow
 def test_runs_are_marked_searched_and_sorted(runs: tuple[Path, list[str]], capsys) -> None:
     root, names = runs
     try:

@@ -96,6 +96,7 @@ def test_run_that_has_just_started_has_its_file(
     assert owners.is_ours(str(ours), ours.stat())
 
 
+@pytest.mark.slow
 def test_two_runs_in_one_folder_record_separate_losses(tmp_path: Path, runs_root: Path) -> None:
     (tmp_path / "logs.py").write_text(LOGS)
     first = {"one": 1000.0, "two": 2000.0}

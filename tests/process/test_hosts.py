@@ -71,6 +71,7 @@ def alone(capsys, runs_root):
         host_list.hosts_file().write_bytes(kept)
 
 
+@pytest.mark.slow
 def test_host_that_cannot_be_asked_is_a_sentence_beside_the_others(server, capsys, runs_root):
     add_host("closed")
     add_host("one")

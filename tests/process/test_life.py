@@ -234,6 +234,7 @@ def test_supervisor_stops_its_run_gracefully_on_sigterm(runs_root: Path, tmp_pat
     assert followed.states == STOPPED
 
 
+@pytest.mark.slow
 def test_devices_are_sampled_and_workers_are_pinned_to_their_cores(runs_root: Path, tmp_path: Path) -> None:
     heavy = write_recipe(tmp_path, f"BALLAST = b'x' * 120_000_000\n{LONG}", "heavy")
     followed = start(make_spec(heavy, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(1)

@@ -266,6 +266,7 @@ def test_error_while_fetching_is_the_error_of_the_run(runs_root: Path, tmp_path:
     assert_nothing_is_left(followed)
 
 
+@pytest.mark.slow
 def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Path, tmp_path: Path) -> None:
     """Its workers are in a user namespace, too: their tags stay readable, and the guard can end them."""
     without = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"] if os.getuid() == 0 else []
@@ -338,6 +339,7 @@ def test_program_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) 
         LoopbackNetwork()
 
 
+@pytest.mark.slow
 def test_strategy_that_listens_is_refused_without_its_own_network(runs_root: Path, tmp_path: Path) -> None:
     run = ("run", write_recipe(tmp_path, LONG), "--framework", "tensorflow", "--devices", "cpu:0,cpu:1")
     refused = denied(*run, "--strategy", "parameter_server", runs_root=runs_root)
@@ -350,6 +352,7 @@ def test_strategy_that_listens_is_refused_without_its_own_network(runs_root: Pat
     assert "tensorflow multi_worker_mirrored: Strategy multi_worker_mirrored opens network ports" in listed
 
 
+@pytest.mark.slow
 def test_allowed_open_ports_are_named_in_a_notice(
     runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -229,6 +229,7 @@ def test_force_request_cuts_the_memory_wait_short(stage: Stage) -> None:
     assert "the check was skipped" in followed.run.facts.releases[stage.id].sentence
 
 
+@pytest.mark.slow
 def test_resumed_run_gets_a_new_memory_verdict(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
     followed = stage.start()
     followed.run.request("stop")

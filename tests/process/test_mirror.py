@@ -279,6 +279,7 @@ def _refused(mirror: Mirror, ability: str, **terms: object) -> str:
     return asked.error
 
 
+@pytest.mark.slow
 def test_nothing_acts_on_a_copy(root, open_mirror, spec):
     """A pid of another machine means another process here: no function of a run touches its copy."""
     from core.errors import RunError
@@ -309,6 +310,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
     assert {path.name for path in copy.dir.iterdir()} == {name.split("/")[0] for name in files(own.run.dir)}
 
 
+@pytest.mark.slow
 def test_full_disk_here_is_a_sentence_and_the_copy_goes_on_when_there_is_room(
     root, open_mirror, spec, small_disk, monkeypatch
 ):

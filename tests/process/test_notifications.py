@@ -133,6 +133,7 @@ def test_failing_runs_and_a_lost_one_are_one_message(tmp_path: Path, runs_root: 
     assert lines[2].startswith("The last error: The run's supervisor (pid ")
 
 
+@pytest.mark.slow
 def test_short_and_unwanted_runs_are_not_told_and_a_damaged_file_is(tmp_path: Path, runs_root: Path) -> None:
     told = tmp_path / "told"
     save(settings(command=f"echo told >> {told}", min_duration_s=3600.0))

@@ -92,6 +92,7 @@ def test_paused_run_resumes_with_every_step_recorded_once(runs_root: Path, slow:
     assert gone(again.run)
 
 
+@pytest.mark.slow
 def test_run_with_a_killed_supervisor_can_be_resumed_at_once(runs_root: Path, endless: str) -> None:
     """The guard of the first leg, which kills all processes of the run, must spare those of the second leg."""
     spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", checkpoints={"unit": "steps", "every": 50})
@@ -149,6 +150,7 @@ def phases_of(run_dir: Path) -> list[str]:
     return [event["name"] for event in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if event["kind"] == "phase"]
 
 
+@pytest.mark.slow
 def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Path) -> None:
     followed = start(played(tmp_path / "endless"), runs_root).until_trained(1)
     with pytest.raises(ValueError, match="is running already"):

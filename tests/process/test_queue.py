@@ -40,6 +40,7 @@ def time_of(followed: Followed, state: RunState) -> float:
     return next(time for time, each in followed.run.facts.history if each is state)
 
 
+@pytest.mark.slow
 def test_the_next_run_starts_after_the_verdict_of_the_one_before(queue: Queue) -> None:
     first, second = queue.add("first"), queue.add("second")
     first.until_over(), second.until_over()
@@ -54,6 +55,7 @@ def test_the_next_run_starts_after_the_verdict_of_the_one_before(queue: Queue) -
     ]
 
 
+@pytest.mark.slow
 def test_a_queued_run_waits_for_one_that_was_started_at_once_and_says_so(queue: Queue, capsys) -> None:
     running = queue.start()
     waiting = queue.add("waiting")
@@ -101,6 +103,7 @@ def test_a_run_that_starts_beside_another_says_so_and_both_count(queue: Queue) -
     assert waiting.until_over().state is FINISHED
 
 
+@pytest.mark.slow
 def test_any_one_of_two_takes_the_free_device(queue: Queue) -> None:
     running = queue.start("cpu:0")
     chosen = queue.add("chosen", "cpu:0", any_of=("cpu:0", "cpu:1"), count=1).until_over()
@@ -175,6 +178,7 @@ def test_a_time_limit_stops_the_run_and_lets_others_plan(queue: Queue) -> None:
 # -- what dies ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_waiting_process_is_told_and_revived(queue: Queue, capsys) -> None:
     running = queue.start()
     waiting = queue.add("waiting")
@@ -207,6 +211,7 @@ def test_a_killed_waiting_process_is_revived_by_another_that_waits(queue: Queue)
         assert each.until_over().state is FINISHED
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_frees_its_devices_only_when_its_workers_are_gone(queue: Queue) -> None:
     running = queue.start()
     waiting = queue.add("waiting")
@@ -233,6 +238,7 @@ def as_of_another_boot(followed: Followed) -> None:
     path.write_text(path.read_text().replace(processes.here().boot, "0" * 36))
 
 
+@pytest.mark.slow
 def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: Queue, capsys) -> None:
     running = queue.start()
     waiting = queue.add("waiting", "cpu:0,cpu:1", held=True)

@@ -38,6 +38,7 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     return run
 
 
+@pytest.mark.slow
 def test_commands_save_pause_and_resume_a_run(call: Call, runs_root: Path, tmp_path: Path) -> None:
     spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
     followed = start(spec, runs_root).until_trained(1)

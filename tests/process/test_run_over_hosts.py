@@ -79,6 +79,7 @@ def failed_start(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     return str(run.run.facts.error)
 
 
+@pytest.mark.slow
 def test_machines_that_cannot_connect_to_each_other_are_named(
     server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_run_goes_on_when_the_command_is_killed_and_counts(tmp_path: Path, run
     assert len(directories(runs_root)) == 2
 
 
+@pytest.mark.slow
 def test_a_failed_run_has_a_row_and_the_others_go_on(tmp_path: Path, runs_root: Path, capsys) -> None:
     recipe = write_recipe(tmp_path, FAILING, name="few")
     code, out, err = call(capsys, "scale", recipe, *SETTINGS, "--runs", runs_root, "--batch", "per-device")

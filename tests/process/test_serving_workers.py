@@ -83,6 +83,7 @@ def test_each_process_gets_its_role_devices_and_all_addresses(actors, runs_root:
     assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deaf", [False, True])
 def test_serving_processes_are_terminated_when_the_chief_finishes(actors, runs_root: Path, deaf: bool) -> None:
     followed = start(actors(deaf=deaf), runs_root).until_over()
@@ -97,6 +98,7 @@ def test_serving_processes_are_terminated_when_the_chief_finishes(actors, runs_r
     assert processes.tagged(followed.run.id) == []
 
 
+@pytest.mark.slow
 def test_server_that_dies_before_the_chief_finishes_fails_the_run(actors, runs_root: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
     wait_until(lambda: len(followed.poll().run.facts.workers) == 5, what="all processes")

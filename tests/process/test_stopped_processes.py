@@ -69,6 +69,7 @@ def command(name: str, followed: Followed, *more: str) -> Command:
     return Command(name, followed.run.id, "--runs", str(followed.run.dir.parent), *more)
 
 
+@pytest.mark.slow
 def test_stop_names_a_stopped_supervisor_and_force_continues_it(followed: Followed) -> None:
     pid = stop_process(followed.run.facts.supervisor)
     words = (

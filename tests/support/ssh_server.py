@@ -63,6 +63,7 @@ StrictModes no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin yes
+KexAlgorithms curve25519-sha256
 AcceptEnv TESTS_OF_TRAINYARD
 {penalties}
 Match LocalPort {one}
@@ -70,6 +71,7 @@ Match LocalPort {one}
 Match LocalPort {two}
     SetEnv HOME={folder}/two TRAINYARD_CPU_DEVICES=1
 """
+"""The settings of the server. OpenSSH's default key exchange, against quantum computers, takes most of a connection."""
 
 
 def add_host(name: str = "one", command: object = TRAINYARD) -> Host:

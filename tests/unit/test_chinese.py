@@ -42,6 +42,7 @@ def filled(template: str) -> str:
     return FIELD.sub(value, template)
 
 
+@pytest.mark.slow
 def test_every_sentence_of_core_is_recognised_as_itself():
     """A template that fits the sentence of another would show half of it, or the wrong one."""
     path = language.FOLDER / "zh_CN" / "LC_MESSAGES" / "trainyard.po"

@@ -80,6 +80,7 @@ def test_expression_without_matches_is_reported_at_the_end() -> None:
     assert str(reader.problem).startswith("The expression found nothing in the 2 printed lines")
 
 
+@pytest.mark.slow
 def test_built_in_parsers_take_over_after_a_slow_expression() -> None:
     reader = LogReader(compile_expression(r"(a+)+$(?P<loss>.)"))
     slow = b"".join(b"step %d loss 0.5 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\n" % step for step in range(4))

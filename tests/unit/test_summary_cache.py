@@ -226,6 +226,7 @@ def test_writers_that_are_killed_at_any_moment_lose_nothing(root: Path) -> None:
     assert cache.trouble == ""
 
 
+@pytest.mark.slow
 def test_several_writers_at_once_keep_everything(root: Path) -> None:
     default_file().unlink()
     context = multiprocessing.get_context("fork")

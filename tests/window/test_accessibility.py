@@ -38,6 +38,7 @@ def told(monkeypatch) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 def test_names_say_state_verdict_and_problems(drive) -> None:
     panel = drive()
     panel.until(lambda: "Tick one or more" in panel.start_status.text(), "the problem")

@@ -76,6 +76,7 @@ def test_flood_of_lines_leaves_the_window_usable(drive, flood) -> None:
     panel.until(lambda: panel.log.textCursor().selectedText() == "the end after", "the match")
 
 
+@pytest.mark.slow
 def test_shown_run_whose_folder_vanishes_is_explained_and_the_window_goes_on(drive, runs_root: Path) -> None:
     other = write_run(runs_root, "20260101-000000-other")
     gone = write_live(runs_root, "20260101-000001-gone")

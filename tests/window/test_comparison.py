@@ -263,6 +263,7 @@ def test_baseline_target_and_reasons(panel: Driver) -> None:
     panel.until(lambda: "learning_rate: 0.1 → 0.2" in view.card.why.toPlainText(), "why they differ")
 
 
+@pytest.mark.slow
 def test_the_table_is_copied_and_the_comparison_closed(panel: Driver) -> None:
     view = opened(panel, "a", "b")
     menu = panel.window.findChild(QToolButton, "comparisonExportButton").menu()
@@ -282,6 +283,7 @@ def test_the_table_is_copied_and_the_comparison_closed(panel: Driver) -> None:
     assert panel.window.panels.plots.isVisible()
 
 
+@pytest.mark.slow
 def test_ticking_another_run_adds_it_and_one_tick_ends_the_comparison(panel: Driver) -> None:
     view = opened(panel, "a", "b")
     colours = {entry.runs[0].dir: entry.colour for entry in view.plot.entries}
@@ -297,6 +299,7 @@ def test_ticking_another_run_adds_it_and_one_tick_ends_the_comparison(panel: Dri
     assert panel.window.panels.plots.isVisible()
 
 
+@pytest.mark.slow
 def test_a_run_that_vanishes_is_one_sentence_and_the_others_stay(panel: Driver, runs_root: Path) -> None:
     view = opened(panel, "a", "b")
     shutil.rmtree(runs_root / "20260101-000000-a")
@@ -316,6 +319,7 @@ def test_a_run_that_cannot_be_read_is_a_sentence(panel: Driver, runs_root: Path)
     assert len(view.plot.entries) == 1
 
 
+@pytest.mark.slow
 def test_a_live_run_goes_on_in_the_comparison(drive, runs_root: Path) -> None:
     write_three(runs_root)
     live = write_run(
@@ -391,6 +395,7 @@ def test_a_run_that_a_search_hides_stays_in_the_comparison(panel: Driver) -> Non
     assert [each.rpartition("-")[2] for each in panel.runs.ticked] == ["b", "a"]
 
 
+@pytest.mark.slow
 def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_other(drive, runs_root: Path) -> None:
     for number in range(20):  # ten groups of two seeds
         spec = make_spec("digits_mlp", learning_rate=0.1 * (number // 2 + 1), seed=number % 2)
@@ -415,6 +420,7 @@ def test_of_many_lines_groups_keep_their_bands_unless_these_would_cover_each_oth
     assert "no band" not in view.card.notices.text()
 
 
+@pytest.mark.slow
 def test_header_and_title_name_the_comparison(panel: Driver) -> None:
     opened(panel, "a", "b", "c")
     header, window = panel.window.panels.header, panel.window

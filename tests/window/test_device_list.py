@@ -367,6 +367,7 @@ def test_menu_key_opens_menu_of_device(panel, qtbot):
 # -- the window ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_eight_gpus_are_in_sight_beside_the_training(drive, nvml):
     nvml.write(gpus=8, **{f"gpu{number}": {"name": "NVIDIA H100"} for number in range(4)})
     nvml.write(gpu2={"temperature": 91, "clock_reasons": 0x20})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 
@@ -32,6 +33,7 @@ def fail(run_dir: Path, error: str, log: str = "") -> None:
     (run_dir / "log.txt").write_text(log)
 
 
+@pytest.mark.slow
 def test_card_offers_half_the_batch_and_takes_no_room(drive, runs_root):
     run_dir = recorded(runs_root)
     fail(run_dir, FULL, "one\ntwo\nRuntimeError: can't allocate memory\n")

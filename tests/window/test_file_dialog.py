@@ -27,6 +27,7 @@ def painted_width(button: QToolButton) -> int:
     return max(drawn) - min(drawn) + 1 if drawn else 0
 
 
+@pytest.mark.slow
 def test_dialog_begins_in_folder_used_last(drive, tmp_path, last_folder) -> None:
     recipe = tmp_path / "mine" / "recipe.py"
     recipe.parent.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
@@ -22,6 +23,7 @@ def is_inside(steps: QWidget, plot: QWidget) -> bool:
     return top < steps.y() and steps.geometry().bottom() < top + plot.height()
 
 
+@pytest.mark.slow
 def test_first_run_is_one_click_away(drive, qtbot) -> None:
     panel = drive()
     steps, (tick, example, script) = parts(panel)

@@ -275,6 +275,7 @@ def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
     dialog.reject()
 
 
+@pytest.mark.slow
 def test_tab_leads_through_the_hosts_in_the_order_of_sight_and_scrolls_to_them(server, hosts, tmp_path):
     add_host("one")
     add_host("closed", command=TRAINYARD)
@@ -296,6 +297,7 @@ def test_tab_leads_through_the_hosts_in_the_order_of_sight_and_scrolls_to_them(s
     assert [name for name in names if name in wanted] == wanted
 
 
+@pytest.mark.slow
 def test_menu_of_a_host_ticks_its_devices(server, hosts):
     add_host("one")
     shown = hosts()

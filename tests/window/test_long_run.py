@@ -174,6 +174,7 @@ def test_run_whose_folder_vanishes_stays_shown_and_says_so(session, long_run, qt
         session.poll()
 
 
+@pytest.mark.slow
 def test_window_draws_long_run_coarsely_and_then_whole(drive, long_run):
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run in the list")

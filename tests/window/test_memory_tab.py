@@ -297,6 +297,7 @@ def test_held_by_others_is_amber_and_unjudged_memory_has_no_message(drive, runs_
     assert reopened.message() == ""
 
 
+@pytest.mark.slow
 def test_run_without_findings_shows_no_verdict(drive, runs_root):
     recorded(runs_root)
     panel = drive()

@@ -37,6 +37,7 @@ def names(tab) -> list[str]:
     return [tab.table.item(row, 0).text() for row in range(tab.table.rowCount())]
 
 
+@pytest.mark.slow
 def test_files_are_listed_shown_and_opened(drive, runs_root, opened, monkeypatch):
     run_dir = recorded(runs_root)
     bare = Path(shutil.copytree(run_dir, run_dir.with_name("20250615-150000-digits_mlp-0002")))

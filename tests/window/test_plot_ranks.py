@@ -107,6 +107,7 @@ def test_log_scale_interrupts_band_at_non_positive_values(plots) -> None:
     np.testing.assert_allclose(loss.curves()["loss (spread)"][1], [1, np.nan, 3, 3, np.nan, 5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["step", "training"])
 def test_million_steps_of_ranks_are_reduced_to_a_few_thousand_points(plots, axis) -> None:
     loss = plots["lossPlot"]

@@ -148,6 +148,7 @@ def test_message_is_shown_without_gpus_and_runs(drive, own_processes):
     assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "the message takes more than one line"
 
 
+@pytest.mark.slow
 def test_own_process_is_ended_after_confirmation(drive, nvml, launch, own_processes):
     target, bystander = launch(), launch()
     on_gpu(nvml, f"{target.pid}:{6 * GB}", f"{bystander.pid}:{2 * GB}")
@@ -172,6 +173,7 @@ def test_own_process_is_ended_after_confirmation(drive, nvml, launch, own_proces
     assert bystander.poll() is None
 
 
+@pytest.mark.slow
 @pytest.mark.two_users
 def test_process_of_another_user_is_listed_but_cannot_be_ended(drive, nvml, launch, own_processes, monkeypatch):
     foreign = launch(command=["sh", "-c", "echo; exec sleep 3600"], user=OTHER_UID)
@@ -199,6 +201,7 @@ def test_unknown_pid_is_listed(drive, nvml, own_processes):
     panel.until(lambda: f"used by pid {NO_PID}" in panel.table.item(0, 3).text(), "the pid in the row of its device")
 
 
+@pytest.mark.slow
 def test_clicking_a_heading_sorts_and_keeps_selection(drive, nvml, launch, own_processes):
     one, other = sorted((launch(), launch()), key=lambda process: process.pid)
     on_gpu(nvml, f"{one.pid}:{2 * GB}", f"{other.pid}:{6 * GB}")

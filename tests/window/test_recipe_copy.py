@@ -54,6 +54,7 @@ def test_workload_of_keras_is_copied_when_keras_is_chosen(panel, opened) -> None
     assert "import keras" in Path(opened[0]).read_text()
 
 
+@pytest.mark.slow
 def test_file_that_exists_is_replaced_only_after_a_question(panel, opened, tmp_path) -> None:
     target = tmp_path / "mine" / "digits_mlp.py"
     target.write_text("precious")

@@ -170,6 +170,7 @@ def delete_alone_and_with_runs(panel: Driver, runs_root: Path, runs: list[Path])
     assert not any(each.isVisible() for each in panel.window.findChildren(ScalingTableDialog)), "its view is closed"
 
 
+@pytest.mark.slow
 def test_the_curves_of_a_table_are_compared(drive, runs_root: Path) -> None:
     runs_root.mkdir(exist_ok=True)
     runs = [trained(runs_root, f"20260101-00000{at}-run", at, 10.0 / at) for at in (1, 2)]

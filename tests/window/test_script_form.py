@@ -164,6 +164,7 @@ def test_script_choices_are_remembered(drive, script, tmp_path):
     assert reopened.spec() == before
 
 
+@pytest.mark.slow
 def test_pythons_are_listed_with_their_packages(drive, script):
     panel = drive()
     panel.window.panels.setup.open_script(script)
@@ -181,6 +182,7 @@ def test_pythons_are_listed_with_their_packages(drive, script):
     assert panel.spec().python == sys.executable
 
 
+@pytest.mark.slow
 def test_searching_default_python_on_dead_disk_does_not_block_window(drive, script, monkeypatch):
     default_python = script.parent / ".venv" / "bin" / "python"
     default_python.parent.mkdir(parents=True)

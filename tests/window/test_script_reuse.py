@@ -44,6 +44,7 @@ def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, 
     other.until_over()
 
 
+@pytest.mark.slow
 def test_run_again_reports_missing_script(drive, script, runs_root):
     first = train(script_spec(script, "1", cwd=script.parent), runs_root)
     script.unlink()
@@ -89,6 +90,7 @@ def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_pa
     assert (new_spec.name, new_spec.working_dir) == ("digits_mlp", str(Path.cwd()))
 
 
+@pytest.mark.slow
 def test_presets_are_saved_applied_and_deleted(drive, script, runs_root):
     spec = script_spec(script, "5", cwd=script.parent)
     run = train(spec, runs_root).run

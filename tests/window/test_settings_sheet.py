@@ -153,6 +153,7 @@ def test_new_default_is_taken_by_fields_that_had_the_old_one(setup):
     assert setup.choices().release["tolerance_mb"] == 200
 
 
+@pytest.mark.slow
 def test_sheet_makes_way_for_a_run_that_is_shown(drive, runs_root, qtbot):
     shutil.copytree(RECORDED / "finished", runs_root / "finished")
     panel = drive()

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QScrollArea, QToolButton
 
@@ -17,6 +18,7 @@ from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec
 
 
+@pytest.mark.slow
 def test_tab_shows_settings_of_the_run_and_copies_them(drive, runs_root):
     run_dir = recorded(runs_root, more=[
         {"kind": "software", "version": "3.12.9", "packages": {"torch": "2.13.0"}, "trainyard": "0.1.0"},

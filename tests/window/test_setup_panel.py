@@ -38,6 +38,7 @@ def test_ready_message_and_batch_arithmetic(drive):
     assert panel.window.findChild(QLabel, "batchLabel").text() == "64 = 2 devices × 32 × 1 accumulation"
 
 
+@pytest.mark.slow
 def test_invalid_choices_are_explained(drive, tmp_path):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
@@ -52,6 +53,7 @@ def test_invalid_choices_are_explained(drive, tmp_path):
     assert not panel.start_button.isEnabled()
 
 
+@pytest.mark.slow
 def test_recipe_can_use_another_python(drive, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     panel = drive()
@@ -153,6 +155,7 @@ def test_cuda_ids_choice_reaches_spec_and_is_remembered(drive, nvml):
     reopened.until(lambda: reopened.spec().cuda_ids == "integer", "the remembered choice")
 
 
+@pytest.mark.slow
 def test_cuda_ids_choice_is_hidden_and_ignored_without_gpu(drive):
     panel = drive()
     panel.tick("cpu:0")
@@ -185,6 +188,7 @@ def test_box_for_open_ports_is_shown_where_it_matters_and_never_loses_the_choice
     assert drive().spec().allow_open_ports
 
 
+@pytest.mark.slow
 def test_missing_framework_is_marked_and_explained(drive, monkeypatch):
     monkeypatch.setattr(validation, "has", lambda python, module: module == "torch")
     panel = drive()
@@ -234,6 +238,7 @@ def test_learning_rate_follows_recipe_until_edited(drive, tmp_path):
     assert rate.text() == "0.3"
 
 
+@pytest.mark.slow
 def test_recipe_settings_are_shown_as_form(drive, tmp_path):
     source = LONG_PYTORCH.replace("items=64", 'items=64, noise=0.5, shuffled=True, flavour="sweet", limit=None')
     panel = drive()
@@ -323,6 +328,7 @@ def test_garbage_in_settings_file_is_ignored(drive, tmp_path, content):
     panel.until(panel.start_button.isEnabled)
 
 
+@pytest.mark.slow
 def test_remembered_choices_of_wrong_type_are_ignored(drive, runs_root):
     from gui.services.window.settings_file import SettingsFile, folder_key
 

@@ -57,6 +57,7 @@ def test_strategy_list_is_painted_in_both_themes(drive):
     assert grabs[0] != grabs[1]
 
 
+@pytest.mark.slow
 def test_chosen_strategy_stays_when_it_no_longer_fits_devices(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
@@ -94,6 +95,7 @@ def test_each_framework_keeps_its_choices(drive, tmp_path):
     assert (reopened.strategy.currentData(), reopened.recipe.currentData()) == ("towers", mine)
 
 
+@pytest.mark.slow
 def test_recipe_of_another_framework_is_refused(drive, tmp_path):
     panel = drive()
     panel.tick("cpu:0")
@@ -154,6 +156,7 @@ def test_all_settings_reach_spec_and_are_remembered(drive):
     assert (new_spec.training, new_spec.checkpoints) == wanted
 
 
+@pytest.mark.slow
 def test_only_settings_of_chosen_strategy_are_shown(drive):
     panel = drive()
     panel.window.findChild(object, "allSettingsButton").click()
@@ -174,6 +177,7 @@ def test_only_settings_of_chosen_strategy_are_shown(drive):
     assert not every.isVisible()
 
 
+@pytest.mark.slow
 def test_each_strategy_shows_the_settings_that_it_alone_has(drive):
     panel = drive()
     panel.window.findChild(object, "allSettingsButton").click()
@@ -204,6 +208,7 @@ def test_each_strategy_shows_the_settings_that_it_alone_has(drive):
     panel.until(lambda: "NCCL adds up gradients of GPUs only" in panel.start_status.text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "typed", "problem"),
     [
@@ -222,6 +227,7 @@ def test_invalid_number_is_reported(drive, field, typed, problem):
     panel.until(lambda: "Ready" in panel.start_status.text())
 
 
+@pytest.mark.slow
 def test_remembered_settings_of_wrong_type_are_ignored(drive, runs_root):
     from gui.services.window.settings_file import SettingsFile, folder_key
 
@@ -240,6 +246,7 @@ def test_remembered_settings_of_wrong_type_are_ignored(drive, runs_root):
     assert new_spec.checkpoints == Checkpoints(best=False)
 
 
+@pytest.mark.slow
 def test_tooltip_describes_chosen_strategy(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")

@@ -63,6 +63,7 @@ def save(panel: Driver, path: Path) -> None:
     panel.until(lambda: f"Wrote {path}." in panel.message("messageStrip"), "the result")
 
 
+@pytest.mark.slow
 def test_memory_is_copied_as_shown_and_in_bytes(panel):
     details = panel.window.panels.details
     details.tabs.setCurrentIndex(MEMORY_TAB)
@@ -87,6 +88,7 @@ def test_memory_is_copied_as_shown_and_in_bytes(panel):
     assert second == ["GPU-2", "GPU 1", "", "", "", "", "", "", "asleep"], "a missing reading is no zero"
 
 
+@pytest.mark.slow
 def test_processes_are_copied_with_whole_commands_and_saved(panel, tmp_path):
     info = ProcessInfo(
         pid=4711, created=1.0, device_id="GPU-1", memory_used_bytes=3 * GB, name="python", user="anna",

@@ -62,6 +62,7 @@ def test_keys_change_size_and_next_window_keeps_it(drive, text, qtbot) -> None:
     assert again.window.findChild(QListWidget, "runList").fontMetrics().height() == height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", ["", "large", "nan", "1e99", "-3"])
 def test_unusable_size_in_settings_is_ignored_or_limited(drive, text, kept) -> None:
     file = SettingsFile()

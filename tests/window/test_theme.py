@@ -181,6 +181,7 @@ def test_theme_is_applied_once_and_can_be_replaced(qtbot, unstyled_app) -> None:
     assert unstyled_app.palette().window().color().name() == LIGHT.window
 
 
+@pytest.mark.slow
 def test_change_of_theme_does_not_set_the_style_again(unstyled_app, monkeypatch) -> None:
     """It would style all widgets once more than the style sheet does."""
     themes.apply(unstyled_app, DARK)

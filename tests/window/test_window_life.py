@@ -89,6 +89,7 @@ def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_r
         window.close()
 
 
+@pytest.mark.slow
 def test_hidden_window_polls_less_often(drive):
     panel = drive()
     timer = panel.window.services.poll_timer
@@ -118,6 +119,7 @@ def test_names_of_widgets_are_unique(drive):
     assert {name: count for name, count in counts.items() if count > 1} == {}
 
 
+@pytest.mark.slow
 def test_uncaught_exception_is_shown_and_window_stays_open(drive, monkeypatch, caplog):
     from gui import app
 
