@@ -38,9 +38,9 @@ TIMEOUT_MS = 60_000
 
 
 def _remove_style() -> None:
-    """Remove the style sheet of earlier windows, unless one is open: a window is made without one, as at a start.
+    """Remove the style sheet of earlier windows, unless one is still there: the program makes its window without one.
 
-    Qt would style each widget again as often as one that it is in gets a place.
+    With a style sheet, Qt styles a widget again each time one of its ancestors is put into a layout.
     """
     if not any(isinstance(each, MainWindow) for each in QApplication.topLevelWidgets()):
         app = QApplication.instance()
