@@ -167,7 +167,7 @@ def test_kept_run_of_another_language_is_not_used(long_run):
 
 def test_only_objects_of_this_program_are_unpickled(long_run):
     run, _ = read(long_run)
-    for objects in (run, os.system, [run, subprocess.Popen]):
+    for objects in (run, os.system, [run, subprocess.Popen], [run, run.dir.exists]):
         run_cache.pack(run, objects).write()
         assert (run_cache.load(long_run) is None) == (objects is not run)
 
