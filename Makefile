@@ -1,15 +1,15 @@
 # make run         set everything up and open the window
 # make test        set everything up and run all tests
 # make test-fast   run the tests without the slow and the end-to-end ones
-# make soak        run what takes minutes for a single test
+# make soak        run what takes minutes for a single test, and the tests of the window with its style sheet
 # make lint        check style, types and imports
 # make bench       measure; results go to tests/benchmarks/results
 # make pictures    take the pictures of the documentation and of tests/window/test_pictures.py again
 # make clean       remove what these commands made
 #
 # `make run` installs the builds for NVIDIA GPUs if an NVIDIA driver is present. CUDA=1 or CUDA=0 overrides this.
+# PYTHON=python3.12 names the Python to use; the default is chosen by resources/install/environment.sh.
 
-PYTHON ?= python3
 VENV := .venv
 TENSORFLOW := $(VENV)-tensorflow
 BIN := $(VENV)/bin
@@ -36,6 +36,7 @@ test-fast: $(VENV)/test
 
 soak: $(VENV)/test
 	$(PYTEST) -m soak
+	$(PYTEST) $(PARALLEL) -m 'window and not styled and not soak' --styled
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -76,7 +77,4 @@ $(TENSORFLOW)/cuda: $(TENSORFLOW)/bin/python constraints.txt
 	@touch $@
 
 $(BIN)/python $(TENSORFLOW)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Trainyard needs Python 3.11 or later, and $(PYTHON) is older or missing. Name another Python: make PYTHON=python3.12 ..." >&2; exit 2; }
-	@$(PYTHON) -m venv $(@:/bin/python=) || { rm -rf $(@:/bin/python=); \
-	  echo "$(PYTHON) cannot make a virtual environment. Install its venv module (Debian, Ubuntu: apt install python3-venv)." >&2; exit 2; }
+	@sh resources/install/environment.sh '$(@:/bin/python=)' '$(PYTHON)'

@@ -16,6 +16,22 @@ from core.catalog.interpreters import has, interpreter
 ROOT = Path(core.__file__).resolve().parents[1]
 DRIVER = ROOT / "resources" / "install" / "nvidia_driver.sh"
 BUILDS = ROOT / "resources" / "install" / "gpu_builds.py"
+ENVIRONMENT = ROOT / "resources" / "install" / "environment.sh"
+PYTHON = """\
+#!{python} -S
+import sys, sysconfig
+from pathlib import Path
+
+sys.version_info, sys.base_prefix = {version}, {prefix!r}
+sysconfig.get_config_vars()["CONFIG_ARGS"] = {built!r}
+sysconfig.get_path = lambda name: {headers!r}
+option, code, sys.argv = sys.argv[1], sys.argv[2], sys.argv[2:]
+if option == "-c":
+    exec(code)
+else:
+    Path(sys.argv[1]).write_text({name!r})
+"""
+"""A Python of any version and build. It writes its name where it is told to make a virtual environment."""
 
 
 @pytest.fixture
@@ -113,6 +129,58 @@ def test_new_driver_causes_a_new_installation(project: Path) -> None:
         os.utime(stamp, (4_000_000_000 + number,) * 2)
     assert would_do(project, "CUDA=0") == [".venv/bin/trainyard"]
     assert len(installed(would_do(project, "CUDA=1"))) == 2
+
+
+def made_with(root: Path, *pythons: str) -> tuple[str, str]:
+    """Return the name of the Python with which an environment is made in an empty folder, and what is told."""
+    done = subprocess.run(
+        ["sh", str(ENVIRONMENT), str(root / "made"), *pythons],
+        env={"PATH": f"{root}:{os.environ['PATH']}"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) in ((0, ""), (2, ""))
+    return (root / "made").read_text() if done.returncode == 0 else "", done.stderr
+
+
+def make_python(path: Path, **facts: object) -> str:
+    """Simulate a Python: by default 3.12, compiled by hand without optimizations, with headers. Return its path."""
+    built: dict[str, object] = {
+        "version": (3, 12, 1), "prefix": "/opt/python", "built": "'--prefix=/opt/python'", "headers": str(path.parent)
+    }  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parent / "Python.h").touch()
+    path.write_text(PYTHON.format(python=sys.executable, name=path.name, **built | facts), encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("python", "system", "name"),
+    [
+        ({}, {}, "system"),
+        ({"built": "'--enable-optimizations' '--with-lto'"}, {}, "python3"),
+        ({"prefix": "/usr"}, {}, "python3"),
+        ({"version": (3, 13, 0)}, {}, "python3"),
+        ({"version": (3, 10, 1)}, {"version": (3, 10, 1)}, ""),
+        ({}, {"headers": "/nowhere"}, "python3"),
+    ],
+    ids=["slow", "optimized", "the-system's", "newer", "both-too-old", "no-headers"],
+)
+def test_environment_is_made_with_a_python_that_was_compiled_with_optimizations(
+    tmp_path: Path, python: dict[str, object], system: dict[str, object], name: str
+) -> None:
+    make_python(tmp_path / "python3", **python)
+    used, told = made_with(tmp_path, "", make_python(tmp_path / "usr" / "system", **system))
+    assert used == name
+    assert ("python3 (3.12.1) was compiled without optimizations" in told) == (name == "system")
+    assert ("Trainyard needs Python 3.11 or later, and python3 is older or missing." in told) == (not name)
+
+
+def test_environment_is_made_with_the_python_that_is_named(tmp_path: Path) -> None:
+    named = make_python(tmp_path / "named")
+    assert made_with(tmp_path, named, make_python(tmp_path / "usr" / "system")) == ("named", "")
+    used, told = made_with(tmp_path, "/nowhere/python3")
+    assert used == ""
+    assert "/nowhere/python3 is older or missing. Name another Python" in told
 
 
 def test_driver_is_detected_by_kernel_module_or_library(tmp_path: Path) -> None:
