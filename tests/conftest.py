@@ -42,6 +42,11 @@ FOLDERS = {"architecture": "unit", "unit": "unit", "process": "process", "window
 """The marker of the tests in each folder."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for tests of the window."""
+    parser.addoption("--styled", action="store_true", help="test all windows with their style sheet")
+
+
 def pytest_sessionstart() -> None:
     """Collect no garbage while tests are collected: there is hardly any, and what is there stays to the end."""
     gc.disable()

@@ -15,10 +15,10 @@ from core.runs.run import Run
 from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
 from gui.services.window.garbage_collector import collect_due
-from gui.style.theme import DARK
+from gui.style.theme import DARK, set_palette
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.waiting import wait_until
-from tests.window.driving import Driver
+from tests.window.driving import Driver, remove_style
 from tests.window.launching import Launcher
 from tests.window.plotted import events
 
@@ -68,6 +68,17 @@ def _no_automatic_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _style_sheet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give windows the palette of their theme alone, but in tests marked `styled`, and in all with `--styled`.
+
+    Qt needs a third of the time of these tests to style the widgets.
+    """
+    if not request.node.get_closest_marker("styled") and not request.config.getoption("--styled"):
+        remove_style()  # of an earlier test
+        monkeypatch.setattr("gui.main_window.apply", set_palette)
 
 
 @pytest.fixture(autouse=True)

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 60_000
 
 
-def _remove_style() -> None:
+def remove_style() -> None:
     """Remove the style sheet of earlier windows, unless one is still there: the program makes its window without one.
 
     With a style sheet, Qt styles a widget again each time one of its ancestors is put into a layout.
     """
     if not any(isinstance(each, MainWindow) for each in QApplication.topLevelWidgets()):
         app = QApplication.instance()
-        assert isinstance(app, QApplication)
-        app.setStyleSheet("")
+        if isinstance(app, QApplication) and app.styleSheet():
+            app.setStyleSheet("")
 
 
 class Driver:
@@ -55,7 +55,7 @@ class Driver:
         """`machine`: another one, whose runs the window shows."""
         self.qtbot = qtbot
         self.notices: list[str] = []
-        _remove_style()
+        remove_style()
         self.window = create_window(runs_root, machine)
         self.window.show_close_notice = self.notices.append
         qtbot.addWidget(self.window)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QListView
+
+pytestmark = pytest.mark.styled
 
 MIN_PX = 24
 """Least side of a target by WCAG 2.2."""

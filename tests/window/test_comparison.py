@@ -134,6 +134,7 @@ def test_ticks_are_set_with_boxes_ctrl_shift_and_space(panel: Driver) -> None:
     assert ticked() == []
 
 
+@pytest.mark.styled
 def test_runs_are_below_the_heading_of_their_day(panel: Driver, runs_root: Path) -> None:
     write_run(runs_root, "20260102-000000-new")
     write_run(runs_root, "another-name")

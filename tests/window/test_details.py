@@ -25,6 +25,8 @@ from gui.widgets.dock import Dock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.styled
+
 
 @pytest.fixture
 def details(qtbot) -> Iterator[DetailTabs]:

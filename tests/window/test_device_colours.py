@@ -9,6 +9,8 @@ import pytest
 from gui.style.theme import THEMES, Theme
 from tests.support.colour_vision import SIGHTS, ciede2000, contrast, difference
 
+pytestmark = pytest.mark.styled
+
 ALL = pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 FIRST = 8
 """As many devices as most machines have at most."""

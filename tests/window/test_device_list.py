@@ -18,6 +18,8 @@ from gui.viewmodels.devices.device_groups import cpu_summary, headings
 from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, free_devices
 from tests.nvml.standin import uuid
 
+pytestmark = pytest.mark.styled
+
 GB = 2**30
 
 

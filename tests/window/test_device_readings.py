@@ -321,6 +321,7 @@ def test_reason_does_not_repeat_device_label():
     assert without_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
 
 
+@pytest.mark.styled
 @pytest.mark.parametrize("held_by", [None, "blender (anna)"])
 @pytest.mark.parametrize("count", [3, 6])
 def test_reason_of_blocked_row_is_painted_even_if_device_is_in_use(qtbot, count, held_by):

@@ -18,6 +18,8 @@ from tests.window.plotted import START
 if TYPE_CHECKING:
     from gui.plots.base import Plot
 
+pytestmark = pytest.mark.styled
+
 
 def busy_run(devices: int, *, until: int = 100) -> RunSeries:
     """Return a run that trains from second 20 to 80 at 90 %, and is idle before and after; one reading a second."""

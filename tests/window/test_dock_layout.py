@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QDockWidget, QLabel, QSpinBox
 
 from gui.widgets.forms.fields import FormScroll
 from tests.window.clipping import clipped
+
+pytestmark = pytest.mark.styled
 
 
 def widths(panel) -> list[int]:

@@ -17,6 +17,8 @@ from gui.style.theme import DARK, LIGHT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+pytestmark = pytest.mark.styled
+
 
 @pytest.fixture
 def events(qtbot, qapp) -> EventList:

@@ -102,6 +102,7 @@ def test_table_of_runs_has_results_and_settings(panel, tmp_path):
     assert {line.count("|") for line in lines} == {headings.count("|")}
 
 
+@pytest.mark.styled
 def test_picture_is_sharp_or_a_drawing(panel, tmp_path):
     size = panel.window.panels.plots.size()
     panel.window.findChild(QAction, "picturesAction").trigger()

@@ -17,6 +17,8 @@ from tests.support.recorded import recorded
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.styled
+
 FULL = "Worker 0 on cpu:0: RuntimeError: can't allocate memory: you tried to allocate 9 bytes."
 VIEW = FailureView(
     title="The program ended with exit code 3", sentence="It printed nothing.", place="", lines=(), smaller=None,

@@ -8,6 +8,8 @@ from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyl
 from gui.style import theme as themes
 from gui.widgets.dialogs.file_dialog import FileDialog
 
+pytestmark = pytest.mark.styled
+
 
 @pytest.fixture
 def last_folder(monkeypatch):

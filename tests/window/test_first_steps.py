@@ -10,6 +10,8 @@ from gui.viewmodels.run.empty_states import FIRST_STEPS, Place, Situation, empty
 from gui.widgets.dialogs.file_dialog import FileDialog
 from tests.support.recorded import recorded
 
+pytestmark = pytest.mark.styled
+
 
 def parts(panel) -> tuple[QWidget, list[QPushButton]]:
     """Return the guidance and its buttons."""

@@ -275,6 +275,7 @@ def test_host_is_added_tested_and_removed_in_the_dialog(server, hosts, qtbot):
     dialog.reject()
 
 
+@pytest.mark.styled
 @pytest.mark.slow
 def test_tab_leads_through_the_hosts_in_the_order_of_sight_and_scrolls_to_them(server, hosts, tmp_path):
     add_host("one")

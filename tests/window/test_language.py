@@ -259,6 +259,7 @@ def test_number_fields_have_plain_digits_in_every_language(qtbot):
         QLocale.setDefault(before)
 
 
+@pytest.mark.styled
 @pytest.mark.slow
 def test_no_chinese_text_is_clipped(drive, nvml):
     nvml.write(gpus=4)

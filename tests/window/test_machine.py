@@ -37,6 +37,7 @@ def look_at(panel, row: int) -> None:
     panel.runs.itemClicked.emit(panel.runs.item(row))
 
 
+@pytest.mark.styled
 def test_entry_and_escape_lead_from_run_to_machine(panel):
     assert entry(panel).isChecked()
     assert (

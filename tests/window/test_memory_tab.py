@@ -36,6 +36,8 @@ from tests.support.acting import played
 from tests.support.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.support.running import start
 
+pytestmark = pytest.mark.styled
+
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
 COLOURS = {"GPU-1": "#4d9bff", "cpu:0": "#ff9f45"}
 HEADINGS = ("Device", "Memory, GB", "This run", "Other runs", "Others", "Unclaimed", "Free")

@@ -10,6 +10,8 @@ from gui.controllers.window.dock_layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SH
 from gui.style.theme import DARK
 from gui.widgets.messages import MessageStack, MessageStrip
 
+pytestmark = pytest.mark.styled
+
 
 @pytest.fixture
 def stack(qtbot):

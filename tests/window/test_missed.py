@@ -274,6 +274,7 @@ def test_damaged_settings_are_a_first_start(bell, runs_root):
     assert not bell().button.isVisible()
 
 
+@pytest.mark.styled
 def test_progress_gives_way_to_bell_in_narrow_header(qtbot, tmp_path):
     window, header = QWidget(), HeaderPanel(DARK)
     qtbot.addWidget(window)

@@ -91,6 +91,7 @@ def test_progress_of_finished_run():
     assert took_s(facts, measured) == 19.0  # from the first step
 
 
+@pytest.mark.styled
 def test_progress_line_shrinks_when_text_is_final(qtbot):
     used, fresh = ProgressLine(), ProgressLine()
     for line in (used, fresh):
@@ -216,6 +217,7 @@ def test_driver_advice_is_not_repeated_or_cut_mid_sentence():
     assert digest("驱动未运行。请重启。驱动太旧。请重启。") == "驱动未运行。驱动太旧。请重启。"
 
 
+@pytest.mark.styled
 @pytest.mark.parametrize("room", ["much", "little"])
 def test_header_title_is_cut_only_without_room(qtbot, room):
     header = HeaderPanel(DARK)
@@ -241,6 +243,7 @@ def test_header_title_is_cut_only_without_room(qtbot, room):
     qtbot.waitUntil(settled, timeout=20_000)
 
 
+@pytest.mark.styled
 def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(qtbot):
     header = HeaderPanel(DARK)
     qtbot.addWidget(header)

@@ -33,6 +33,8 @@ from tests.pictures.references import (
     Shot,
 )
 
+pytestmark = pytest.mark.styled
+
 FAILED = Path(__file__).parents[2] / "build" / "pictures"
 """Where the pictures of a failed test are left."""
 MAX_REFERENCES, MAX_DOCUMENTED = 4_000_000, 150_000

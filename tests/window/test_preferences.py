@@ -42,6 +42,7 @@ def keep(**values) -> None:
     file.save()
 
 
+@pytest.mark.styled
 @pytest.mark.slow
 def test_theme_and_defaults_hold_at_once_and_in_the_next_window(drive):
     panel = drive()

@@ -138,6 +138,7 @@ def test_processes_of_run_on_cpu_device_are_listed_but_cannot_be_ended(drive, ru
     panel.until(lambda: worker not in pids(panel), "the worker to leave the table")
 
 
+@pytest.mark.styled
 def test_message_is_shown_without_gpus_and_runs(drive, own_processes):
     panel = drive()
     panel.open_tab("Processes")

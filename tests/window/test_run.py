@@ -113,6 +113,7 @@ def test_second_run_can_start_on_another_device(drive, runs_root, tmp_path):
     panel.until_state("Running")
 
 
+@pytest.mark.styled
 @pytest.mark.slow
 def test_failing_recipe_shows_traceback(drive, tmp_path):
     source = LONG.replace("return [", 'raise RuntimeError("no such data")\n    return [')
@@ -232,6 +233,7 @@ def test_run_of_newer_version_is_explained(drive, runs_root):
     assert "newer Trainyard" in panel.message()
 
 
+@pytest.mark.styled
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["DARK", "LIGHT"])
 def test_theme_of_open_window_can_change(drive, theme):

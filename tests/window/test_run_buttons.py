@@ -25,6 +25,8 @@ from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, RunHeader, 
 from gui.widgets.elided_label import ElidedLabel
 from tests.window.test_missed import write_live
 
+pytestmark = pytest.mark.styled
+
 
 @pytest.fixture
 def buttons(qtbot):

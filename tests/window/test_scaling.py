@@ -91,6 +91,7 @@ def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path
     assert (record.measured_by, record.note, len(record.runs)) == (None, "", 3)
 
 
+@pytest.mark.styled
 @pytest.mark.slow
 def test_a_table_is_folded_searched_and_exported(drive, runs_root: Path, tmp_path: Path) -> None:
     runs_root.mkdir(exist_ok=True)
@@ -234,6 +235,7 @@ def test_the_report_on_the_listed_runs_compares_them(drive, runs_root: Path, tmp
     assert "Report on 2 runs" in (tmp_path / "runs.html").read_text()
 
 
+@pytest.mark.styled
 def test_bars_are_as_high_as_the_speed_up(qtbot) -> None:
     plot = ScalingPlot(DARK)
     qtbot.addWidget(plot)

@@ -16,6 +16,8 @@ from gui.panels.setup.setup_panel import SetupPanel
 from gui.style.theme import DARK, LIGHT
 from tests.support.running import make_spec, script_spec
 
+pytestmark = pytest.mark.styled
+
 RECORDED = Path(__file__).parents[1] / "recorded_runs"
 
 

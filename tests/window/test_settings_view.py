@@ -79,6 +79,7 @@ def test_run_without_records_says_only_what_is_known():
     assert "installed" not in shown.text
 
 
+@pytest.mark.styled
 def test_view_uses_the_room_that_it_has(qtbot):
     spec = make_spec("digits_mlp", epochs=3)
     facts = RunFacts(software=Software(version="3", packages={"torch": "2"}),

@@ -295,6 +295,7 @@ def test_choices_and_layout_are_remembered(drive):
     assert reopened.window.dockWidgetArea(runs) is Qt.DockWidgetArea.LeftDockWidgetArea
 
 
+@pytest.mark.styled
 @pytest.mark.slow
 def test_device_panel_grows_if_there_are_more_devices_than_last_time(drive, nvml):
     nvml.write(gpus=0)

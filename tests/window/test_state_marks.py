@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QImage, QPainter
 
@@ -15,6 +16,8 @@ from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import RunHeader
 from gui.viewmodels.run.state_words import STATE_MARKS
 from gui.viewmodels.runs.run_rows import RunRow
+
+pytestmark = pytest.mark.styled
 
 SIDE_PX = 24
 """Twice the size in the list."""

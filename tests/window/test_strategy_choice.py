@@ -42,6 +42,7 @@ def test_unusable_strategies_are_listed_with_reason(drive):
     assert "No TPU was found" in offered(panel)[1]["tpu"]
 
 
+@pytest.mark.styled
 @pytest.mark.slow
 def test_strategy_list_is_painted_in_both_themes(drive):
     from gui.style.theme import DARK, LIGHT

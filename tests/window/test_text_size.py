@@ -12,6 +12,8 @@ from gui.style import text_size
 from gui.style.theme import DARK, stylesheet
 from tests.window.clipping import clipped
 
+pytestmark = pytest.mark.styled
+
 
 @pytest.fixture
 def text(qapp):

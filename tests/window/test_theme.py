@@ -25,6 +25,8 @@ from gui.widgets.painting import outline
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
+pytestmark = pytest.mark.styled
+
 ALL = pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 
 
