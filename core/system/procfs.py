@@ -175,7 +175,8 @@ def control_groups(proc: Path = PROC) -> str:
 
 def _read(proc: Path, pid: int | str, name: str) -> bytes:
     try:
-        return (proc / str(pid) / name).read_bytes()
+        with open(f"{proc}/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 (of hundreds of processes each time)
+            return file.read()
     except OSError:
         return b""
 
