@@ -83,9 +83,9 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     window = create_window(root)
     window.services.poll_timer.stop()  # polled by hand from here on
     window.show()
-    _settle(app, window)
+    _settle(app, window, draws=False)
     scene.act(window)
-    _settle(app, window)
+    _settle(app, window, draws=False)
     for shot in sorted(shots, key=lambda shot: shot.theme):
         window.set_theme({"dark": theme.DARK, "light": theme.LIGHT}[shot.theme])
         window.resize(*shot.size)
@@ -99,8 +99,11 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # else every further theme is applied to it, too
 
 
-def _settle(app: QApplication, window: MainWindow) -> None:
-    """Go on until nothing is under way any more: checks, descriptions of processes, reading, drawing."""
+def _settle(app: QApplication, window: MainWindow, *, draws: bool = True) -> None:
+    """Go on until nothing is under way any more: checks, descriptions of processes, reading, drawing.
+
+    `draws`: whether a picture is taken then. To draw the window takes as long as all else.
+    """
     deadline = time.monotonic() + PATIENCE_S
     window.setUpdatesEnabled(False)  # drawn once, when all is there
     quiet = 0
@@ -110,7 +113,9 @@ def _settle(app: QApplication, window: MainWindow) -> None:
         window.poll()
         app.processEvents()
         quiet = 0 if _is_busy(window) else quiet + 1
-        time.sleep(0.02)
+        time.sleep(0.04)
+    if not draws:
+        return
     window.setUpdatesEnabled(True)
     window.controllers.devices.show()
     window.controllers.start.take_readings()

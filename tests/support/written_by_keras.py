@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support import printed
+from tests.support.worker_pool import WITHOUT_ONEDNN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,8 @@ def write(folder: Path) -> None:
     # The frameworks change the environment of the process that imports them.
     done = subprocess.run(
         [sys.executable, "-u", "-m", __name__, str(folder)],
-        cwd=ROOT, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, capture_output=True, text=True, check=False,
+        cwd=ROOT, env={**os.environ, "CUDA_VISIBLE_DEVICES": "", **WITHOUT_ONEDNN},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert not done.returncode, done.stderr
 
