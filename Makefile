@@ -21,12 +21,12 @@ BUILDS := $(if $(filter 1,$(shell CUDA='$(CUDA)' sh resources/install/nvidia_dri
 run: $(VENV)/run-$(BUILDS)
 	@$(BIN)/trainyard
 
-# Three processes on two cores: much of a test is waiting. With four, the runs that train until they are stopped take what is won.
+# Four processes on two cores: much of a test is waiting.
 # The tests of a framework stay together (tests/conftest.py).
 # After a crash of one of them, pytest-xdist would wait for ever for tests that no process has.
 # With PYTHONDONTWRITEBYTECODE, each of the many processes would compile this project again.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
-PARALLEL := --numprocesses 3 --max-worker-restart 0
+PARALLEL := --numprocesses 4 --max-worker-restart 0
 
 test: $(VENV)/test
 	$(PYTEST) $(PARALLEL)

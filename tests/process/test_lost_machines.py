@@ -5,7 +5,6 @@ The ranks train with the fake worker, also on the host: some two seconds of proc
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 from typing import TYPE_CHECKING
@@ -16,7 +15,6 @@ from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
-from core.schema.paths import EVENTS
 from core.supervisor.hosts import run_hosts
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
@@ -95,7 +93,8 @@ def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_t
     """No worker there has said why, and those here were only asked to end: the run must not count as finished."""
     run = start(long_spec(tmp_path), runs_root)
     found = wait_until(lambda: supervisors_there(server), 30, "the supervisor on the host to start")
-    wait_until(lambda: any(map(os.path.getsize, parts(server)[0].glob(f"{EVENTS}/*"))), 30, "its first event")
+    part = Run.attach(parts(server)[0])
+    wait_until(lambda: part.poll() and part.facts.supervisor, 30, "its first event")
     found[0].kill()
     run.until_over()
     assert run.states[-1] is RunState.FAILED, run.run.facts
