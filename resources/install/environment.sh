@@ -1,12 +1,12 @@
 #!/bin/sh
 # Make a virtual environment.
 #     environment.sh FOLDER [PYTHON [SYSTEM]]
-# PYTHON: of which it is made; empty: python3, or the system's Python if that is faster. SYSTEM: the latter, for tests.
+# PYTHON: the Python that makes it; if empty, python3, or SYSTEM if that is faster. SYSTEM: /usr/bin/python3, or another.
 # Distributions compile Python with profile-guided optimization. pyenv does so only when asked, and a Python without it
 # takes about 1.3 times as long.
 folder=$1 python=${2:-python3} system=${3:-/usr/bin/python3}
 
-# The system's may be older, or lack its module venv, or the headers with which PyTorch compiles models.
+# SYSTEM may be older, or lack the module venv, or the headers with which PyTorch compiles models.
 if [ -z "${2:-}" ] && slow=$("$python" -c '
 import sys, sysconfig
 if sys.base_prefix == "/usr" or "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS")):
