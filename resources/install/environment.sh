@@ -3,7 +3,7 @@
 #     environment.sh FOLDER [PYTHON [SYSTEM]]
 # PYTHON: the Python that makes it; if empty, python3, or SYSTEM if that is faster. SYSTEM: /usr/bin/python3, or another.
 # Distributions compile Python with profile-guided optimization. pyenv does so only when asked, and a Python without it
-# takes about 1.3 times as long.
+# is slower.
 folder=$1 python=${2:-python3} system=${3:-/usr/bin/python3}
 
 # SYSTEM may be older, or lack the module venv, or the headers with which PyTorch compiles models.
@@ -20,7 +20,7 @@ if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
     sys.exit(1)
 print("%d.%d.%d" % sys.version_info[:3])
 ' "$slow" 2>/dev/null); then
-    echo "$folder is made with $system ($fast): $python ($slow) was compiled without optimizations and takes about 1.3 times as long. To use it, remove $folder and call: make PYTHON=$python ..." >&2
+    echo "$folder is made with $system ($fast): $python ($slow) was compiled without optimizations and is slower. To use it, remove $folder and call: make PYTHON=$python ..." >&2
     python=$system
 fi
 

@@ -12,6 +12,7 @@ import pytest
 import core
 from core.catalog.frameworks import framework
 from core.catalog.interpreters import has, interpreter
+from tests.support.pythons import write_program
 
 ROOT = Path(core.__file__).resolve().parents[1]
 DRIVER = ROOT / "resources" / "install" / "nvidia_driver.sh"
@@ -31,7 +32,7 @@ if option == "-c":
 else:
     Path(sys.argv[1]).write_text({name!r})
 """
-"""A Python of any version and build. It writes its name where it is told to make a virtual environment."""
+"""A program that poses as a Python of some version and build. In place of a virtual environment, it writes its name."""
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_new_driver_causes_a_new_installation(project: Path) -> None:
 
 
 def made_with(root: Path, *pythons: str) -> tuple[str, str]:
-    """Return the name of the Python with which an environment is made in an empty folder, and what is told."""
+    """Run the script that makes an environment. Return the name of the Python that made it, and the messages."""
     done = subprocess.run(
         ["sh", str(ENVIRONMENT), str(root / "made"), *pythons],
         env={"PATH": f"{root}:{os.environ['PATH']}"}, capture_output=True, text=True, check=False,
@@ -146,10 +147,8 @@ def make_python(path: Path, **facts: object) -> str:
     built: dict[str, object] = {
         "version": (3, 12, 1), "prefix": "/opt/python", "built": "'--prefix=/opt/python'", "headers": str(path.parent)
     }  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
+    write_program(path, PYTHON.format(python=sys.executable, name=path.name, **built | facts))
     (path.parent / "Python.h").touch()
-    path.write_text(PYTHON.format(python=sys.executable, name=path.name, **built | facts), encoding="utf-8")
-    path.chmod(0o755)
     return str(path)
 
 

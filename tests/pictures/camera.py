@@ -83,15 +83,16 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     window = create_window(root)
     window.services.poll_timer.stop()  # polled by hand from here on
     window.show()
-    _settle(app, window, draws=False)
+    _settle(app, window)
     scene.act(window)
-    _settle(app, window, draws=False)
+    _settle(app, window)
     for shot in sorted(shots, key=lambda shot: shot.theme):
         window.set_theme({"dark": theme.DARK, "light": theme.LIGHT}[shot.theme])
         window.resize(*shot.size)
         app.processEvents()
         scene.act(window)  # again: a tab is scrolled to what it is about
         _settle(app, window)
+        _draw(app, window)
         assert window.size().toTuple() == shot.size, f"{shot.name}: {window.size()}"
         assert window.grab().save(str(folder / f"{shot.name}{SUFFIX}")), shot.name
     window.close()
@@ -99,13 +100,10 @@ def _take_scene(app: QApplication, machine: Machine, name: str, shots: list[Shot
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)  # else every further theme is applied to it, too
 
 
-def _settle(app: QApplication, window: MainWindow, *, draws: bool = True) -> None:
-    """Go on until nothing is under way any more: checks, descriptions of processes, reading, drawing.
-
-    `draws`: whether a picture is taken then. To draw the window takes as long as all else.
-    """
+def _settle(app: QApplication, window: MainWindow) -> None:
+    """Go on until nothing is under way any more: checks, descriptions of processes, reading. Nothing is drawn."""
     deadline = time.monotonic() + PATIENCE_S
-    window.setUpdatesEnabled(False)  # drawn once, when all is there
+    window.setUpdatesEnabled(False)
     quiet = 0
     while quiet < 3:
         assert time.monotonic() < deadline, "the window does not come to rest"
@@ -114,8 +112,10 @@ def _settle(app: QApplication, window: MainWindow, *, draws: bool = True) -> Non
         app.processEvents()
         quiet = 0 if _is_busy(window) else quiet + 1
         time.sleep(0.04)
-    if not draws:
-        return
+
+
+def _draw(app: QApplication, window: MainWindow) -> None:
+    """Draw the window with its newest readings."""
     window.setUpdatesEnabled(True)
     window.controllers.devices.show()
     window.controllers.start.take_readings()

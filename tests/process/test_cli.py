@@ -124,7 +124,8 @@ def test_usage_error_prints_one_sentence_and_starts_nothing(
             "def model():\n    pass\n",
             "If it is a program that trains by itself, run it as it is: trainyard run --script ",
         ),
-        ("\0", "source code string cannot contain null bytes"),  # a `SyntaxError` or a `ValueError`: Python 3.11.2
+        # Python 3.11.2 raises `ValueError`, 3.11.7 `SyntaxError`.
+        ("\0", "source code string cannot contain null bytes"),
         (
             "def model(a=1): pass\ndef train_data(a=2): pass\n",
             "gives its setting 'a' two defaults, 1 and 2 (in train_data(), line 2)",

@@ -54,9 +54,10 @@ def install(python: Path, name: str, version: str | None = None, **files: str) -
 
 def count_starts(python: Path, file: Path) -> None:
     """Have an environment's interpreter append a line to a file whenever it starts."""
+    # Not by a module `sitecustomize`: Debian's Python has one, which hides that of an environment.
     line = f"open({str(file)!r}, 'a').write('started\\n')\n"
     (packages_of(python) / "counted.py").write_text(line, encoding="utf-8")
-    (packages_of(python) / "counted.pth").write_text("import counted\n", encoding="utf-8")  # Debian has sitecustomize
+    (packages_of(python) / "counted.pth").write_text("import counted\n", encoding="utf-8")
 
 
 def write_program(path: Path, text: str, *, mode: int = 0o755) -> Path:

@@ -172,6 +172,18 @@ def test_only_objects_of_this_program_are_unpickled(long_run):
         assert (run_cache.load(long_run) is None) == (objects is not run)
 
 
+def test_member_of_an_enumeration_is_loaded_however_it_is_pickled(long_run):
+    """Python 3.11.0 to 3.11.3 pickle it as a call of `getattr`, other versions as a call of its class."""
+
+    class Finished:
+        def __reduce__(self):
+            return getattr, (RunState, "FINISHED")
+
+    run, _ = read(long_run)
+    run_cache.pack(run, [run, Finished(), RunState.LOST]).write()
+    assert run_cache.load(long_run)[1:] == [RunState.FINISHED, RunState.LOST]
+
+
 def test_kept_run_is_removed_with_the_run(long_run):
     keep(long_run)
     assert removal.remove(long_run).problem == ""

@@ -72,9 +72,9 @@ def _no_automatic_collection() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _style_sheet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give windows the palette of their theme alone, but in tests marked `styled`, and in all with `--styled`.
+    """Apply the palette of a theme without its style sheet, unless the test is marked `styled` or `--styled` is given.
 
-    Qt needs a third of the time of these tests to style the widgets.
+    Qt takes long to style the widgets of a window.
     """
     if not request.node.get_closest_marker("styled") and not request.config.getoption("--styled"):
         remove_style()  # of an earlier test
