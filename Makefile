@@ -1,5 +1,6 @@
 # make run         set everything up and open the window
 # make test        set everything up and run all tests
+# make test-hard   run them on one core beside three busy processes, in a random order (SEED=N repeats an order)
 # make test-fast   run the tests without the slow and the end-to-end ones
 # make soak        run what takes minutes for a single test, and the tests of the window with its style sheet
 # make lint        check style, types and imports
@@ -16,7 +17,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BUILDS := $(if $(filter 1,$(shell CUDA='$(CUDA)' sh resources/install/nvidia_driver.sh)),cuda,plain)
 
-.PHONY: run test test-fast soak lint bench pictures clean
+.PHONY: run test test-fast test-hard soak lint bench pictures clean
 
 run: $(VENV)/run-$(BUILDS)
 	@$(BIN)/trainyard
@@ -33,6 +34,9 @@ test: $(VENV)/test
 
 test-fast: $(VENV)/test
 	$(PYTEST) $(PARALLEL) -m 'not e2e and not slow and not soak'
+
+test-hard: $(VENV)/test
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.hard $(SEED) $(PARALLEL)
 
 soak: $(VENV)/test
 	$(PYTEST) -m soak
@@ -66,6 +70,7 @@ $(VENV)/run-plain $(VENV)/run-cuda $(VENV)/test $(VENV)/dev: $(BIN)/python pypro
 	@$(BIN)/python $(PIP) --editable '.[$(EXTRA)]'
 	@sh resources/install/qt_libraries.sh $(BIN)/python $(SHOWN)
 	-@$(if $(filter %-cuda,$@),$(BIN)/python resources/install/gpu_builds.py torch)
+	@$(if $(filter %/test,$@),$(BIN)/python -m tests.support.packages)
 	@touch $@
 
 # The CUDA packages of TensorFlow and of PyTorch overwrite each other's files: see docs/installing.md.

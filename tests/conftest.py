@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
+import random
 import signal
 import subprocess
 import threading
@@ -16,12 +18,13 @@ import pytest
 
 from core.devices.cores import CORES_VARIABLE
 from core.system import logout
-from tests.support import fake_worker, two_users
-from tests.support.waiting import wait_until
+from tests.support import fake_worker, packages, two_users
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytestqt.qtbot import QtBot
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
@@ -43,8 +46,9 @@ FOLDERS = {"architecture": "unit", "unit": "unit", "process": "process", "window
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for tests of the window."""
+    """Add the options of these tests."""
     parser.addoption("--styled", action="store_true", help="test all windows with their style sheet")
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="take the tests in a random order (see tests/hard.py)")
 
 
 def pytest_sessionstart() -> None:
@@ -58,11 +62,25 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test by its folder, and put them in the order in which several processes take them."""
     for item in items:
         item.add_marker(FOLDERS[item.path.relative_to(Path(__file__).parent).parts[0]])
-    items[:] = _in_order(items)
+    seed = config.getoption("--shuffle")
+    items[:] = _in_order(items) if seed is None else _shuffled(items, random.Random(seed))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how the same order can be had again."""
+    seed = config.getoption("--shuffle")
+    return "" if seed is None else f"random order: --shuffle {seed}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line how many tests were skipped because a package of the system is missing."""
+    skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", ()))
+    if line := packages.summary(reason[2] for reason in skipped if isinstance(reason, tuple)):
+        terminalreporter.write_line(line)
 
 
 def _in_order(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -81,6 +99,20 @@ def _in_order(items: list[pytest.Item]) -> list[pytest.Item]:
             (short if item.get_closest_marker("unit") else usual).append(item)
     places = {item: number / len(each) for each in (slow, usual) for number, item in enumerate(each)}
     return [*framework, *sorted(places, key=places.__getitem__), *short]
+
+
+def _shuffled(items: list[pytest.Item], chance: random.Random) -> list[pytest.Item]:
+    """Return the tests in a random order. Those of a module stay together, for its fixtures; those of a framework come
+    first, since one process takes nearly all of them."""
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    for tests in modules.values():
+        chance.shuffle(tests)
+    order = list(modules.values())
+    chance.shuffle(order)
+    order.sort(key=lambda tests: tests[0].get_closest_marker("framework") is None)
+    return [item for tests in order for item in tests]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -148,6 +180,14 @@ def runs_root(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.fixture
+def qtbot(qtbot: QtBot) -> QtBot:
+    """The fixture of pytest-qt, which waits as long as all tests do."""
+    for name in ("waitUntil", "waitSignal", "waitExposed", "waitActive"):
+        setattr(qtbot, name, functools.partial(getattr(qtbot, name), timeout=round(1000 * PATIENCE_S)))
+    return qtbot
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _plain_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The devices are those that a test makes, also where the tests themselves run under a scheduler, or in a run."""
@@ -191,7 +231,7 @@ def _nothing_left(tmp_path: Path) -> Iterator[None]:
 
 def _check(tmp_path: Path, before: set[int], threads: set[threading.Thread], environment: dict[str, str]) -> None:
     try:
-        wait_until(lambda: not _processes(tmp_path, before), 10, "the processes of the test to end")
+        wait_until(lambda: not _processes(tmp_path, before), "the processes of the test to end")
     except AssertionError as error:
         left = _processes(tmp_path, before)
         told = [_told(pid) for pid in left]
@@ -199,7 +239,7 @@ def _check(tmp_path: Path, before: set[int], threads: set[threading.Thread], env
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         raise AssertionError(f"{error}\nThese processes were left, and were killed now: {told}") from None
-    wait_until(lambda: not set(threading.enumerate()) - threads, 5, "the threads of the test to end")
+    wait_until(lambda: not set(threading.enumerate()) - threads, "the threads of the test to end")
     changed = {name for name in environment.keys() | os.environ.keys() if environment.get(name) != os.environ.get(name)}
     assert not changed - SET_BY_OTHERS, "the test changed the environment"
 
@@ -240,6 +280,4 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"a small file system needs the right to mount one: {mounted.stderr.strip()}")
     yield folder
     # A supervisor that has written its last word may still be leaving.
-    wait_until(
-        lambda: not subprocess.run(["umount", folder], check=False).returncode, what="the file system to be free"
-    )
+    wait_until(lambda: not subprocess.run(["umount", folder], check=False).returncode, "the file system to be free")

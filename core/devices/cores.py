@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 COUNT_VARIABLE = "TRAINYARD_CPU_DEVICES"
 CORES_VARIABLE = "TRAINYARD_CPU_CORES"
+MIN_DEVICES, MIN_OFFERED = 2, 8
+"""Devices where nothing is set, and devices that can be asked for, however few the cores: devices then share cores, so
+that a run on several devices can be tried on every machine."""
 PART = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 """A core, or a range of cores including the last."""
 
@@ -49,24 +52,30 @@ def usable_cores(setting: str | None, usable: Collection[int]) -> list[int]:
 def device_count(setting: str | None, cores: int) -> int:
     """Return the number of CPU devices. Raises `ValueError` if the setting does not fit the machine."""
     if setting is None:
-        return min(2, cores)
+        return MIN_DEVICES
+    most = max(cores, MIN_OFFERED)
     # int() alone would accept "+2", "1_0" and " 2 ".
     count = int(setting) if setting.isascii() and setting.isdecimal() else 0
-    if not 1 <= count <= cores:
+    if not 1 <= count <= most:
         raise ValueError(
             tr(
                 "{variable}={value} does not fit this machine: "
-                "set it to a whole number from 1 to {count}, the number of cores, or unset it.",
+                "set it to a whole number from 1 to {count}, or unset it.",
                 variable=COUNT_VARIABLE,
                 value=setting,
-                count=cores,
+                count=most,
             )
         )
     return count
 
 
 def divide(cores: Sequence[int], count: int) -> list[tuple[int, ...]]:
-    """Divide cores into `count` contiguous shares whose sizes differ by one at most, the larger ones first."""
+    """Divide cores into `count` contiguous shares whose sizes differ by one at most, the larger ones first.
+
+    With more devices than cores, each device has one core, and the devices take the cores in turn.
+    """
+    if count > len(cores):
+        return [(cores[number % len(cores)],) for number in range(count)]
     size, larger = divmod(len(cores), count)
     remaining = iter(cores)
     return [tuple(islice(remaining, size + (number < larger))) for number in range(count)]

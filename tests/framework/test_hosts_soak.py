@@ -134,7 +134,7 @@ class Soak:
     def _end(self, run: Followed, hits: Hits) -> None:
         """Wait for the end of a run, and stop one that survives."""
         if set(hits.killed) <= LINKS:
-            wait_until(lambda: self._goes_on(run, hits), 90, "the run to go on after the cut, or to end")
+            wait_until(lambda: self._goes_on(run, hits), "the run to go on after the cut, or to end")
             run.run.request("stop")
         run.until_over()
 
@@ -153,7 +153,7 @@ class Soak:
 
     def _check_tidy(self) -> None:
         """Check that nothing of the run is left on either machine, and no claim of it."""
-        wait_until(lambda: not self._alive(), GRACE_S + 60, "the processes of the run on both machines to end")
+        wait_until(lambda: not self._alive(), "the processes of the run on both machines to end")
         assert is_free("cpu:0")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(QUEUE, str(line_there(self._server)))
@@ -183,7 +183,7 @@ class Soak:
 
     def _resume(self, run: Followed, reference: list[float]) -> None:
         """Resume a run, and compare its curve with that of one device."""
-        resumed = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 20, 120)
+        resumed = Followed(Run.resume(run.run.dir)).until_trained(run.run.facts.step + 20)
         resumed.run.request("stop")
         resumed.until_over()
         assert resumed.state is RunState.STOPPED, resumed.run.facts
@@ -214,7 +214,7 @@ def recipe_of(strategy: str, tmp_path: Path) -> RunSpec:
 def curve_of_one_device(spec: RunSpec, runs_root: Path) -> list[float]:
     """Return the first losses of a run on one device, which is then stopped."""
     alone = start(replace(spec, checkpoints=replace(spec.checkpoints, unit="never")), runs_root)
-    alone.until_trained(REFERENCE_STEPS, 180)
+    alone.until_trained(REFERENCE_STEPS)
     alone.run.request("stop")
     return alone.until_over().losses()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.runs.facts.states import RunState
-from tests.process.test_stubborn_workers import GONE_IN_S, SOON, WORKERS, nothing_left, sleepers
+from tests.process.test_stubborn_workers import SOON, WORKERS, nothing_left, sleepers
 from tests.support.running import OWN_OPTIMIZER, make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 
@@ -53,10 +53,10 @@ def test_stop_terminates_stubborn_loader_workers_and_records_them(runs_root: Pat
     recipe = write_recipe(tmp_path / "recipe", STUBBORN + OWN_OPTIMIZER, "stubborn")
     spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)
     followed = start(spec, runs_root).until_trained(1)
-    wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, 30, "the data-loader workers to be asleep")
+    wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, "the data-loader workers to be asleep")
     pids = sleepers(tmp_path)
     followed.run.request("stop")
-    wait_until(lambda: nothing_left(followed.run, pids), GONE_IN_S, "all processes of the run to be gone")
+    wait_until(lambda: nothing_left(followed.run, pids), "all processes of the run to be gone")
     followed.until_over()
     assert followed.state is RunState.STOPPED
     assert {each.pid for each in followed.run.facts.ended_processes} == pids

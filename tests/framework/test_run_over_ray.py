@@ -23,7 +23,7 @@ from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.supervisor.hosts import run_hosts
-from tests.support.ray_cluster import END_S, RayCluster, rival_of, said_by
+from tests.support.ray_cluster import RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
 from tests.support.two_hosts import cuts, follows_the_curve_of, kill_supervisor, over_hosts, stop_with_every_step
 from tests.support.waiting import wait_until
@@ -43,7 +43,7 @@ def _beta(cluster: RayCluster) -> Iterator[None]:
     """Add the node `beta`, and remove parts whose run was lost: the user of that machine would delete them."""
     add_host(cluster, "beta")
     yield
-    wait_until(lambda: not processes_of_parts(cluster), END_S, "the processes on the nodes to end")
+    wait_until(lambda: not processes_of_parts(cluster), "the processes on the nodes to end")
     for part in parts(cluster):
         shutil.rmtree(part)
 
@@ -130,7 +130,7 @@ def test_part_outlives_driver_actor_and_agent_and_no_step_is_lost(
     run = start(long_spec(tmp_path), runs_root).until_trained(50)
     for number, find in enumerate((cluster.drivers, cluster.actors, cluster.agents), 1):
         kill(find())
-        wait_until(lambda: run.poll() and cuts(run) == number, END_S, "the connection to be made again")  # noqa: B023
+        wait_until(lambda: run.poll() and cuts(run) == number, "the connection to be made again")  # noqa: B023
     run.until_trained(run.run.facts.step + 100)
     stop_with_every_step(run)
     assert parts(cluster) == []
@@ -151,10 +151,10 @@ def test_node_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     assert run.states[-1] is RunState.FAILED
     assert "The run cannot go on without gamma" in str(run.run.facts.error)
     assert run.run.facts.releases["gamma/cpu:1"].verdict is Verdict.CANNOT_BE_JUDGED
-    wait_until(lambda: not processes_of_parts(cluster), END_S, "the processes on the node to end by themselves")
+    wait_until(lambda: not processes_of_parts(cluster), "the processes on the node to end by themselves")
 
     step = checkpoint.read(checkpoint.folders(run.run.dir)[0]).step
-    wait_until(lambda: is_lost("gamma"), END_S, "Ray to miss the node")
+    wait_until(lambda: is_lost("gamma"), "Ray to miss the node")
     raylet = cluster.add("gamma")
     try:
         resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
@@ -172,7 +172,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
     kill_supervisor(run)
-    wait_until(lambda: not processes_of_parts(cluster), END_S, "the processes on the node to end")
+    wait_until(lambda: not processes_of_parts(cluster), "the processes on the node to end")
 
 
 def test_run_whose_device_is_used_by_others_does_not_start(

@@ -142,7 +142,7 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path) -> None:
     run = start(over_hosts(spec_of("tensorflow", "single", epochs=FOREVER), "multi_worker_mirrored"), runs_root)
     run.until_trained(20)
     server.sessions()[0].kill()
-    wait_until(lambda: run.poll() and cuts(run) == 1, 40, "the connection to be made again")
+    wait_until(lambda: run.poll() and cuts(run) == 1, "the connection to be made again")
     run.until_trained(run.run.facts.step + 50)
     stop_with_every_step(run)
     assert parts(server) == []

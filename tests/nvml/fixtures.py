@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.nvml.standin import StandIn, build, build_cuda, compiler
+from tests.nvml.standin import StandIn, build, build_cuda
+from tests.support.packages import COMPILER, missing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the NVML stand-in, compiled once per session."""
-    if compiler() is None:
-        pytest.skip("no C compiler (cc or gcc), which builds the stand-in for the NVIDIA driver's library")
+    if why_not := missing(COMPILER):
+        pytest.skip(why_not)
     return build(tmp_path_factory.mktemp("nvml"))
 
 

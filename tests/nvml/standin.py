@@ -34,6 +34,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import PATIENCE_S
+
 SOURCE = Path(__file__).with_name("nvml.c")
 CUDA_SOURCE = Path(__file__).with_name("cuda.c")
 ROOT = Path(__file__).parents[2]
@@ -117,7 +119,7 @@ class StandIn:
             env={**os.environ, **self.env},
             stdout=subprocess.PIPE,
             check=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         return json.loads(done.stdout)
 

@@ -11,6 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.waiting import PATIENCE_S
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from .machine import Machine
     from .references import Shot
 
-PATIENCE_S = 120.0
 SUFFIX = ".bmp"
 """Pictures are not compressed: they are read again at once, and then reduced."""
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ def take(shots: Sequence[Shot], folder: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=600,
+            timeout=PATIENCE_S,
         )
         assert not done.returncode, done.stderr
 

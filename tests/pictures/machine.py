@@ -19,7 +19,7 @@ from core.devices.kinds import KINDS
 from core.devices.sampler import Sampler
 from core.system.process_info import ProcessInfo
 from tests.nvml.standin import StandIn, build, build_cuda, uuid
-from tests.support import fake_worker
+from tests.support import fake_worker, packages
 
 from .references import CHINESE
 
@@ -31,8 +31,8 @@ NOW = 1_772_734_571.0
 GB = 1 << 30
 HOUR_S = 3600
 FONTS = Path(__file__).with_name("fonts")
-MORE_FONTS = {CHINESE: Path("/usr/share/fonts/truetype/wqy/wqy-microhei.ttc")}
-"""By language, the font with its characters: too large for the repository. Debian's package fonts-wqy-microhei."""
+MORE_FONTS = {CHINESE: packages.FONT}
+"""By language, the font with its characters, which is too large for the repository."""
 SCREEN = {"name": "screen", "x": 0, "y": 0, "width": 2800, "height": 1700, "logicalDpi": 96, "dpr": 1}
 FONT_SETTINGS = """\
 <?xml version="1.0"?>
@@ -85,12 +85,6 @@ class Load:
 
 
 IDLE = tuple(Load(temperature=34 + number % 4, watts=(68 if number < 4 else 21) + number) for number in range(8))
-
-
-def why_no_font(language: str) -> str:
-    """Return why no pictures can be taken in a language, or the empty string."""
-    font = MORE_FONTS.get(language)
-    return "" if font is None or font.is_file() else f"no font for {language}: {font} (apt install fonts-wqy-microhei)"
 
 
 def environment(folder: Path, scale: int, language: str) -> dict[str, str]:

@@ -84,7 +84,7 @@ def assignments(notes: Path, count: int) -> list[dict[str, Any]]:
     def written() -> list[Path]:
         return [each for each in notes.iterdir() if not each.name.startswith("new-")]
 
-    wait_until(lambda: len(written()) >= count, what="the processes of all ranks")
+    wait_until(lambda: len(written()) >= count, "the processes of all ranks")
     return sorted((json.loads(each.read_text()) for each in written()), key=lambda each: int(each["rank"]))
 
 

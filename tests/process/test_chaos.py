@@ -102,7 +102,7 @@ class Chaos:
         self._look_on(followed)
         if self._chance.random() < 0.8:
             with contextlib.suppress(AssertionError):
-                followed.until_trained(followed.run.facts.step + 1, 20)
+                followed.until_trained(followed.run.facts.step + 1)
         for _ in range(self._chance.randint(1, 3)):
             self._request(followed, kind, blows)
             self._nap()
@@ -142,7 +142,7 @@ class Chaos:
 
     def _nap(self) -> None:
         moment = time.monotonic() + self._chance.random() * MOMENT_S
-        wait_until(lambda: time.monotonic() > moment, what="the moment")
+        wait_until(lambda: time.monotonic() > moment, "the moment")
 
     def _request(self, followed: Followed, kind: str, blows: Blows) -> None:
         """Now and then, pause or stop the run while it is hit."""
@@ -163,7 +163,7 @@ class Chaos:
         trained = followed.poll().state is RunState.RUNNING and not blows.asked
         hit = [each for each in victims if processes.send(each, number)]
         if number is signal.SIGSTOP:
-            wait_until(lambda: all(map(_has_stopped, hit)), what="the signal to be delivered")
+            wait_until(lambda: all(map(_has_stopped, hit)), "the signal to be delivered")
         blows.told.append(f"{number.name} {name} {[each.pid for each in hit]} while {followed.state.value}")
         self.hits[f"{number.name} {name}"] += 1
         if number is signal.SIGKILL and hit:
@@ -251,14 +251,14 @@ class Chaos:
             assert not terminate(lambda: own, grace_s=0.5).left, told
             for process in _of_folder(run.dir):  # a helper that was stopped: nothing else knows it
                 processes.send(process, signal.SIGCONT)
-        wait_until(lambda: not processes.tagged(run.id), 15, f"the end of all processes; {told}")
-        wait_until(lambda: not _of_folder(run.dir), 25, f"the end of supervisor, guard and helpers; {told}")
+        wait_until(lambda: not processes.tagged(run.id), f"the end of all processes; {told}")
+        wait_until(lambda: not _of_folder(run.dir), f"the end of supervisor, guard and helpers; {told}")
         with held(run.dir):
             pass
 
     def _judge_curve(self, followed: Followed, told: list[str]) -> None:
         """Every step once, in order, with its loss."""
-        run = Followed(Run.attach(followed.run.dir)).until_over(10)
+        run = Followed(Run.attach(followed.run.dir)).until_over()
         series = run.run_series.metrics.get("loss")
         if series is None or not series.count:
             return

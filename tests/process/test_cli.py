@@ -23,7 +23,7 @@ from core.runs.run import Run
 from core.schema.spec import write_spec
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -331,10 +331,10 @@ def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, tmp_path: Path) ->
     with subprocess.Popen(
         [*command, "--runs", str(runs_root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as shell:
-        wait_until(lambda: runs_root.exists() and any(runs_root.iterdir()), 20, "the run's folder")
+        wait_until(lambda: runs_root.exists() and any(runs_root.iterdir()), "the run's folder")
         followed = Followed(Run(next(runs_root.iterdir()))).until_trained(1)
         shell.send_signal(signal.SIGINT)
-        out, err = shell.communicate(timeout=60)
+        out, err = shell.communicate(timeout=PATIENCE_S)
     assert shell.returncode == 3
     assert "Stopping; Ctrl-C again forces it." in err
     assert ": stopped, loss " in out

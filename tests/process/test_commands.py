@@ -157,7 +157,7 @@ def test_run_whose_supervisor_never_came_up_uses_no_device(runs_root: Path) -> N
     # A machine may be so busy that a supervisor takes longer to come up.
     command = ["sh", "-c", "read line", SUPERVISOR, str(run_dir)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as supervisor:
-        wait_until(lambda: SUPERVISOR in procfs.words(supervisor.pid), what="its own command line")
+        wait_until(lambda: SUPERVISOR in procfs.words(supervisor.pid), "its own command line")
         assert f"CPU 0 is used by run {run_dir.name}." in str(sharing_message(found, runs_root, "cpu:0"))
 
 

@@ -43,10 +43,10 @@ class Daemon:
         self.code = DAEMON.format(note=str(self._note))
 
     def process(self) -> ProcessId:
-        wait_until(self._note.exists, 20, "the daemon")
+        wait_until(self._note.exists, "the daemon")
         found = processes.identify(int(self._note.read_text()))
         assert found
-        wait_until(lambda: procfs.variables(found.pid) == [b""], what="its empty environment")
+        wait_until(lambda: procfs.variables(found.pid) == [b""], "its empty environment")
         return found
 
     def kill(self) -> None:
@@ -85,10 +85,10 @@ def test_daemon_ends_with_a_stopped_run_and_with_a_killed_supervisor(
         followed.until_over()
     else:
         kill_supervisor(followed)
-        wait_until(lambda: not processes.is_alive(process), what="the guard to end the daemon")
+        wait_until(lambda: not processes.is_alive(process), "the guard to end the daemon")
         followed.until_over()
     assert not processes.is_alive(process)
-    named = wait_until(lambda: followed.poll().run.facts.ended_processes, what="the record of the ended processes")
+    named = wait_until(lambda: followed.poll().run.facts.ended_processes, "the record of the ended processes")
     assert (process.pid, "supervisor" if how == "stop" else "guard") in {(each.pid, each.by) for each in named}
 
 

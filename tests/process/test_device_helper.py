@@ -75,7 +75,7 @@ def test_hanging_driver_is_reported_and_its_helper_replaced(nvml, clock):
         clock.step(5)
         assert sampler.poll().banner.startswith("NVIDIA devices do not answer: their readings are 5 s old")
         clock.step(12)
-        wait_until(lambda: sampler.poll() and not psutil.pid_exists(hanging.pid), what="the hanging helper to be ended")
+        wait_until(lambda: sampler.poll() and not psutil.pid_exists(hanging.pid), "the hanging helper to be ended")
         nvml.write(slow_ms=None)
         replaced_at = time.time()
         clock.step(0.5)  # before the first restart
@@ -113,7 +113,7 @@ def eight_readings(sampler: Sampler) -> list[Sample]:
         got.extend(sampler.new_samples())
         return len(got) >= 8
 
-    wait_until(enough, what="readings")
+    wait_until(enough, "readings")
     return got
 
 
@@ -138,7 +138,7 @@ def test_poll_does_not_block_on_a_stopped_helper(nvml, sampler, clock):
     sampler.survey(10)
     stopped = helper(sampler)
     stopped.send_signal(signal.SIGSTOP)
-    wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, what="the helper to stop")
+    wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, "the helper to stop")
     sampler.poll()
     while sampler.new_samples():
         sampler.poll()
@@ -179,7 +179,7 @@ os.abort()
         pid = int(client.stdout.readline())
         nvml.write(slow_ms=60_000)
         client.communicate("\n")
-    wait_until(lambda: processes.identify(pid) is None, what="the helper's end")
+    wait_until(lambda: processes.identify(pid) is None, "the helper's end")
 
 
 def test_helper_environment_has_no_run_tag(nvml, sampler, monkeypatch):

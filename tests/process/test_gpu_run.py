@@ -123,10 +123,10 @@ def test_process_on_unticked_gpu_is_reported_once(nvml: StandIn, tmp_path: Path,
     folder = tmp_path / "recipes"
     spec = replace(make_spec(write_recipe(folder, STRAYING)), devices=(uuid(0),), strategy="single")
     followed = start(spec, runs_root)
-    (sign,) = wait_until(lambda: list(folder.glob("straying-*")), 60, "the worker")
+    (sign,) = wait_until(lambda: list(folder.glob("straying-*")), "the worker")
     pid = sign.name.partition("-")[2]
     nvml.write(gpu1={"compute": f"{pid}:1000,1:5"})
-    wait_until(lambda: followed.poll().run.facts.unticked_device_uses, 30, "the use of a device that was not ticked")
+    wait_until(lambda: followed.poll().run.facts.unticked_device_uses, "the use of a device that was not ticked")
     (folder / "go on").touch()
     followed.until_over()
     (use,) = followed.run.facts.unticked_device_uses

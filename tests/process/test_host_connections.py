@@ -19,21 +19,21 @@ from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_readings
 from core.hosts.failures import Failure, HostError
 from tests.support.ssh_server import TRAINYARD, add_host
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 
 
 def connected(host):
     opened = Connection(host)
-    opened.wait(lambda: opened.hello is not None, 20, lambda: True)
+    opened.wait(lambda: opened.hello is not None, PATIENCE_S, lambda: True)
     return opened
 
 
 def test_readings_arrive_until_they_are_cancelled(server):
     with connected(add_host()) as lab:
         stream = lab.request("readings", period_s=0.1)
-        lab.wait(lambda: len(stream.items) > 2, 10, lambda: True)
+        lab.wait(lambda: len(stream.items) > 2, PATIENCE_S, lambda: True)
         first = unpack_readings(stream.items.popleft())
         second = unpack_readings(stream.items.popleft(), first.samples)
         assert [device.id for device in first.devices] == ["cpu:0", "cpu:1"]
@@ -46,9 +46,9 @@ def test_readings_arrive_until_they_are_cancelled(server):
                 latest.append(unpack_readings(stream.items.popleft(), latest[-1].samples))
             return latest[-1].samples[0].utilisation_percent is not None
 
-        lab.wait(is_measured, 10, lambda: True)
+        lab.wait(is_measured, PATIENCE_S, lambda: True)
         lab.cancel(stream)
-        lab.wait(lambda: stream.done, 10, lambda: True)
+        lab.wait(lambda: stream.done, PATIENCE_S, lambda: True)
         assert lab.result(stream) is None
         assert lab.ask("clock", 10)["time"] == pytest.approx(time.time(), abs=5)
         with pytest.raises(HostError, match="one says: The Trainyard there cannot do this: fly") as refused:
@@ -108,7 +108,7 @@ def test_nothing_is_forwarded_and_no_port_is_opened(server):
 def test_connection_that_is_cut_is_told_and_nothing_is_left(server, what):
     with connected(add_host()) as lab:
         stream = lab.request("readings", period_s=0.1)
-        lab.wait(lambda: stream.items, 10, lambda: True)
+        lab.wait(lambda: stream.items, PATIENCE_S, lambda: True)
         (agent,) = server.agents()
         if what == "ssh":
             os.kill(lab.pid, signal.SIGKILL)
@@ -118,11 +118,11 @@ def test_connection_that_is_cut_is_told_and_nothing_is_left(server, what):
             for session in server.process.children():
                 session.kill()
         with pytest.raises(HostError, match="was cut, or Trainyard was ended there") as cut:
-            lab.wait(lambda: False, 10, lambda: True)
+            lab.wait(lambda: False, PATIENCE_S, lambda: True)
         assert cut.value.failure is Failure.CUT
         with pytest.raises(HostError, match="was cut"):
             lab.poll()
-    wait_until(lambda: not agent.is_running(), what="the agent to end")
+    wait_until(lambda: not agent.is_running(), "the agent to end")
 
 
 def test_command_that_is_interrupted_leaves_no_ssh(server, script, tmp_path):
@@ -130,22 +130,22 @@ def test_command_that_is_interrupted_leaves_no_ssh(server, script, tmp_path):
     add_host(command=script(f"touch {tmp_path}/asked; exec cat"))
     command = [sys.executable, "-m", "core.cli", "hosts"]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        wait_until((tmp_path / "asked").exists, what="the host to be asked")
+        wait_until((tmp_path / "asked").exists, "the host to be asked")
         process.send_signal(signal.SIGINT)
         started = time.monotonic()
-        assert "Interrupted" in process.communicate(timeout=20)[1]
+        assert "Interrupted" in process.communicate(timeout=PATIENCE_S)[1]
         assert time.monotonic() - started < 5
-    wait_until(lambda: not server.sessions(), what="the session to end")
+    wait_until(lambda: not server.sessions(), "the session to end")
 
 
 def test_command_that_is_killed_leaves_no_ssh_and_no_agent(server, runs_root):
     add_host()
     program = (
         "from core.hosts.connection import Connection; from core.hosts.host_list import load; import time\n"
-        "lab = Connection(load().hosts[0]); lab.wait(lambda: lab.hello, 20, lambda: True)\n"
+        "lab = Connection(load().hosts[0]); lab.wait(lambda: lab.hello, PATIENCE_S, lambda: True)\n"
         "print(lab.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         ssh = psutil.Process(int(process.stdout.readline()))
         process.kill()
-    wait_until(lambda: not ssh.is_running() and not server.sessions(), what="ssh and the agent to end")
+    wait_until(lambda: not ssh.is_running() and not server.sessions(), "ssh and the agent to end")

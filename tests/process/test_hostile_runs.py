@@ -21,6 +21,7 @@ from core.history.index import RunIndex, is_run
 from core.runs.run import Run
 from gui.panels.log.file_tail import FileTail
 from tests.support.hostile_runs import Hostile, watched
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +107,8 @@ def test_processes_of_the_command_line_survive_hostile_runs(tmp_path: Path) -> N
     readable = [each for each in runs if is_run(each)]
     for words in (["runs", "--json"], ["show", str(readable[0])], ["export", str(readable[1]), "--csv", "-"], ["runs"]):
         done = subprocess.run(
-            [sys.executable, "-m", "core.cli", *words, "--runs", str(hostile.root)], capture_output=True, timeout=60,
+            [sys.executable, "-m", "core.cli", *words, "--runs", str(hostile.root)], capture_output=True,
+            timeout=PATIENCE_S,
             check=False, cwd=Path(core.__file__).parents[1],
         )  # fmt: skip
         assert done.returncode in {0, 2}

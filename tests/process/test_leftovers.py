@@ -73,7 +73,7 @@ def launch() -> Iterator[Launch]:
         started.append(process)
         # Before exec, the child still shows this process's environment.
         own = Path(f"/proc/{process.pid}/environ")
-        wait_until(lambda: not run_id or f"{processes.TAG}={run_id}".encode() in own.read_bytes(), what="its own image")
+        wait_until(lambda: not run_id or f"{processes.TAG}={run_id}".encode() in own.read_bytes(), "its own image")
         return process
 
     yield run
@@ -148,9 +148,9 @@ def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: P
     (guard,) = guards(followed.run)
     guard.suspend()
     kill_supervisor(followed)
-    followed.until_over(20)
+    followed.until_over()
     # The worker ends by its dead-man switch, and its child stays.
-    wait_until(lambda: len(processes.tagged(followed.run.id)) == 1, what="the worker to be gone")
+    wait_until(lambda: len(processes.tagged(followed.run.id)) == 1, "the worker to be gone")
     (found,) = find([], view.refresh())
     assert found.why == f"Run {followed.run.id} is over (lost)."
     stopped = f"The guard of run {followed.run.id} (pid {guard.pid}) is stopped (state T)"
@@ -158,7 +158,7 @@ def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: P
     with pytest.raises(RunError, match=re.escape(stopped)):
         Run.resume(followed.run.dir)
     guard.resume()
-    wait_until(lambda: not processes.tagged(followed.run.id), what="the guard to terminate the processes that are left")
+    wait_until(lambda: not processes.tagged(followed.run.id), "the guard to terminate the processes that are left")
 
 
 def test_orphan_of_deleted_run_folder_is_found(abandoned: Followed, view: ProcView) -> None:
@@ -185,7 +185,7 @@ def test_orphan_of_finished_run_is_found(runs_root: Path, tmp_path: Path, view: 
     followed = start(played(tmp_path / "actors", steps=3), runs_root).until_over()
     supervisor = followed.run.facts.supervisor
     assert supervisor
-    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have left")
+    wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to have left")
     process = launch(run_id=followed.run.id, run_dir=followed.run.dir)
     (found,) = find([], view.refresh())
     assert (found.process.pid, found.why) == (process.pid, f"Run {followed.run.id} is over (finished).")
@@ -206,7 +206,7 @@ def test_shells_and_panels_started_inside_training_are_no_orphans(
         sys.executable, "-c", "import os, pty; pty.spawn(['sh', '-c', 'setsid sleep 3600 & sleep 3600'])",
         run_id=abandoned.run.id, run_dir=abandoned.run.dir, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    wait_until(lambda: len(psutil.Process(server.pid).children(recursive=True)) >= 3, what="the shell's children")
+    wait_until(lambda: len(psutil.Process(server.pid).children(recursive=True)) >= 3, "the shell's children")
     panel = launch(
         "trainyard", "-c", "import time; time.sleep(3600)", run_id=abandoned.run.id, executable=sys.executable
     )
@@ -310,7 +310,7 @@ def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(tmp_path: 
     assert process.stdout.readline() == b"ready\n"
     proc = tmp_path / "fake"
     asleep = Path(f"/proc/{process.pid}/stat")
-    wait_until(lambda: b") S " in asleep.read_bytes(), what="it to sleep")
+    wait_until(lambda: b") S " in asleep.read_bytes(), "it to sleep")
     waiting = {b") S ": b") D "}
     fake_process(proc, process.pid, stat=waiting, status={b"ShdPnd:\t0000000000000000": b"ShdPnd:\t0000000000000100"})
     (found,) = find([], proc)

@@ -68,7 +68,7 @@ def test_stop_request_stops_two_workers_at_the_same_step(runs_root: Path, endles
 def test_stop_while_workers_load_skips_the_timeout(runs_root: Path, tmp_path: Path) -> None:
     slow = write_recipe(tmp_path, f"import time\ntime.sleep(600)\n{LONG}", "slow")
     followed = start(make_spec(slow, ladder=StopTimeouts(ask_s=300)), runs_root).until(RunState.STARTING)
-    wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
+    wait_until(lambda: followed.poll().run.facts.workers, "the worker")
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == [RunState.STARTING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
@@ -144,11 +144,11 @@ def test_workers_exit_when_their_supervisor_is_killed(runs_root: Path, tmp_path:
     tagged = processes.tagged(followed.run.id)
     assert len(tagged) >= 4  # two ranks and a data-loader worker of each
     os.kill(facts.supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end with their supervisor")
-    followed.until_over(20)
+    wait_until(lambda: not processes.tagged(followed.run.id), "the workers to end with their supervisor")
+    followed.until_over()
     assert followed.states == [*CAME_UP, RunState.LOST]
     assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in str(followed.run.facts.error)
-    again = Followed(Run.attach(followed.run.dir)).until_over(5)
+    again = Followed(Run.attach(followed.run.dir)).until_over()
     assert again.states == [*CAME_UP, RunState.LOST]
     assert again.run_series.metrics["loss"].count == followed.run_series.metrics["loss"].count
 
@@ -182,7 +182,7 @@ def test_run_continues_when_the_process_that_started_it_is_killed(runs_root: Pat
 def test_second_supervisor_of_a_run_directory_is_refused(runs_root: Path, tmp_path: Path) -> None:
     followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     second = launch_supervisor(followed.run.dir)
-    wait_until(lambda: second is None or not processes.is_alive(second), what="the second supervisor to end")
+    wait_until(lambda: second is None or not processes.is_alive(second), "the second supervisor to end")
     assert "is running already" in followed.run.log_end()
     followed.poll()
     assert followed.state is RunState.RUNNING
@@ -190,9 +190,9 @@ def test_second_supervisor_of_a_run_directory_is_refused(runs_root: Path, tmp_pa
     followed.run.request("stop")
     followed.until_over()
     third = launch_supervisor(followed.run.dir)
-    wait_until(lambda: third is None or not processes.is_alive(third), what="the third supervisor to end")
+    wait_until(lambda: third is None or not processes.is_alive(third), "the third supervisor to end")
     assert "has run before" in followed.run.log_end()
-    assert Followed(Run.attach(followed.run.dir)).until_over(5).states == STOPPED
+    assert Followed(Run.attach(followed.run.dir)).until_over().states == STOPPED
 
 
 def test_run_started_inside_another_run_has_its_own_tag(
@@ -211,7 +211,7 @@ def test_run_started_inside_another_run_has_its_own_tag(
 def test_run_whose_supervisor_never_wrote_an_event_is_lost(runs_root: Path, tmp_path: Path) -> None:
     spec = played(tmp_path / "actor")
     followed = start(spec, runs_root)
-    wait_until(lambda: processes.tagged(followed.run.id) or followed.poll().states, what="the supervisor")
+    wait_until(lambda: processes.tagged(followed.run.id) or followed.poll().states, "the supervisor")
     followed.run.request("stop")
     followed.until_over()
     # Make the directory look as if the supervisor had exited long ago, before it wrote any event.
@@ -249,7 +249,7 @@ def test_devices_are_sampled_and_workers_are_pinned_to_their_cores(runs_root: Pa
             name in run_series.memory and (run_series.memory[name].values > 1e8).any() for name in ("cpu:0", "cpu:1")
         )
 
-    wait_until(sampled, what="memory readings of both devices")
+    wait_until(sampled, "memory readings of both devices")
     followed.run.request("stop")
     followed.until_over()
 
@@ -275,8 +275,8 @@ def test_blocked_and_stopped_workers_end_when_their_supervisor_is_killed(runs_ro
     os.kill(facts.workers[1].process.pid, signal.SIGSTOP)
     assert len(processes.tagged(followed.run.id)) == 4
     os.kill(facts.supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: not processes.tagged(followed.run.id), 10, "all processes of the run to end")
-    assert followed.until_over(20).states == [*CAME_UP, RunState.LOST]
+    wait_until(lambda: not processes.tagged(followed.run.id), "all processes of the run to end")
+    assert followed.until_over().states == [*CAME_UP, RunState.LOST]
 
 
 @pytest.mark.slow
@@ -306,7 +306,7 @@ def test_logout_stops_the_run(runs_root: Path, endless: str) -> None:
 def test_run_ends_when_its_folder_is_removed(runs_root: Path, tmp_path: Path) -> None:
     followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     shutil.rmtree(followed.run.dir)
-    wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end")
+    wait_until(lambda: not processes.tagged(followed.run.id), "the workers to end")
     with pytest.raises(RunError, match="no longer exists"):
         followed.run.request("stop")
 
@@ -317,8 +317,8 @@ def test_run_ends_when_its_folder_is_renamed_and_leaves_no_reserve(runs_root: Pa
     renamed = run_dir.rename(run_dir.with_name("renamed"))
     run = Followed(Run.attach(renamed)).until_over().run
     assert run.facts.state is RunState.FAILED
-    wait_until(lambda: not (renamed / EVENTS / RESERVE).exists(), 10, "the reserve to be removed")
-    wait_until(lambda: not processes.tagged(run_id), 10, "the processes to end")
+    wait_until(lambda: not (renamed / EVENTS / RESERVE).exists(), "the reserve to be removed")
+    wait_until(lambda: not processes.tagged(run_id), "the processes to end")
     assert f"{run_dir} was renamed to {renamed} while it trained" in str(run.facts.error)
     assert not run_dir.exists()
 
@@ -341,7 +341,7 @@ def test_run_on_another_host_or_container_is_not_declared_lost(
     followed = train(played(tmp_path / "actor", steps=3), runs_root)
     supervisor = followed.run.facts.supervisor
     assert supervisor
-    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have left")
+    wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to have left")
     log = followed.run.dir / "events" / "supervisor.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))  # as it was in mid-run
     here = processes.here()
@@ -364,4 +364,4 @@ def test_clock_set_back_does_not_change_the_run_state(runs_root: Path, tmp_path:
     for event in events[-2:]:
         event["t"] -= 3600
     log.write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    assert Followed(Run.attach(followed.run.dir)).until_over(5).states == FINISHED
+    assert Followed(Run.attach(followed.run.dir)).until_over().states == FINISHED

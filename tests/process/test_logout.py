@@ -160,7 +160,7 @@ def test_process_in_a_scope_keeps_its_id_its_output_and_its_arguments(
             [sys.executable, "-c", code, "a b", "$HOME", "--user", "'"], printed.fileno(), survives_logout=True
         )
     assert started is not None
-    text = wait_until((tmp_path / "printed").read_text, what="what it prints")
+    text = wait_until((tmp_path / "printed").read_text, "what it prints")
     assert text == f"{started.pid} True ['a b', '$HOME', '--user', \"'\"]\n"
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == 5, "three to find the options that are known, one before the start, and the start"

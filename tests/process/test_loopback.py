@@ -117,7 +117,7 @@ def namespace(pid: int | str, kind: str) -> str:
 
 
 def assert_nothing_is_left(followed: Followed) -> None:
-    wait_until(lambda: not processes.tagged(followed.run.id), 10, "all processes of the run to end")
+    wait_until(lambda: not processes.tagged(followed.run.id), "all processes of the run to end")
 
 
 # -- the network ---------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_killed_worker_in_the_network_fails_the_run(runs_root: Path, tmp_path: P
 def test_run_whose_data_are_being_fetched_ends_with_all_processes(runs_root: Path, tmp_path: Path, ends: str) -> None:
     note = tmp_path / "note"
     followed = start(listening_spec(write_recipe(tmp_path, WAITS.format(note=note))), runs_root)
-    wait_until(lambda: note.exists() and len(followed.poll().run.facts.workers) == 3, 20, "the fetching")
+    wait_until(lambda: note.exists() and len(followed.poll().run.facts.workers) == 3, "the fetching")
     if ends == "killed":
         os.kill(followed.run.facts.workers[FETCHER].process.pid, signal.SIGKILL)
     elif ends == "stopped":
@@ -292,7 +292,6 @@ def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Pat
     assert_nothing_is_left(followed)
     wait_until(
         lambda: (stuck.pid, "guard") in {(each.pid, each.by) for each in followed.poll().run.facts.ended_processes},
-        10,
         "the guard's record",
     )
 

@@ -66,7 +66,7 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path, tmp_path:
     run = start(long_spec(tmp_path), runs_root).until_trained(50)
     for number, find in enumerate((server.sessions, server.agents), 1):
         find()[0].kill()
-        wait_until(lambda: run.poll() and cuts(run) == number, what="the connection to be made again")  # noqa: B023
+        wait_until(lambda: run.poll() and cuts(run) == number, "the connection to be made again")  # noqa: B023
     run.until_trained(run.run.facts.step + 100)
     stop_with_every_step(run)
     assert parts(server) == []
@@ -92,9 +92,9 @@ def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_t
 ) -> None:
     """No worker there has said why, and those here were only asked to end: the run must not count as finished."""
     run = start(long_spec(tmp_path), runs_root)
-    found = wait_until(lambda: supervisors_there(server), 30, "the supervisor on the host to start")
+    found = wait_until(lambda: supervisors_there(server), "the supervisor on the host to start")
     part = Run.attach(parts(server)[0])
-    wait_until(lambda: part.poll() and part.facts.supervisor, 30, "its first event")
+    wait_until(lambda: part.poll() and part.facts.supervisor, "its first event")
     found[0].kill()
     run.until_over()
     assert run.states[-1] is RunState.FAILED, run.run.facts
@@ -113,7 +113,7 @@ def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     assert run.states[-1] is RunState.FAILED
     assert "The run cannot go on without one" in str(run.run.facts.error)
     assert run.run.facts.releases[AWAY].verdict is Verdict.CANNOT_BE_JUDGED
-    wait_until(lambda: not processes_there(server), what="the processes on the host to end by themselves")
+    wait_until(lambda: not processes_there(server), "the processes on the host to end by themselves")
 
     step = checkpoint.read(checkpoint.folders(run.run.dir)[0]).step
     resumed = Followed(Run.resume(run.run.dir)).until_trained(step + 20)
@@ -135,7 +135,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
     kill_supervisor(run)
-    wait_until(lambda: not processes_there(server), what="the processes on the host to end")
+    wait_until(lambda: not processes_there(server), "the processes on the host to end")
 
     (part,) = parts(server)
     there = Followed(Run.attach(part)).until(RunState.HEAD_LOST)
@@ -154,8 +154,8 @@ def test_agent_that_is_stopped_is_replaced_and_ends(server: SshServer, runs_root
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
     (agent,) = server.agents()
     agent.suspend()
-    wait_until(lambda: run.poll() and cuts(run) == 1, 40, "another agent to take the part over")
-    wait_until(lambda: has_ended(agent), what="the stopped agent to be continued and to end")
+    wait_until(lambda: run.poll() and cuts(run) == 1, "another agent to take the part over")
+    wait_until(lambda: has_ended(agent), "the stopped agent to be continued and to end")
     run.until_trained(run.run.facts.step + 20)
     stop_with_every_step(run)
     assert parts(server) == []
@@ -174,7 +174,7 @@ def test_resume_ends_a_part_that_a_stopped_agent_still_holds(
     resumed = Followed(Run.resume(run.run.dir))
     resumed.until_trained(run.run.facts.step + 20)
     assert any("An earlier part of this run was still running on one." in each for each in resumed.run.facts.notices)
-    wait_until(lambda: has_ended(agent), what="the stopped agent to end")
+    wait_until(lambda: has_ended(agent), "the stopped agent to end")
     resumed.run.request("stop")
     resumed.until_over()
     assert resumed.states[-1] is RunState.STOPPED, resumed.run.facts

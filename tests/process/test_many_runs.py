@@ -91,13 +91,13 @@ def test_many_runs_with_half_killed_leak_nothing(
     assert RunState.FAILED in ends["worker"]
     ids = {path.name for path in runs_root.iterdir()}
     assert len(ids) == many
-    wait_until(lambda: not tags() & ids, what="all processes of the runs to be gone")
-    wait_until(lambda: not locked(runs_root), what="all locks to be free")
+    wait_until(lambda: not tags() & ids, "all processes of the runs to be gone")
+    wait_until(lambda: not locked(runs_root), "all locks to be free")
     left = {path.name: entries(path) - KEPT for path in runs_root.iterdir()}
     assert {name: files for name, files in left.items() if files - ({RESERVE} if name in lost else set())} == {}
     wait_until(
         lambda: all(now <= then for now, then in zip(counts(window), descriptors, strict=True)),
-        what=f"no more open files than before, {descriptors}",
+        f"no more open files than before, {descriptors}",
     )
     assert growth < GROWTH_BYTES + (many - WARM_UP) * GROWTH_PER_RUN_BYTES
 
@@ -105,12 +105,12 @@ def test_many_runs_with_half_killed_leak_nothing(
 def one_run(spec: RunSpec, runs_root: Path, victim: str, chance: random.Random) -> Followed:
     """Run until the end, killing the victim process at a random moment."""
     followed, find = start(spec, runs_root), VICTIMS[victim]
-    wait_until(lambda: find(followed) or state_info(followed.poll().state).over, 30, f"the {victim}")
+    wait_until(lambda: find(followed) or state_info(followed.poll().state).over, f"the {victim}")
     moment = time.monotonic() + chance.random() * LIFE_S
-    wait_until(lambda: time.monotonic() > moment, what="the moment")
+    wait_until(lambda: time.monotonic() > moment, "the moment")
     for process in find(followed):
         processes.send(process, signal.SIGKILL)
-    return followed.until_over(60)
+    return followed.until_over()
 
 
 def _supervisor(followed: Followed) -> list[ProcessId]:

@@ -61,10 +61,10 @@ class Stage:
         spec = played(self._folder / "actor", steps=1, pause_s=0, before=wait_for_gate)
         ids = tuple(map(uuid, range(gpus)))
         followed = start(replace(spec, devices=ids, release=ReleaseWatch(wait_s=wait_s)), self._runs_root)
-        wait_until(lambda: followed.poll().run.facts.workers, 30, "the worker")
+        wait_until(lambda: followed.poll().run.facts.workers, "the worker")
         self.nvml.write(**{f"gpu{number}": {"memory_used": BUSY} for number in range(gpus)})
         for each in ids:
-            wait_until(lambda each=each: self.memory(followed, each)[-1:] == [BUSY], 30, "a reading of the memory")
+            wait_until(lambda each=each: self.memory(followed, each)[-1:] == [BUSY], "a reading of the memory")
         return followed
 
     def memory(self, followed: Followed, device_id: str | None = None) -> list[float]:
@@ -114,7 +114,7 @@ def test_memory_freed_late_is_waited_for_and_counts_as_released(
     followed.until(RunState.RELEASING)
     wait_until(
         lambda: str(followed.poll().run.facts.waiting).startswith("GPU 0 uses 8.5 GB more than before the run"),
-        what="a word on what is waited for",
+        "a word on what is waited for",
     )
     stage.gpu(memory_used=IDLE)
     followed.until_over()
@@ -195,7 +195,7 @@ def test_lost_device_is_not_judged(stage: Stage) -> None:
     followed = stage.start(wait_s=1)
     stage.gpu(lost=1)
     samples = followed.run.dir / "events" / "devices.jsonl"
-    wait_until(lambda: '"lost"' in samples.read_text(), 30, "it to be lost")
+    wait_until(lambda: '"lost"' in samples.read_text(), "it to be lost")
     found = stage.end(followed)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
     assert found.sentence.startswith(
@@ -211,7 +211,7 @@ def test_sigterm_cuts_the_memory_wait_short(stage: Stage) -> None:
     supervisor = followed.run.facts.supervisor
     assert supervisor
     os.kill(supervisor.pid, signal.SIGTERM)
-    followed.until_over(20)
+    followed.until_over()
     assert followed.states == FINISHED
     found = followed.run.facts.releases[stage.id]
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
@@ -224,7 +224,7 @@ def test_force_request_cuts_the_memory_wait_short(stage: Stage) -> None:
     stage.open_gate()
     followed.until(RunState.RELEASING)
     followed.run.request("force")
-    followed.until_over(20)
+    followed.until_over()
     assert followed.states == FINISHED
     assert "the check was skipped" in followed.run.facts.releases[stage.id].sentence
 
@@ -299,7 +299,7 @@ def use_up_the_page(log: Path) -> None:
 def test_run_on_a_full_disk_is_also_checked_for_leftovers(small_disk: Path, tmp_path: Path) -> None:
     """The run cannot continue, but writes the events that still fit on the disk."""
     followed = start(leaving(tmp_path, CHILD, "time.sleep(3600)"), small_disk / "runs")
-    wait_until(lambda: len(processes.tagged(followed.run.id)) == 2, 30, "the worker and its child")
+    wait_until(lambda: len(processes.tagged(followed.run.id)) == 2, "the worker and its child")
     fill(small_disk)
     use_up_the_page(followed.run.dir / "events" / "devices.jsonl")
     followed.until_over()
@@ -313,10 +313,10 @@ def test_run_on_a_full_disk_is_also_checked_for_leftovers(small_disk: Path, tmp_
 def test_lost_run_lists_the_processes_its_guard_terminated(tmp_path: Path, runs_root: Path) -> None:
     followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
     kill_supervisor(followed)
-    followed.until_over(20)
+    followed.until_over()
     assert followed.state is RunState.LOST
     # The run was read as lost before the guard finished; the guard's event is read later.
-    ended = wait_until(lambda: followed.poll().run.facts.ended_processes, what="the guard's word")
+    ended = wait_until(lambda: followed.poll().run.facts.ended_processes, "the guard's word")
     assert ("sleep", "sleep 3600", "SIGKILL", "guard") in [
         (each.name, each.command, each.signal, each.by) for each in ended
     ]
@@ -331,7 +331,7 @@ def test_guard_without_a_run_folder_terminates_all_and_creates_no_folder(tmp_pat
     processes.send(supervisor, signal.SIGSTOP)  # otherwise it would notice and terminate everything itself
     shutil.rmtree(followed.run.dir)
     kill_supervisor(followed)
-    wait_until(lambda: not processes.tagged(followed.run.id), what="the processes of the run to end")
+    wait_until(lambda: not processes.tagged(followed.run.id), "the processes of the run to end")
     assert not followed.run.dir.exists()
 
 

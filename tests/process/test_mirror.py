@@ -80,14 +80,14 @@ def files(run_dir: Path) -> dict[str, bytes]:
 
 def until_equal(mirror: Mirror, copy: Followed, own: Followed) -> None:
     """Wait until the copy has all bytes of the run, and then until its reader has all losses."""
-    wait_until(lambda: is_equal(mirror, own.run.dir), what="an equal copy")
+    wait_until(lambda: is_equal(mirror, own.run.dir), "an equal copy")
     own.poll()
-    wait_until(lambda: copy.poll().losses() == own.losses(), what="the reader to know all losses")
+    wait_until(lambda: copy.poll().losses() == own.losses(), "the reader to know all losses")
 
 
 def done(mirror: Mirror, ability: str, **terms: object) -> object:
     asked = mirror.ask(ability, **terms)
-    wait_until(lambda: asked.done, 45, ability)
+    wait_until(lambda: asked.done, ability)
     assert not asked.error, asked.error
     return asked.value
 
@@ -95,10 +95,10 @@ def done(mirror: Mirror, ability: str, **terms: object) -> object:
 @pytest.mark.slow
 def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_live(root, open_mirror, spec):
     mirror = open_mirror()
-    wait_until(lambda: is_up(mirror), 20, "the connection")
+    wait_until(lambda: is_up(mirror), "the connection")
     name = done(mirror, "start", spec=spec.to_json())["run"]
     assert (root / name / EVENTS).is_dir()
-    wait_until((mirror.root / name / "spec.json").is_file, what="the copy")
+    wait_until((mirror.root / name / "spec.json").is_file, "the copy")
     copy = Followed(Run.attach(mirror.root / name)).until_trained(50)
     assert copy.run.facts.host is not None
 
@@ -107,7 +107,7 @@ def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_
     copy.until_trained(len(before) + 50)
     done(mirror, "request", run=name, name="pause")
     copy.until(RunState.PAUSED)
-    wait_until(lambda: copy.poll() and is_equal(mirror, root / name), what="an equal copy")
+    wait_until(lambda: copy.poll() and is_equal(mirror, root / name), "an equal copy")
     done(mirror, "resume", run=name)
     copy.until_trained(len(copy.losses()) + 20)
     done(mirror, "rename", run=name, name="another name")
@@ -121,7 +121,7 @@ def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_
     (summary,) = RunIndex(mirror.root).poll()
     assert (summary.name, summary.marks.star, summary.marks.tags) == ("another name", True, ("paper",))
     assert done(mirror, "remove", run=name)["problem"] == ""
-    wait_until(lambda: not (mirror.root / name).exists(), what="the copy to be removed")
+    wait_until(lambda: not (mirror.root / name).exists(), "the copy to be removed")
 
 
 def kill_ssh(mirror: Mirror, server: SshServer) -> None:
@@ -140,7 +140,7 @@ def stop_agent(mirror: Mirror, server: SshServer) -> None:
     """An agent that is stopped says nothing, and its connection stays open."""
     (agent,) = server.agents()
     agent.suspend()
-    wait_until(lambda: not mirror.state.is_connected, 15, "the silence to be noticed")
+    wait_until(lambda: not mirror.state.is_connected, "the silence to be noticed")
     agent.resume()
 
 
@@ -151,18 +151,18 @@ def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mir
     monkeypatch.setattr(link, "SILENT_S", 1.5)
     own = start(spec, root)
     mirror = open_mirror()
-    wait_until((mirror.root / own.run.id / "spec.json").is_file, 20, "the copy")
+    wait_until((mirror.root / own.run.id / "spec.json").is_file, "the copy")
     copy = Followed(Run.attach(mirror.root / own.run.id)).until_trained(20)
     inodes = {name: (copy.run.dir / name).stat().st_ino for name in files(copy.run.dir)}
     cut(mirror, server)
-    wait_until(lambda: mirror.state.cut_since is not None, what="the cut to be known")
-    wait_until(lambda: read_there(mirror.root).cut_since is not None, what="the cut to be written")  # just after
+    wait_until(lambda: mirror.state.cut_since is not None, "the cut to be known")
+    wait_until(lambda: read_there(mirror.root).cut_since is not None, "the cut to be written")  # just after
     assert "one" in mirror.state.why
     own.until_trained(own.run.facts.step + 200)
     assert copy.poll().state is RunState.RUNNING, "as it was last seen, and not lost"
     mirror.retry()
-    wait_until(lambda: mirror.state.is_connected, 20, "the next connection")
-    wait_until(lambda: mirror.state.cut_since is None and read_there(mirror.root).cut_since is None, what="no cut")
+    wait_until(lambda: mirror.state.is_connected, "the next connection")
+    wait_until(lambda: mirror.state.cut_since is None and read_there(mirror.root).cut_since is None, "no cut")
     own.run.request("stop")
     own.until_over()
     copy.until_over()
@@ -179,7 +179,7 @@ def test_run_that_is_killed_while_the_connection_is_cut_is_lost_only_when_the_ho
 ):
     own = start(spec, root).until_trained()
     mirror = open_mirror()
-    wait_until((mirror.root / own.run.id / "spec.json").is_file, 20, "the copy")
+    wait_until((mirror.root / own.run.id / "spec.json").is_file, "the copy")
     copy = Followed(Run.attach(mirror.root / own.run.id)).until_trained()
     mirror.close()
     facts = own.run.facts
@@ -189,11 +189,11 @@ def test_run_that_is_killed_while_the_connection_is_cut_is_lost_only_when_the_ho
     assert copy.poll().state is RunState.RUNNING
     assert RunIndex(mirror.root).poll()[0].state is RunState.RUNNING
     again = open_mirror()
-    copy.until(RunState.LOST, 20)
+    copy.until(RunState.LOST)
     assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in copy.run.facts.error
     assert again.root == mirror.root
     done(again, "resume", run=own.run.id)
-    wait_until(lambda: copy.poll().state is RunState.RUNNING, what="the resumed run")
+    wait_until(lambda: copy.poll().state is RunState.RUNNING, "the resumed run")
     done(again, "request", run=own.run.id, name="stop")
     copy.until_over()
 
@@ -207,17 +207,17 @@ def test_runs_that_are_removed_and_renamed_there_are_so_here(root, open_mirror, 
         each.until_over()
     mirror = open_mirror()
     removed, renamed = (each.run.dir for each in runs)
-    wait_until(lambda: is_equal(mirror, removed) and is_equal(mirror, renamed), 20, "equal copies")
+    wait_until(lambda: is_equal(mirror, removed) and is_equal(mirror, renamed), "equal copies")
     inode = (mirror.root / renamed.name).stat().st_ino
     shutil.rmtree(removed)
     new = renamed.rename(renamed.with_name("2026 käse"))
-    wait_until(lambda: is_equal(mirror, new), what="the copy to be renamed")
+    wait_until(lambda: is_equal(mirror, new), "the copy to be renamed")
     assert (mirror.root / new.name).stat().st_ino == inode, "it was not copied again"
-    wait_until(lambda: [each.name for each in RunIndex(mirror.root).poll()] == ["recipe"], what="one run")
+    wait_until(lambda: [each.name for each in RunIndex(mirror.root).poll()] == ["recipe"], "one run")
     mirror.close()
     shutil.rmtree(new)
     again = open_mirror()
-    wait_until(lambda: is_up(again) and not RunIndex(again.root).poll(), 20, "no run")
+    wait_until(lambda: is_up(again) and not RunIndex(again.root).poll(), "no run")
 
 
 def test_file_that_was_replaced_there_is_copied_from_its_beginning(root, open_mirror, spec):
@@ -225,23 +225,23 @@ def test_file_that_was_replaced_there_is_copied_from_its_beginning(root, open_mi
     own.run.request("stop")
     own.until_over()
     mirror = open_mirror()
-    wait_until(lambda: is_equal(mirror, own.run.dir), 20, "an equal copy")
+    wait_until(lambda: is_equal(mirror, own.run.dir), "an equal copy")
     mirror.fetch_reread()
     events = own.run.dir / EVENTS / "worker-0.jsonl"
     lines = events.read_bytes().splitlines(keepends=True)
     other = events.with_name("other")
     other.write_bytes(b"".join([*lines[:2], *lines[3:]]))
     other.replace(events)
-    wait_until(lambda: is_equal(mirror, own.run.dir), what="an equal copy")
-    wait_until(lambda: mirror.fetch_reread() == [own.run.id], what="the reader to be told")
+    wait_until(lambda: is_equal(mirror, own.run.dir), "an equal copy")
+    wait_until(lambda: mirror.fetch_reread() == [own.run.id], "the reader to be told")
 
 
 @pytest.mark.slow
 def test_two_mirrors_share_one_copy_and_the_second_takes_it_over(root, open_mirror, spec):
     first, second = open_mirror(), open_mirror()
-    wait_until(lambda: is_up(first) and is_up(second), 20, "two connections")
+    wait_until(lambda: is_up(first) and is_up(second), "two connections")
     own = start(spec, root)
-    wait_until((first.root / own.run.id / "spec.json").is_file, what="the copy")
+    wait_until((first.root / own.run.id / "spec.json").is_file, "the copy")
     copy = Followed(Run.attach(second.root / own.run.id)).until_trained(20)
     first.close()
     copy.until_trained(own.poll().run.facts.step + 100)
@@ -255,17 +255,17 @@ def test_two_mirrors_share_one_copy_and_the_second_takes_it_over(root, open_mirr
 def test_requests_without_a_connection_are_refused_and_not_kept(root, open_mirror, spec, server):
     own = start(spec, root).until_trained()
     mirror = open_mirror()
-    wait_until(lambda: is_up(mirror), 20, "the connection")
+    wait_until(lambda: is_up(mirror), "the connection")
     assert "There is no run '../x'" in _refused(mirror, "request", run="../x", name="stop")
     assert "cannot be asked for this: fly" in _refused(mirror, "request", run=own.run.id, name="fly")
     assert "Enter a name." in _refused(mirror, "rename", run=own.run.id, name="")
     kill_agent(mirror, server)
-    wait_until(lambda: mirror.state.cut_since is not None, what="the cut to be known")
+    wait_until(lambda: mirror.state.cut_since is not None, "the cut to be known")
     asked = mirror.ask("request", run=own.run.id, name="stop")
     assert asked.done
     assert "There is no connection to one" in asked.error
     mirror.retry()
-    wait_until(lambda: mirror.state.is_connected, 20, "the next connection")
+    wait_until(lambda: mirror.state.is_connected, "the next connection")
     own.until_trained(own.run.facts.step + 20)
     assert not (own.run.dir / "control" / "stop").exists()
     done(mirror, "request", run=own.run.id, name="stop")
@@ -274,7 +274,7 @@ def test_requests_without_a_connection_are_refused_and_not_kept(root, open_mirro
 
 def _refused(mirror: Mirror, ability: str, **terms: object) -> str:
     asked = mirror.ask(ability, **terms)
-    wait_until(lambda: asked.done, 20, ability)
+    wait_until(lambda: asked.done, ability)
     assert asked.error
     return asked.error
 
@@ -292,7 +292,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
 
     own = start(spec, root).until_trained()
     mirror = open_mirror()
-    wait_until((mirror.root / own.run.id / "spec.json").is_file, 20, "the copy")
+    wait_until((mirror.root / own.run.id / "spec.json").is_file, "the copy")
     copy = Run.attach(mirror.root / own.run.id)
     for act in (
         lambda: copy.request("stop"), lambda: Run.resume(copy.dir), lambda: Run.start(spec, mirror.root),
@@ -305,7 +305,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
     assert revive(mirror.root) == []
     own.run.request("stop")
     own.until_over()
-    wait_until(lambda: state_info((copy.catch_up() and copy.facts.state) or copy.facts.state).over, what="the end")
+    wait_until(lambda: state_info((copy.catch_up() and copy.facts.state) or copy.facts.state).over, "the end")
     assert "is a run of one" in removal.remove(copy.dir).problem
     assert {path.name for path in copy.dir.iterdir()} == {name.split("/")[0] for name in files(own.run.dir)}
 
@@ -322,11 +322,11 @@ def test_full_disk_here_is_a_sentence_and_the_copy_goes_on_when_there_is_room(
     filler = small_disk / "filler"
     filler.write_bytes(bytes(600_000))
     mirror = open_mirror()
-    wait_until(lambda: mirror.state.problem, 20, "the sentence")
+    wait_until(lambda: mirror.state.problem, "the sentence")
     assert "The disk is full" in mirror.state.problem
     assert "What is shown of one stays as it was. Free some space here." in mirror.state.problem
     assert mirror.state.is_connected
     filler.unlink()
-    wait_until(lambda: is_equal(mirror, own.run.dir), 20, "an equal copy")
-    wait_until(lambda: not mirror.state.problem, what="no problem")
+    wait_until(lambda: is_equal(mirror, own.run.dir), "an equal copy")
+    wait_until(lambda: not mirror.state.problem, "no problem")
     mirror.close()

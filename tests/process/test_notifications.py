@@ -75,8 +75,8 @@ def test_desktop_shows_how_a_run_ended_while_no_window_is_open(tmp_path: Path, r
     save(settings(desktop=True))
     with session_bus(tmp_path) as address, NotificationService(address) as service:
         run = train(played(tmp_path, name="mine", steps=3), runs_root)
-        wait_until(lambda: service.shown, 30, "the notification")
-        wait_until(lambda: not notifiers(tmp_path), 10, "its process to end")
+        wait_until(lambda: service.shown, "the notification")
+        wait_until(lambda: not notifiers(tmp_path), "its process to end")
     (shown,) = service.shown
     assert (shown.application, shown.title, shown.urgency) == ("Trainyard", "mine has finished", 1)
     assert shown.text.startswith("Loss ")
@@ -93,12 +93,12 @@ def test_server_that_never_answers_does_not_delay_the_end_and_is_recorded(tmp_pa
         ))  # fmt: skip
         run = train(played(tmp_path, name="mine", steps=3), runs_root)
         assert run.state is RunState.FINISHED
-        wait_until(lambda: without_a_supervisor(run), what="the supervisor to leave")
-        wait_until(lambda: server.posts, 30, "the request")
+        wait_until(lambda: without_a_supervisor(run), "the supervisor to leave")
+        wait_until(lambda: server.posts, "the request")
         assert notifiers(tmp_path)
         assert not any("webhook" in text for text in notices(run))
         server.hang_up()
-        wait_until(lambda: len(notices(run)) == 2, 30, "what could not be delivered")
+        wait_until(lambda: len(notices(run)) == 2, "what could not be delivered")
     assert notices(run) == [
         "The notification could not be sent by your command. The command failed: exit status 3.",
         f"The notification could not be sent to your webhook. {server.host} did not answer as a web server does.",
@@ -121,8 +121,8 @@ def test_failing_runs_and_a_lost_one_are_one_message(tmp_path: Path, runs_root: 
             run = train(make_spec(failing(tmp_path, f"broken_{number}")), runs_root)
             assert run.state is RunState.FAILED
         kill_supervisor(lost)
-        wait_until(lambda: server.posts, 60, "the message")
-        wait_until(lambda: not notifiers(tmp_path), 30, "the process to end")
+        wait_until(lambda: server.posts, "the message")
+        wait_until(lambda: not notifiers(tmp_path), "the process to end")
     (post,) = server.posts
     assert post.body["title"] == "3 runs: 2 failed, 1 lost"
     assert {each["name"]: each["occasion"] for each in post.body["runs"]} == {
@@ -138,15 +138,15 @@ def test_short_and_unwanted_runs_are_not_told_and_a_damaged_file_is(tmp_path: Pa
     told = tmp_path / "told"
     save(settings(command=f"echo told >> {told}", min_duration_s=3600.0))
     run = train(played(tmp_path, name="short", steps=3), runs_root)
-    wait_until(lambda: without_a_supervisor(run), what="the supervisor to leave")
-    wait_until(lambda: not notifiers(tmp_path), 30, "the process to end")
+    wait_until(lambda: without_a_supervisor(run), "the supervisor to leave")
+    wait_until(lambda: not notifiers(tmp_path), "the process to end")
     settings_file().write_text("damaged")
     damaged = train(played(tmp_path, name="damaged", steps=3), runs_root)
-    wait_until(lambda: notices(damaged), 30, "the sentence on the file")
+    wait_until(lambda: notices(damaged), "the sentence on the file")
     assert notices(damaged) == [
         f"The notification settings in {settings_file()} are damaged. Delete the file, then set them again."
     ]
-    wait_until(lambda: not notifiers(tmp_path), 30, "the processes to end")
+    wait_until(lambda: not notifiers(tmp_path), "the processes to end")
     assert not told.exists()
     assert notices(run) == []
 
@@ -156,11 +156,11 @@ def test_queued_run_that_will_not_start_and_a_held_queue_are_told(tmp_path: Path
     queue, told = Queue(tmp_path), tmp_path / "told"
     save(settings(command=f'echo "$NOTIFICATION_TITLE" > {told}; cat >> {told}', occasions=("stopped", "failed")))
     failed = train(make_spec(failing(tmp_path, "broken")), queue.runs_root)
-    wait_until(lambda: without_a_supervisor(failed), what="the supervisor to leave")
+    wait_until(lambda: without_a_supervisor(failed), "the supervisor to leave")
     next_one = queue.add("next", after=str(failed.run.dir), after_mode="ok").until_over()
     assert next_one.state is RunState.STOPPED
     failures.hold(own_line().line, failures.QUEUE_HELD.format(count=3, error="It broke."))
-    wait_until(lambda: told.is_file() and "queue is held" in told.read_text(), 30, "the message")
+    wait_until(lambda: told.is_file() and "queue is held" in told.read_text(), "the message")
     title, stopped, broken, *_, last = told.read_text().splitlines()
     assert (title, stopped, broken) == ("2 runs: 1 failed, 1 stopped", "Failed: broken.", "Stopped: next.")
     assert last.startswith(
@@ -279,7 +279,7 @@ def test_command_gets_the_message_and_is_ended_after_its_time(tmp_path: Path) ->
     assert told.read_text() == "bert & co\nIt ended: <b>loss</b> 0.12.\n"
     (late,) = deliver(settings(command=f"sleep 3600 & echo $! > {told}; wait"), MESSAGE, limit_s=0.3)
     assert late.why == "The command did not end within 0.3 s, and was ended."
-    wait_until(lambda: not psutil.pid_exists(int(told.read_text())), what="what the command started to be gone")
+    wait_until(lambda: not psutil.pid_exists(int(told.read_text())), "what the command started to be gone")
     (failed,) = deliver(settings(command="echo the password is xyz >&2; kill -9 $$"), MESSAGE)
     assert failed.why == "The command failed: signal KILL."
     assert failed.detail == "the password is xyz"

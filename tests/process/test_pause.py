@@ -79,8 +79,8 @@ def test_paused_run_resumes_with_every_step_recorded_once(runs_root: Path, slow:
     assert whole(followed.run.dir).name == at.name
 
     again = resumed(followed.run.dir)
-    wait_until(lambda: second.poll().state in CAME_UP, what="the second reader to see the run go on")
-    wait_until(lambda: index.poll()[0].state in CAME_UP, what="the list of runs to see it, too")
+    wait_until(lambda: second.poll().state in CAME_UP, "the second reader to see the run go on")
+    wait_until(lambda: index.poll()[0].state in CAME_UP, "the list of runs to see it, too")
     again.until_over()
     assert again.states == [*PAUSED, *FINISHED]
     assert followed.until(RunState.FINISHED).states == again.states
@@ -97,10 +97,10 @@ def test_run_with_a_killed_supervisor_can_be_resumed_at_once(runs_root: Path, en
     """The guard of the first leg, which kills all processes of the run, must spare those of the second leg."""
     spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", checkpoints={"unit": "steps", "every": 50})
     followed = start(spec, runs_root).until_trained(200)
-    wait_until(lambda: followed.poll().run.facts.checkpoint, what="a checkpoint")
+    wait_until(lambda: followed.poll().run.facts.checkpoint, "a checkpoint")
     assert followed.run.facts.supervisor
     os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
-    assert followed.until_over(20).state is RunState.LOST
+    assert followed.until_over().state is RunState.LOST
     again = resumed(followed.run.dir)
     assert again.until_trained(followed.run.facts.step + 200).states[-3:] == [RunState.LOST, *CAME_UP]
     again.run.request("stop")
@@ -156,7 +156,7 @@ def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Pa
     with pytest.raises(ValueError, match="is running already"):
         Run.resume(followed.run.dir)
     second = launch_supervisor(followed.run.dir, "--resume")
-    wait_until(lambda: second is None or not processes.is_alive(second), what="the second supervisor to end")
+    wait_until(lambda: second is None or not processes.is_alive(second), "the second supervisor to end")
     assert "is running already" in followed.run.log_end()
     assert followed.poll().state is RunState.RUNNING
     followed.run.request("stop")
@@ -165,9 +165,9 @@ def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Pa
     with pytest.raises(ValueError, match="is finished: there is nothing to resume"):
         Run.resume(finished.run.dir)
     third = launch_supervisor(finished.run.dir, "--resume")
-    wait_until(lambda: third is None or not processes.is_alive(third), what="the third supervisor to end")
+    wait_until(lambda: third is None or not processes.is_alive(third), "the third supervisor to end")
     assert "is finished: there is nothing to resume" in finished.run.log_end()
-    assert Followed(Run.attach(finished.run.dir)).until_over(5).states == FINISHED
+    assert Followed(Run.attach(finished.run.dir)).until_over().states == FINISHED
 
 
 def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: str) -> None:
@@ -198,9 +198,9 @@ def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: s
 def test_pause_while_workers_load_takes_effect_when_training_begins(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, f"import time\ntime.sleep(1)\n{LONG}", "loads")
     followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until(RunState.STARTING)
-    wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
+    wait_until(lambda: followed.poll().run.facts.workers, "the worker")
     followed.run.request("pause")
-    wait_until(lambda: followed.poll().run.facts.asked == "pause", what="the request to be known")
+    wait_until(lambda: followed.poll().run.facts.asked == "pause", "the request to be known")
     followed.until_over()
     assert followed.states == PAUSED
     assert followed.run.facts.asked == ""
@@ -212,12 +212,12 @@ def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endle
     for _ in range(2):
         before = followed.run.facts.checkpoint
         followed.run.request("save")
-        wait_until(lambda before=before: followed.poll().run.facts.checkpoint != before, what="the checkpoint")
+        wait_until(lambda before=before: followed.poll().run.facts.checkpoint != before, "the checkpoint")
         written = followed.run.facts.checkpoint
         assert written
         assert written.reason == "asked"
         assert (followed.run.dir / "checkpoints" / written.name / "checkpoint.json").exists()
-        wait_until(lambda: not (followed.run.dir / "control" / "save").exists(), what="the request to be taken back")
+        wait_until(lambda: not (followed.run.dir / "control" / "save").exists(), "the request to be taken back")
     followed.run.request("stop")
     followed.until_over()
     assert followed.state is RunState.STOPPED
@@ -271,7 +271,7 @@ def test_run_that_never_started_can_be_resumed(runs_root: Path, tmp_path: Path) 
         file.unlink(missing_ok=True)  # the supervisor removes one after its last word
     long_ago = (followed.run.dir / "spec.json").stat().st_mtime - 60
     os.utime(followed.run.dir / "spec.json", (long_ago, long_ago))
-    reader = Followed(Run.attach(followed.run.dir)).until_over(5)
+    reader = Followed(Run.attach(followed.run.dir)).until_over()
     assert reader.state is RunState.LOST
     again = resumed(followed.run.dir).until_over()
     assert again.state is RunState.FINISHED

@@ -23,7 +23,7 @@ OWN_RUN = f"run-{os.getpid()}"
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
-        wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to run its own program")
+        wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to run its own program")
         yield process
         process.kill()
 
@@ -33,7 +33,7 @@ def test_zombie_process_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
     assert identity
     assert processes.is_alive(identity)
     sleeper.kill()
-    wait_until(lambda: not processes.is_alive(identity), what="the zombie to count as dead")
+    wait_until(lambda: not processes.is_alive(identity), "the zombie to count as dead")
     assert sleeper.returncode is None  # not waited for, so it is a zombie
     assert processes.identify(sleeper.pid) is None
 
@@ -56,7 +56,7 @@ def test_signalling_that_the_system_forbids_is_not_an_error(
     """Some containers forbid opening a process; this must not make the end of a run fail."""
     identity = processes.identify(sleeper.pid)
     assert identity
-    wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
+    wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to have become itself")
 
     def forbidden(pid: int) -> int:
         raise PermissionError(pid)
@@ -70,7 +70,7 @@ def test_signalling_that_the_system_forbids_is_not_an_error(
 
 
 def test_tag_matches_whole_run_names_only(sleeper: subprocess.Popen[bytes]) -> None:
-    wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
+    wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to have become itself")
     assert [process.pid for process in processes.tagged(OWN_RUN)] == [sleeper.pid]
     assert processes.tagged(OWN_RUN[:-1]) == processes.tagged(f"{OWN_RUN}1") == []
 

@@ -17,7 +17,7 @@ from tests.support.pythons import (
     make_environment,
     write_program,
 )
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
     """Map each path to its problem and to whether its facts are known."""
-    wait_until(lambda: (search.poll(), search.done)[1], what="all Pythons to have answered")
+    wait_until(lambda: (search.poll(), search.done)[1], "all Pythons to have answered")
     return {each.found.path: (each.problem, each.info is not None) for each in search.poll()}
 
 
@@ -40,7 +40,7 @@ class TestSearching:
         gone.symlink_to("/opt/gone")
         for each in (bad, gone):
             (each.parent.parent / "pyvenv.cfg").touch()
-        search = PythonSearch(ProbeCache(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
+        search = PythonSearch(ProbeCache(), timeout_s=PATIENCE_S, variables={"HOME": str(tmp_path), "PATH": ""})
         search.start(tmp_path)
         search.add(str(tmp_path / "nothing"))
         known = all_of(search)
@@ -53,7 +53,7 @@ class TestSearching:
     def test_search_near_another_folder_probes_only_new_pythons(self, tmp_path: Path) -> None:
         python, starts = make_environment(tmp_path / "a" / ".venv"), tmp_path / "starts"
         count_starts(python, starts)
-        search = PythonSearch(ProbeCache(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
+        search = PythonSearch(ProbeCache(), timeout_s=PATIENCE_S, variables={"HOME": str(tmp_path), "PATH": ""})
         for near in (tmp_path / "a", tmp_path, tmp_path / "a"):
             search.start(near)
             shown = all_of(search)
@@ -66,7 +66,7 @@ class TestSearching:
             tmp_path / ".venv" / "bin" / "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\nwait\n"
         )
         (tmp_path / ".venv" / "pyvenv.cfg").touch()
-        search = PythonSearch(ProbeCache(), timeout_s=1000, variables={"HOME": str(tmp_path), "PATH": ""})
+        search = PythonSearch(ProbeCache(), timeout_s=PATIENCE_S, variables={"HOME": str(tmp_path), "PATH": ""})
         search.start(tmp_path)
         wait_until(lambda: search.poll() and (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
         assert next(each for each in search.poll() if each.found.path == str(hanging)).info is None

@@ -23,6 +23,7 @@ from tests.support.pythons import (
     packages_of,
     write_program,
 )
+from tests.support.waiting import PATIENCE_S
 
 TORCH_VERSION = """
 from typing import Optional
@@ -197,7 +198,7 @@ class TestProbing:
     def test_own_interpreter_reports_its_installed_frameworks(self) -> None:
         from importlib.metadata import version
 
-        facts = ask(sys.executable, timeout_s=60)
+        facts = ask(sys.executable, timeout_s=PATIENCE_S)
         assert facts.torch is not None
         assert facts.torch.version == version("torch")
         assert facts.torch.cuda is ("+cpu" not in version("torch"))
@@ -246,13 +247,13 @@ class TestProbing:
 
     @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
     def test_too_old_python_still_reports_its_version(self, version: tuple[int, int]) -> None:
-        facts = ask(of_version(*version), timeout_s=60)
+        facts = ask(of_version(*version), timeout_s=PATIENCE_S)
         assert facts.version[:2] == version
         assert "scripts need Python 3.8 or later" in (facts.too_old() or "")
 
     @pytest.mark.parametrize("version", [(3, 8), (3, 9), (3, 10), (3, 12), (3, 13)])
     def test_probe_runs_on_other_python_versions(self, version: tuple[int, int]) -> None:
-        facts = ask(of_version(*version), timeout_s=60)
+        facts = ask(of_version(*version), timeout_s=PATIENCE_S)
         assert facts.version[:2] == version
         assert facts.prefix
         assert facts.too_old() is None

@@ -49,7 +49,7 @@ def test_the_next_run_starts_after_the_verdict_of_the_one_before(queue: Queue) -
     assert time_of(second, RunState.STARTING) >= time_of(first, FINISHED)
     assert first.run.facts.releases.keys() == {"cpu:0"}
     assert first.run.facts.started == time_of(first, RunState.STARTING)
-    wait_until(lambda: tickets() == [] and is_free("cpu:0"), 10, "the line to be empty")
+    wait_until(lambda: tickets() == [] and is_free("cpu:0"), "the line to be empty")
     assert [path for path in Path(own_line().line.own).rglob("*") if path.is_file() and path.name != "use"] == [
         Path(own_line().line.own) / "devices" / "cpu:0"
     ]
@@ -87,7 +87,7 @@ def test_workers_do_not_inherit_claims_and_the_supervisor_holds_them(queue: Queu
     assert not is_free("cpu:0")
     assert is_free("cpu:1")
     stop(followed)
-    wait_until(lambda: is_free("cpu:0"), 5, "the claim to be given up")
+    wait_until(lambda: is_free("cpu:0"), "the claim to be given up")
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_a_killed_waiting_process_is_revived_by_another_that_waits(queue: Queue)
     killed, other = queue.add("killed"), queue.add("other")
     before = killed.run.facts.waiter
     kill(before.pid)
-    wait_until(lambda: killed.poll().run.facts.waiter != before and tickets().count(killed.run.id), 20, "its revival")
+    wait_until(lambda: killed.poll().run.facts.waiter != before and tickets().count(killed.run.id), "its revival")
     assert processes.is_alive(other.run.facts.waiter)
     parent = procfs.stat(killed.run.facts.waiter.pid).parent
     assert parent != other.run.facts.waiter.pid
@@ -226,7 +226,7 @@ def test_a_queued_run_without_a_process_can_be_stopped(queue: Queue, capsys) -> 
     running = queue.start()
     waiting = queue.add("waiting")
     kill(waiting.run.facts.waiter.pid)
-    wait_until(lambda: not procfs.words(waiting.run.facts.waiter.pid), 5, "its end")
+    wait_until(lambda: not procfs.words(waiting.run.facts.waiter.pid), "its end")
     assert call(capsys, "stop", waiting.run.id, "--runs", queue.runs_root)[0] == 0
     assert waiting.until_over().state is STOPPED
     stop(running)
@@ -251,7 +251,7 @@ def test_held_run_is_started_at_once_beside_the_run_that_uses_its_device(queue: 
     assert not read_request(waiting.run.dir).at_once
     assert running.poll().state is RunState.RUNNING
     assert not is_free("cpu:0")
-    wait_until(lambda: is_free("cpu:1"), what="the other device to be free")
+    wait_until(lambda: is_free("cpu:1"), "the other device to be free")
     stop(running)
     code, _, err = call(capsys, "queue", "start", waiting.run.id, "--runs", queue.runs_root)
     assert (code, "is not in the queue" in err) == (2, True)
@@ -267,14 +267,14 @@ def test_after_a_reboot_queued_runs_wait_again_and_marked_ones_resume(queue: Que
     unmarked, unwanted = queue.add("unmarked", "cpu:1"), queue.add("unwanted", "cpu:1", requeue=True)
     stop(unwanted)
     trained.until_trained(50).run.request("save")
-    wait_until(lambda: trained.poll().run.facts.checkpoint, 20, "a checkpoint")
+    wait_until(lambda: trained.poll().run.facts.checkpoint, "a checkpoint")
     for each in (waiting, unmarked):
         kill(each.run.facts.waiter.pid)
     if ending is signal.SIGKILL:
         kill(trained.run.facts.guard.pid)
     os.kill(trained.run.facts.supervisor.pid, ending)
     was = trained.until_over().state
-    wait_until(lambda: not processes.is_alive(trained.run.facts.supervisor), 10, "the supervisor to leave")
+    wait_until(lambda: not processes.is_alive(trained.run.facts.supervisor), "the supervisor to leave")
     assert was is (STOPPED if ending is signal.SIGTERM else RunState.LOST)
     for each in (trained, waiting, unmarked, unwanted):
         as_of_another_boot(each)
@@ -339,9 +339,9 @@ def test_a_run_that_cannot_be_started_has_failed_and_does_not_wait_again(queue: 
     waiting = queue.add("waiting")
     (waiting.run.dir / "spec.json").write_text("{}")
     stop(running)
-    wait_until(lambda: waiting.poll().state is RunState.FAILED, 20, "its failure")
+    wait_until(lambda: waiting.poll().state is RunState.FAILED, "its failure")
     assert "is not a valid spec" in waiting.run.facts.error
-    wait_until(lambda: tickets() == [] and is_free("cpu:0"), 10, "the line to be empty")
+    wait_until(lambda: tickets() == [] and is_free("cpu:0"), "the line to be empty")
 
 
 @pytest.mark.slow
@@ -416,8 +416,8 @@ def test_200_kills_at_random_moments(queue: Queue) -> None:
         check()
         return all(state_info(each.state).over for each in runs)
 
-    wait_until(all_over, 300, "the ends of all runs")
+    wait_until(all_over, "the ends of all runs")
     control.revive(queue.runs_root)
-    wait_until(lambda: not tickets() and is_free("cpu:0") and is_free("cpu:1"), 30, "the line to be empty")
+    wait_until(lambda: not tickets() and is_free("cpu:0") and is_free("cpu:1"), "the line to be empty")
     assert not [*(Path(own_line().line.own) / "tickets").iterdir()]
     print({state.value: sum(each.state is state for each in runs) for state in {each.state for each in runs}})

@@ -25,7 +25,7 @@ from tests.nvml.standin import uuid
 from tests.support.commands import call
 from tests.support.queueing import Queue, stop
 from tests.support.running import Followed
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from tests.nvml.standin import StandIn
@@ -140,7 +140,7 @@ def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as attached:
         assert "CPU 0 is used by run" in attached.stderr.readline()
         running.run.request("stop")
-        assert f"{run_dir.name}: finished" in attached.communicate(timeout=60)[0]
+        assert f"{run_dir.name}: finished" in attached.communicate(timeout=PATIENCE_S)[0]
     assert attached.returncode == 0
     stop(running)
 
@@ -157,7 +157,7 @@ def test_a_program_on_the_device_keeps_the_run_waiting_until_its_memory_is_back(
     queue = Queue(tmp_path)
     code = "from pathlib import Path; Path('/proc/self/comm').write_text('a\\n\\x1b[31m'); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True) as other:
-        wait_until(lambda: b"\x1b" in Path(f"/proc/{other.pid}/comm").read_bytes(), what="its name")
+        wait_until(lambda: b"\x1b" in Path(f"/proc/{other.pid}/comm").read_bytes(), "its name")
         nvml.write(gpus=1, gpu0={"compute": f"{other.pid}:{8 * 2**30}", "memory_used": 9 * 2**30})
         waiting = queue.add("waiting", uuid(0))
         row = queue.until_reason("waiting", f"(pid {other.pid}), which is no run of this queue")
@@ -170,6 +170,6 @@ def test_a_program_on_the_device_keeps_the_run_waiting_until_its_memory_is_back(
     nvml.write(gpus=1)
     assert waiting.poll().state is RunState.QUEUED
     nvml.write(gpu0={"memory_used": None})
-    wait_until(lambda: RunState.STARTING in Followed(waiting.run).poll().states, 40, "the start")
+    wait_until(lambda: RunState.STARTING in Followed(waiting.run).poll().states, "the start")
     waiting.until_over()
     assert json.loads((waiting.run.dir / "spec.json").read_text())["devices"] == [uuid(0)]

@@ -141,7 +141,7 @@ class Races:
         else:
             named = {RunState.STOPPED: {"stop", "force"} & {*won}, RunState.PAUSED: "pause" in won}
             allowed = {state for state, is_named in named.items() if is_named} or {RunState.RUNNING}
-        wait_until(lambda: followed.poll().state in allowed, 30, f"{allowed}; {told}; {followed.run.facts}")
+        wait_until(lambda: followed.poll().state in allowed, f"{allowed}; {told}; {followed.run.facts}")
         facts = followed.run.facts
         assert facts.error is None, (told, facts)
         assert not [each for each in facts.notices if "could not be" in each], (told, facts)

@@ -25,7 +25,7 @@ from core.schema.event_log import Log
 from core.system.own_processes import is_agent
 from tests.support.ray_stand_in import PEER, StandIn, running
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def node(tmp_path: Path, fake_python: Path) -> Iterator[StandIn]:
     with running(tmp_path / "node", fake_python) as node:
         host_list.add(Host(name="beta", address=ADDRESS, command=str(node.python)))
         yield node
-        wait_until(lambda: not node.codes(), what="the code to be removed")
+        wait_until(lambda: not node.codes(), "the code to be removed")
         assert node.parts() == []
 
 
@@ -91,7 +91,7 @@ def test_part_outlives_the_actor_and_its_device_may_go_to_others_then(
     for each in node.actors():
         each.kill()
     back = "The connection to beta was cut for"
-    wait_until(lambda: run.poll() and any(back in each for each in notices(run)), 30, "the connection to be back")
+    wait_until(lambda: run.poll() and any(back in each for each in notices(run)), "the connection to be back")
     assert any("The devices of beta are no longer kept for this run alone" in each for each in notices(run))
     assert len(node.codes()) == 2
     assert code in node.codes()
@@ -117,7 +117,7 @@ def test_device_that_others_have_keeps_a_run_from_starting(node: StandIn, runs_r
 def test_agent_has_the_environment_of_its_node(node: StandIn) -> None:
     host = host_list.load().hosts[0]
     with Connection(host) as beta:
-        beta.wait(lambda: beta.hello is not None, 20, lambda: True)
+        beta.wait(lambda: beta.hello is not None, PATIENCE_S, lambda: True)
         assert beta.ask("peer", 20)["address"] == PEER
         (code,) = node.codes()
         (agent,) = [each for each in psutil.process_iter() if words_of(each)[1:2] == ["-c"] and str(code) in
@@ -135,15 +135,15 @@ def test_actor_that_is_killed_at_any_moment_of_its_start_leaves_nothing(node: St
     chance = random.Random(os.environ.get("TRAINYARD_TEST_SEED", "1"))
     for _ in range(6):
         with Connection(host_list.load().hosts[0]) as beta:
-            wait_until(node.actors, what="the actor to start")
+            wait_until(node.actors, "the actor to start")
             moment = time.monotonic() + chance.uniform(0, 0.3)
-            beta.wait(lambda: time.monotonic() > moment, 10, lambda: True)  # noqa: B023
+            beta.wait(lambda: time.monotonic() > moment, PATIENCE_S, lambda: True)  # noqa: B023
             for each in node.actors():
                 each.kill()
             with pytest.raises(HostError):
-                beta.wait(lambda: False, 20, lambda: True)
+                beta.wait(lambda: False, PATIENCE_S, lambda: True)
     code = str(node.folder / "tmp")
     wait_until(
         lambda: not [each for each in psutil.process_iter() if code in " ".join(words_of(each))],
-        what="the keepers and agents to end",
+        "the keepers and agents to end",
     )

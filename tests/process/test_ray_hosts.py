@@ -26,7 +26,7 @@ from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
 from tests.support.commands import call
 from tests.support.ray_cluster import CORES, rival_of, run_cluster, said_by
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "hosts.md"
 
@@ -39,7 +39,7 @@ def node(cluster, name="beta", python=sys.executable):
 
 def connected(host):
     opened = Connection(host)
-    opened.wait(lambda: opened.hello is not None, 60, lambda: True)
+    opened.wait(lambda: opened.hello is not None, PATIENCE_S, lambda: True)
     return opened
 
 
@@ -99,7 +99,7 @@ def test_nodes_without_names_are_told_apart_on_one_machine(cluster, capsys):
         for each in raylets:
             cluster.kill(each)
     name, address = next(iter(unnamed.items()))
-    wait_until(lambda: why_not(host_list.load().find(name)).failure is Failure.NO_NODE, 60, "Ray to miss the node")
+    wait_until(lambda: why_not(host_list.load().find(name)).failure is Failure.NO_NODE, "Ray to miss the node")
     assert f"{name} ({address}) is not in the Ray cluster now." in str(why_not(host_list.load().find(name)))
 
 
@@ -122,11 +122,11 @@ def test_documented_commands_work(cluster, capsys, monkeypatch):
 def test_agent_answers_as_through_ssh(cluster):
     with connected(node(cluster)) as beta:
         stream = beta.request("readings", period_s=0.1)
-        beta.wait(lambda: len(stream.items) > 2, 20, lambda: True)
+        beta.wait(lambda: len(stream.items) > 2, PATIENCE_S, lambda: True)
         first = unpack_readings(stream.items.popleft())
         assert [device.id for device in first.devices] == ["cpu:0", "cpu:1"]
         beta.cancel(stream)
-        beta.wait(lambda: stream.done, 20, lambda: True)
+        beta.wait(lambda: stream.done, PATIENCE_S, lambda: True)
         assert beta.ask("clock", 20)["time"] == pytest.approx(time.time(), abs=5)
         with pytest.raises(HostError, match=r"beta says: The Trainyard there cannot do this: fly"):
             beta.ask("fly", 20)
@@ -152,7 +152,7 @@ def test_large_answers_and_requests_pass_unchanged(cluster):
     with connected(node(cluster)) as beta:
         for size in (1_000, 60_000):
             answer = beta.request("x" * size)
-            beta.wait(lambda answer=answer: answer.done, 60, lambda: True)
+            beta.wait(lambda answer=answer: answer.done, PATIENCE_S, lambda: True)
             assert answer.error == f"The Trainyard there cannot do this: {'x' * size}."
 
 
@@ -160,13 +160,13 @@ def test_large_answers_and_requests_pass_unchanged(cluster):
 def test_connection_that_is_cut_is_told_and_nothing_is_left(cluster, what):
     with connected(node(cluster)) as beta:
         stream = beta.request("readings", period_s=0.1)
-        beta.wait(lambda: stream.items, 20, lambda: True)
+        beta.wait(lambda: stream.items, PATIENCE_S, lambda: True)
         killed = {"driver": cluster.drivers, "actor": cluster.actors, "agent": cluster.agents}[what]()
         for each in killed:
             each.kill()
         assert killed
         with pytest.raises(HostError, match=r"beta \(ray:.*\) was cut") as cut:
-            beta.wait(lambda: False, 30, lambda: True)
+            beta.wait(lambda: False, PATIENCE_S, lambda: True)
         assert cut.value.failure is Failure.CUT
 
 
@@ -176,11 +176,11 @@ def test_code_of_a_keeper_that_was_killed_is_removed_by_the_next(cluster):
         for each in cluster.processes(str(folder)):
             each.kill()
         with pytest.raises(HostError, match="was cut"):
-            beta.wait(lambda: False, 30, lambda: True)
+            beta.wait(lambda: False, PATIENCE_S, lambda: True)
     assert folder.exists()
     os.utime(folder, (0, 0))
     with connected(node(cluster)):
-        wait_until(lambda: not folder.exists(), what="the folder to be removed")
+        wait_until(lambda: not folder.exists(), "the folder to be removed")
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -189,11 +189,11 @@ def test_driver_or_actor_that_is_killed_at_any_moment_leaves_nothing(cluster, se
     chance = random.Random(seed)
     with Connection(node(cluster, chance.choice(["alpha", "beta"]))) as there:
         moment = time.monotonic() + chance.uniform(0.2, 2.5)
-        there.wait(lambda: time.monotonic() > moment, 10, lambda: True)
+        there.wait(lambda: time.monotonic() > moment, PATIENCE_S, lambda: True)
         for each in chance.choice([cluster.drivers, cluster.actors])() or cluster.drivers():
             each.kill()
         with pytest.raises(HostError) as cut:
-            there.wait(lambda: False, 60, lambda: True)
+            there.wait(lambda: False, PATIENCE_S, lambda: True)
         assert cut.value.failure in {Failure.CUT, Failure.NO_AGENT}
 
 
@@ -202,12 +202,12 @@ def test_node_that_is_lost_is_told_and_nothing_is_left(cluster, moment):
     raylet = cluster.add(moment)  # a name of its own: Ray takes a while to miss the node of the other test
     with Connection(node(cluster, moment)) as gamma:
         if moment == "connected":
-            gamma.wait(lambda: gamma.hello is not None, 60, lambda: True)
+            gamma.wait(lambda: gamma.hello is not None, PATIENCE_S, lambda: True)
         else:
-            gamma.wait(cluster.drivers, 60, lambda: True)
+            gamma.wait(cluster.drivers, PATIENCE_S, lambda: True)
         cluster.kill(raylet)
         with pytest.raises(HostError) as lost:
-            gamma.wait(lambda: False, 60, lambda: True)
+            gamma.wait(lambda: False, PATIENCE_S, lambda: True)
     expected = {Failure.CUT} if moment == "connected" else {Failure.CUT, Failure.NO_AGENT, Failure.NO_NODE}
     assert lost.value.failure in expected, str(lost.value)
     assert f"{moment} (ray:" in str(lost.value)
@@ -217,7 +217,7 @@ def test_command_that_is_interrupted_leaves_nothing(cluster, capsys):
     """The command ends although its nodes have not answered."""
     host_list.add(node(cluster))
     asked = inquiry.Inquiry(host_list.load().hosts, devices=False)
-    wait_until(cluster.drivers, what="the driver to start")
+    wait_until(cluster.drivers, "the driver to start")
     started = time.monotonic()
     with asked:
         pass
@@ -231,14 +231,14 @@ CPUS = [Device(id=f"cpu:{n}", kind="cpu", label=f"CPU {n}", name="", cores=(n,))
 
 def test_devices_of_a_run_are_kept_from_other_users_until_its_connection_ends(cluster):
     with Connection(node(cluster), CPUS) as beta:
-        beta.wait(lambda: beta.hello is not None, 60, lambda: True)
+        beta.wait(lambda: beta.hello is not None, PATIENCE_S, lambda: True)
         with rival_of(cluster, 1, 1) as rival:
             assert said_by(rival) == "waits"
             for each in cluster.drivers():  # however it ends
                 each.kill()
             assert said_by(rival) == "has it"
             with pytest.raises(HostError):
-                beta.wait(lambda: False, 30, lambda: True)
+                beta.wait(lambda: False, PATIENCE_S, lambda: True)
             rival.stdin.close()
 
 
@@ -246,7 +246,7 @@ def test_devices_that_another_user_has_are_told(cluster):
     with rival_of(cluster, 1, 30) as rival:
         assert said_by(rival) == "has it"
         with Connection(node(cluster), CPUS) as beta, pytest.raises(HostError) as busy:
-            beta.wait(lambda: beta.hello is not None, 60, lambda: True)
+            beta.wait(lambda: beta.hello is not None, PATIENCE_S, lambda: True)
         with connected(node(cluster)) as looking:
             assert looking.ask("clock", 20), "looking needs none of them"
         rival.stdin.close()

@@ -99,8 +99,8 @@ def test_remove_refuses_an_active_run_and_removes_nothing(call: Call, runs_root:
     assert [each.name for each in runs_root.iterdir()] == [name]
     followed.run.request("stop")
     followed.until_over()
-    wait_until(lambda: not removal.why_not(followed.run.dir), what="that nothing is left of it")
-    wait_until(lambda: call("remove", name, "--yes")[0] == 0, what="that its supervisor has left")
+    wait_until(lambda: not removal.why_not(followed.run.dir), "that nothing is left of it")
+    wait_until(lambda: call("remove", name, "--yes")[0] == 0, "that its supervisor has left")
     assert list(runs_root.iterdir()) == []
 
 
@@ -128,7 +128,7 @@ def test_run_with_leftover_processes_is_kept_and_sweep_suggested(call: Call, run
     run_dir = over(runs_root, "20260101-leftover")
     tags = {processes.TAG: run_dir.name, processes.RUN_DIR: str(run_dir)}
     with subprocess.Popen(["sleep", "3600"], env={**os.environ, **tags}, start_new_session=True) as left:
-        wait_until(lambda: processes.tagged(run_dir.name), what="its own image")
+        wait_until(lambda: processes.tagged(run_dir.name), "its own image")
         code, _, err = call("remove", run_dir.name, "--yes")
         assert code == 2
         assert err == (
@@ -255,5 +255,5 @@ def test_removed_real_run_leaves_no_files(call: Call, runs_root: Path, tmp_path:
     script = tmp_path / "train.py"
     script.write_text("print('loss: 0.5')\n")
     ended = train(script_spec(script, cwd=tmp_path), runs_root)
-    wait_until(lambda: call("remove", ended.run.id, "--yes")[0] == 0, what="that its supervisor has left")
+    wait_until(lambda: call("remove", ended.run.id, "--yes")[0] == 0, "that its supervisor has left")
     assert list(runs_root.iterdir()) == []

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 from core.schema.events import metrics_line
-from tests.support import browser
+from tests.support import browser, packages
 from tests.support.commands import call
 from tests.support.running import make_spec
 from tests.support.scaling_runs import recorded, trained
+from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import BEGAN, values, write_run
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
 RUNS, STEPS, BATCH = 20, 1_000_000, 10_000
 WITHOUT_NETWORK = ("unshare", "--map-root-user", "--net")
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = os.environ.get("TRAINYARD_TEST_BROWSER") or next((each for each in BROWSERS if shutil.which(each)), "")
+BROWSER = os.environ.get("TRAINYARD_TEST_BROWSER") or next(
+    (each for each in packages.BROWSERS if shutil.which(each)), ""
+)
 READ = """
 JSON.stringify({
   title: document.title,
@@ -51,7 +53,7 @@ JSON.stringify({
 @pytest.fixture(autouse=True)
 def _can_browse() -> None:
     if not BROWSER:
-        pytest.skip(f"there is no browser: {', '.join(BROWSERS)}")
+        pytest.skip(packages.missing(packages.BROWSER))
     if subprocess.run([*WITHOUT_NETWORK, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no network namespaces")
 
@@ -81,7 +83,7 @@ def browse(page: Path) -> dict[str, Any]:
     """
     command = [sys.executable, str(browser.__file__), BROWSER, str(page), READ, str(page.with_suffix(".png"))]
     done = subprocess.run(
-        [*WITHOUT_NETWORK, *command], stdout=subprocess.PIPE, text=True, check=True, timeout=120
+        [*WITHOUT_NETWORK, *command], stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE_S
     )  # fmt: skip
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["asked"], found["said"]) == ([], [])

@@ -108,7 +108,7 @@ def test_run_that_cannot_be_saved_reports_an_error_and_continues(call: Call, run
 def test_save_reports_a_run_that_ends_before_it_is_saved(call: Call, runs_root: Path, tmp_path: Path) -> None:
     slow = write_recipe(tmp_path, f"import time\ntime.sleep(600)\n{LONG}", "slow")
     followed = start(make_spec(slow), runs_root)
-    wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
+    wait_until(lambda: followed.poll().run.facts.workers, "the worker")
     os.kill(followed.run.facts.workers[0].process.pid, signal.SIGKILL)
     code, _, err = call("save", followed.run.id)
     assert code == 2

@@ -67,14 +67,14 @@ def log(runs_root: Path) -> Log:
 
 def test_readers_of_an_ended_run_see_it_resume(log: Log, runs_root: Path) -> None:
     first, index = Followed(Run.attach(log.dir)), RunIndex(runs_root)
-    assert first.until_over(5).states == PAUSED
+    assert first.until_over().states == PAUSED
     assert [each.state for each in index.poll()] == [RunState.PAUSED]
     log.leg(20.0, "starting", "running")
     log.rewind(20.2, 2)
     log.losses(20.3, 3, 0.5, 0.25)
     log.write("supervisor.jsonl", {"t": 20.4, "kind": "state", "state": "releasing"})
     log.write("supervisor.jsonl", {"t": 20.5, "kind": "state", "state": "finished"})
-    late = Followed(Run.attach(log.dir)).until_over(5)
+    late = Followed(Run.attach(log.dir)).until_over()
     assert first.poll().states == late.states == [*PAUSED, *CAME_UP, RunState.RELEASING, RunState.FINISHED]
     for reader in (first, late):
         np.testing.assert_array_equal(reader.run_series.metrics["loss"].steps, [1, 2, 3, 4])
@@ -86,12 +86,12 @@ def test_readers_of_an_ended_run_see_it_resume(log: Log, runs_root: Path) -> Non
 def test_lost_leg_is_distinguished_from_the_next_leg(log: Log) -> None:
     log.leg(20.0, "starting", "running")
     log.losses(25.0, 5, 0.5)
-    reader = Followed(Run.attach(log.dir)).until_over(5)
+    reader = Followed(Run.attach(log.dir)).until_over()
     assert reader.states == [*PAUSED, *CAME_UP, RunState.LOST]
     assert reader.run.facts.error
     log.leg(40.0, "starting", "running", "releasing", "finished")
     reader.poll()
-    fresh = Followed(Run.attach(log.dir)).until_over(5)
+    fresh = Followed(Run.attach(log.dir)).until_over()
     for each in (reader, fresh):
         assert each.states[-5:] == [RunState.LOST, *CAME_UP, RunState.RELEASING, RunState.FINISHED]
         assert (25.0, RunState.LOST) in each.run.facts.history
@@ -107,7 +107,7 @@ def test_run_list_ignores_steps_discarded_by_a_rewind(log: Log, runs_root: Path)
 
 def test_finished_run_is_not_checked_again(log: Log, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log.leg(20.0, "starting", "running", "releasing", "finished")
-    reader, index = Followed(Run.attach(log.dir)).until_over(5), RunIndex(runs_root)
+    reader, index = Followed(Run.attach(log.dir)).until_over(), RunIndex(runs_root)
     index.poll()
     monkeypatch.setattr("core.runs.run.mark", _never)
     monkeypatch.setattr("core.history.index.mark", _never)
@@ -194,7 +194,7 @@ def test_copy_of_a_run_is_not_resumed_while_the_original_runs(log: Log, tmp_path
     running = subprocess.Popen(["sleep", "600"], env={**os.environ, **variables})
     with running, contextlib.ExitStack() as stack:
         stack.callback(running.kill)
-        wait_until(lambda: processes.tagged(copy.name), what="its own image")
+        wait_until(lambda: processes.tagged(copy.name), "its own image")
         with pytest.raises(RunError, match=f"cannot be resumed while {original} is running: both have the same name"):
             clear(copy)
         assert running.poll() is None
@@ -207,7 +207,7 @@ def test_process_terminated_before_a_resume_is_reported_in_the_new_leg(log: Log)
     left = subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: name})
     with left, contextlib.ExitStack() as stack:
         stack.callback(left.kill)
-        wait_until(lambda: processes.tagged(name), what="its own image")
+        wait_until(lambda: processes.tagged(name), "its own image")
         clear(log.dir)
         assert left.poll() is not None
     assert not list(log.dir.glob("pymp-*"))

@@ -257,7 +257,7 @@ def test_variable_that_the_host_does_not_have_is_named(
 def test_script_over_machines_is_stopped(server: SshServer, runs_root: Path, tmp_path: Path) -> None:
     add_host("one")
     run = start(over_machines(tmp_path, ENDLESS), runs_root).until_trained(3)
-    wait_until(lambda: "step 3" in _text(run, 1), what="the output of the other machine")
+    wait_until(lambda: "step 3" in _text(run, 1), "the output of the other machine")
     run.run.request("stop")
     run.until_over()
     assert run.states[-1] is RunState.STOPPED, run.run.facts
@@ -278,12 +278,12 @@ def test_script_whose_machine_is_lost_fails_with_the_name_of_the_machine(
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     add_host("one")
     run = start(over_machines(tmp_path, ENDLESS), runs_root).until_trained(3)
-    wait_until(lambda: "step 3" in _text(run, 1), what="the output of the other machine")
+    wait_until(lambda: "step 3" in _text(run, 1), "the output of the other machine")
     with unreachable(server):
         run.until_over()
     assert run.states[-1] is RunState.FAILED
     assert "The run cannot go on without one" in str(run.run.facts.error)
     assert "When one can be reached, start the script again." in str(run.run.facts.error)
-    wait_until(lambda: not processes_there(server), what="the processes on the host to end by themselves")
+    wait_until(lambda: not processes_there(server), "the processes on the host to end by themselves")
     for part in parts(server):
         shutil.rmtree(part)

@@ -52,7 +52,7 @@ def test_new_samples_returns_each_sample_once(nvml, sampler):
         times.extend(sample.time for sample in sampler.new_samples() if sample.device_id == uuid(0))
         return len(times) >= 4
 
-    wait_until(four, what="four readings")
+    wait_until(four, "four readings")
     assert times == sorted(set(times))
     assert sampler.new_samples() == []
 
@@ -121,7 +121,7 @@ def test_poll_does_not_block_on_a_slow_driver(nvml):
             polls += 1
             return sampler.poll().samples
 
-        assert len(wait_until(polled, 60, "the first readings")) == 1
+        assert len(wait_until(polled, "the first readings")) == 1
     assert polls > nvml.calls().total(), "more polls than calls: none of them took as long as one"
 
 
@@ -139,7 +139,7 @@ def test_missing_driver_library_shows_no_banner_and_keeps_no_helper(clock):
         survey = sampler.survey(10)
         assert {device.kind for device in survey.devices} == {"cpu"}
         assert survey.banner is None
-        wait_until(lambda: sampler.poll() and not helper_pids(), what="the helper to end")
+        wait_until(lambda: sampler.poll() and not helper_pids(), "the helper to end")
         clock.step(2 * QUICK.retry_s)
         sampler.poll()
         assert helper_pids() == []

@@ -22,7 +22,7 @@ from core.schema.spec import read_spec
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, write_recipe
 from tests.support.scaling_runs import HELD_RECIPE
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[
     recipe = write_recipe(root, HELD_RECIPE.format(held=str(root / "held")))
     options = ("--repeats", "2", "--name", "two cores", "--csv", root / "table.csv", "--runs", root / "runs", "--json")
     with in_a_process(recipe, *SETTINGS, *options) as command:
-        out, err = command.communicate(timeout=120)
+        out, err = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 0, err
     return root, recipe, json.loads(out), err
 
@@ -121,7 +121,7 @@ def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, 
     ) as command:
         held_run = _run_on_two(runs_root)
         command.send_signal(signal.SIGINT)
-        out, err = command.communicate(timeout=60)
+        out, err = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 3, err
     assert "Nothing more was started." in err
     assert "1 training has no result yet: trainyard scale --resume 'tiny table'" in err
@@ -200,7 +200,7 @@ def _run_on_two(runs_root: Path) -> Followed:
     def found() -> list[Path]:
         return [each for each in directories(runs_root) if "2-devices" in each.name]
 
-    followed = Followed(Run.attach(wait_until(found, 30, "the run on two devices")[0]))
+    followed = Followed(Run.attach(wait_until(found, "the run on two devices")[0]))
     followed.until(RunState.RUNNING)
     return followed
 

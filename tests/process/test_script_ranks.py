@@ -67,14 +67,14 @@ def test_ranks_that_never_meet_load_no_pytorch(tmp_path: Path) -> None:
     assert followed.until_over().state is RunState.FINISHED
     (notice,) = followed.run.facts.notices
     assert notice.startswith("The 2 processes of program.py never met through torch.distributed")
-    wait_until(lambda: processes.identify(store) is None, 10, "the store to end with the supervisor")
+    wait_until(lambda: processes.identify(store) is None, "the store to end with the supervisor")
 
 
 def test_lost_store_is_reported_and_the_script_continues(tmp_path: Path) -> None:
     followed = ranks(tmp_path, WAITS).until_trained()
     (store,) = [pid for pid in processes_of(followed.run.dir) if pid in stores()]
     os.kill(store, signal.SIGKILL)
-    wait_until(lambda: followed.poll().run.facts.notices, 30, "a notice")
+    wait_until(lambda: followed.poll().run.facts.notices, "a notice")
     assert "--env TORCHELASTIC_USE_AGENT_STORE=False" in followed.run.facts.notices[0]
     (tmp_path / "go").touch()
     assert followed.until_over().state is RunState.FINISHED
@@ -144,7 +144,7 @@ def test_store_outlives_the_supervisor_as_long_as_a_rank(tmp_path: Path) -> None
         (store,) = [pid for pid in stores() if Path(f"/proc/{pid}/cwd").resolve() == tmp_path]
         assert listening([store])
         rank.kill()
-    wait_until(lambda: store not in stores(), 10, "the end of the store")
+    wait_until(lambda: store not in stores(), "the end of the store")
 
 
 def test_store_for_several_machines_listens_on_their_address_only(tmp_path: Path) -> None:

@@ -280,7 +280,7 @@ def test_pause_and_save_of_a_script_are_refused_with_a_notice(
     followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
 
     followed.run.request("pause")
-    wait_until(lambda: followed.poll().run.facts.notices, 30, "an answer")
+    wait_until(lambda: followed.poll().run.facts.notices, "an answer")
     assert followed.run.facts.notices == ("Trainyard cannot pause a script. Stopping it sends SIGINT first.",)
     assert not (followed.run.dir / "control" / "pause").exists()
 
@@ -307,8 +307,8 @@ def test_no_process_outlives_a_killed_supervisor(tmp_path: Path, runs_root: Path
     os.kill(supervisor.pid, signal.SIGKILL)
 
     assert followed.until_over().state is RunState.LOST
-    wait_until(lambda: not processes.tagged(followed.run.id), 10, "the end of its processes")
-    wait_until(lambda: not collectors(followed.run.dir), 10, "the end of the metrics process")
+    wait_until(lambda: not processes.tagged(followed.run.id), "the end of its processes")
+    wait_until(lambda: not collectors(followed.run.dir), "the end of the metrics process")
 
 
 def collectors(run_dir: Path) -> list[int]:
@@ -327,7 +327,7 @@ def test_killed_collector_is_reported_and_the_script_continues(tmp_path: Path, r
 
     (reader,) = collectors(followed.run.dir)
     os.kill(reader, signal.SIGKILL)
-    wait_until(lambda: followed.poll().run.facts.notices, 30, "a notice")
+    wait_until(lambda: followed.poll().run.facts.notices, "a notice")
     assert "the curves are no longer updated. The script continues" in followed.run.facts.notices[0]
 
     followed.run.request("stop")

@@ -65,7 +65,7 @@ def actors(tmp_path: Path):
 
 def test_each_process_gets_its_role_devices_and_all_addresses(actors, runs_root: Path, tmp_path: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
-    wait_until(lambda: len(list((tmp_path / "notes").iterdir())) == 4, what="all four processes")
+    wait_until(lambda: len(list((tmp_path / "notes").iterdir())) == 4, "all four processes")
     followed.run.request("stop")
     followed.until_over()
     answers = [json.loads((tmp_path / "notes" / str(rank)).read_text()) for rank in range(4)]
@@ -101,7 +101,7 @@ def test_serving_processes_are_terminated_when_the_chief_finishes(actors, runs_r
 @pytest.mark.slow
 def test_server_that_dies_before_the_chief_finishes_fails_the_run(actors, runs_root: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
-    wait_until(lambda: len(followed.poll().run.facts.workers) == 5, what="all processes")
+    wait_until(lambda: len(followed.poll().run.facts.workers) == 5, "all processes")
     os.kill(followed.run.facts.workers[3].process.pid, signal.SIGKILL)
     followed.until_over()
     assert followed.state is RunState.FAILED
@@ -115,7 +115,7 @@ def test_parameter_server_run_can_be_paused_and_resumed(actors, runs_root: Path)
     followed.run.request("pause")
     assert followed.until_over().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
     again = Followed(Run.resume(followed.run.dir))
-    wait_until(lambda: again.poll().run.facts.starts == 2 and again.state is RunState.RUNNING, what="the second leg")
+    wait_until(lambda: again.poll().run.facts.starts == 2 and again.state is RunState.RUNNING, "the second leg")
     again.run.request("stop")
     assert again.until_over().state is RunState.STOPPED
 

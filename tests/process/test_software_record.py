@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.series.report import document
 from core.supervisor.software_record import source_of
+from tests.support.packages import GIT, missing
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
 
@@ -40,7 +40,7 @@ def test_damaged_events_become_notices() -> None:
         assert (facts.software, facts.source) == (None, None) or facts.software.packages == {}
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.skipif(bool(missing(GIT)), reason=missing(GIT))
 def test_run_records_its_python_its_packages_and_its_commit(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
@@ -52,7 +52,7 @@ def test_run_records_its_python_its_packages_and_its_commit(tmp_path: Path) -> N
     followed = start(make_spec(recipe, epochs=FOREVER), tmp_path / "runs")
     followed.until_trained()
     wait_until(
-        lambda: followed.poll().run.facts.software is not None and followed.run.facts.source is not None, 30,
+        lambda: followed.poll().run.facts.software is not None and followed.run.facts.source is not None,
         "what it trains with",
     )  # fmt: skip
     facts = followed.run.facts

@@ -140,13 +140,13 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
     thread.start()
     try:
         followed = Followed(Run.attach(run_dir))
-        wait_until(lambda: followed.poll().run.facts.stalled, 60, "the sentence")
+        wait_until(lambda: followed.poll().run.facts.stalled, "the sentence")
         sentence = str(followed.run.facts.stalled)
         assert sentence.startswith("No step has been reported since step ")
         assert ", but all processes are running (CPU 0: " in sentence
-        wait_until(told.is_file, 30, "the notification")
+        wait_until(told.is_file, "the notification")
         gate.touch()
-        wait_until(lambda: followed.poll().run.facts.stalled is None, 60, "that it goes on")
+        wait_until(lambda: followed.poll().run.facts.stalled is None, "that it goes on")
         assert followed.state is RunState.RUNNING
         followed.run.request("stop")
         followed.until_over()

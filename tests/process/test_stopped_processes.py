@@ -18,7 +18,7 @@ from core.schema.settings import StopTimeouts
 from core.system import processes, procfs
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, Followed, make_spec, script_spec, start, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED_S = 2.0
@@ -48,9 +48,9 @@ class Command:
         assert self._process.stderr
         return self._process.stderr.readline()
 
-    def end(self, timeout_s: float = 20) -> tuple[int, str]:
+    def end(self) -> tuple[int, str]:
         """Wait for the end; return the exit code and the rest of stderr."""
-        _, err = self._process.communicate(timeout=timeout_s)
+        _, err = self._process.communicate(timeout=PATIENCE_S)
         return self._process.returncode, err
 
     def interrupt(self) -> None:
@@ -61,7 +61,7 @@ class Command:
 def stop_process(process: processes.ProcessId | None) -> int:
     assert process
     os.kill(process.pid, signal.SIGSTOP)
-    wait_until(lambda: (found := procfs.stat(process.pid)) and found.state == "T", what="it to be stopped")
+    wait_until(lambda: (found := procfs.stat(process.pid)) and found.state == "T", "it to be stopped")
     return process.pid
 
 
@@ -101,7 +101,7 @@ def test_supervisor_that_cannot_be_continued_is_killed(followed: Followed, monke
         f"The run's supervisor (pid {pid}) was stopped (state T), could not be continued and was killed."
     )
     assert followed.until_over().state is RunState.LOST
-    wait_until(lambda: not processes.tagged(followed.run.id), what="the guard to end the workers")
+    wait_until(lambda: not processes.tagged(followed.run.id), "the guard to end the workers")
 
 
 def test_stopped_worker_is_named_and_killed_by_the_stop(followed: Followed) -> None:
@@ -123,7 +123,7 @@ def test_stopped_guard_is_named_and_leaves_with_its_run(runs_root: Path, tmp_pat
     assert f"(pid {pid}) is stopped (state T), so it cannot" in str(followed.poll().run.facts.stopped_processes)
     followed.run.request("stop")
     assert followed.until_over().state is RunState.STOPPED
-    wait_until(lambda: guard and not processes.is_alive(guard), what="the guard to leave")
+    wait_until(lambda: guard and not processes.is_alive(guard), "the guard to leave")
 
 
 def test_stopped_helper_ends_with_its_killed_supervisor(runs_root: Path, tmp_path: Path) -> None:
@@ -138,6 +138,6 @@ def test_stopped_helper_ends_with_its_killed_supervisor(runs_root: Path, tmp_pat
     assert identity
     stop_process(identity)
     os.kill(facts.supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: not processes.is_alive(identity), what="the guard to let the helper end")
+    wait_until(lambda: not processes.is_alive(identity), "the guard to let the helper end")
     assert followed.until_over().state is RunState.LOST
-    wait_until(lambda: not (facts.guard and processes.is_alive(facts.guard)), what="the guard to leave")
+    wait_until(lambda: not (facts.guard and processes.is_alive(facts.guard)), "the guard to leave")

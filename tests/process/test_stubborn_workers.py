@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SOON = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=1)
-GONE_IN_S = 30
 WORKERS = 2
 
 STUBBORN = """
@@ -64,7 +63,7 @@ def asleep(request: pytest.FixtureRequest, runs_root: Path, tmp_path: Path) -> t
     recipe = write_recipe(tmp_path / "recipe", STUBBORN.format(leaves=leaves, workers=WORKERS), "stubborn")
     spec = make_spec(recipe, epochs=1, batch_size=8, ladder=SOON)
     followed = start(spec, runs_root).until_trained(1)
-    wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, 30, "the data-loader workers to be asleep")
+    wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, "the data-loader workers to be asleep")
     return followed, sleepers(tmp_path)
 
 
@@ -80,7 +79,7 @@ def nothing_left(run: Run, pids: set[int]) -> bool:
 def test_stop_kills_stubborn_data_loader_workers_and_reports_them(asleep: tuple[Followed, set[int]]) -> None:
     followed, pids = asleep
     followed.run.request("stop")
-    wait_until(lambda: nothing_left(followed.run, pids), GONE_IN_S, "all processes of the run to be gone")
+    wait_until(lambda: nothing_left(followed.run, pids), "all processes of the run to be gone")
     followed.until_over()
     assert followed.state is RunState.STOPPED
     ended = followed.run.facts.ended_processes
@@ -103,10 +102,10 @@ def test_stubborn_data_loader_workers_end_after_the_supervisor_is_killed(asleep:
     assert supervisor
     assert {os.getsid(pid) for pid in pids} == pids
     os.kill(supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: nothing_left(followed.run, pids), GONE_IN_S, "all processes of the run to be gone")
-    followed.until_over(20)
+    wait_until(lambda: nothing_left(followed.run, pids), "all processes of the run to be gone")
+    followed.until_over()
     assert followed.state is RunState.LOST
-    named = wait_until(lambda: read_ended(followed.run), what="the guard's word")
+    named = wait_until(lambda: read_ended(followed.run), "the guard's word")
     assert pids <= {pid for pid, _, _ in named}
     assert {(name, by) for _, name, by in named} == {("SIGKILL", "guard")}
 

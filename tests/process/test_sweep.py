@@ -146,7 +146,7 @@ def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
     assert f" of run {run.id}, which is still running. It no longer has the run's tag" in err
     assert processes.is_alive(process)
     os.kill(process.pid, signal.SIGKILL)
-    wait_until(lambda: not processes.is_alive(process), what="it to end")
+    wait_until(lambda: not processes.is_alive(process), "it to end")
 
 
 def test_process_started_by_a_terminating_orphan_is_also_terminated(

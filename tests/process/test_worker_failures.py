@@ -92,7 +92,7 @@ def loss():
     )
     ladder = StopTimeouts(ask_s=0.1, interrupt_s=30, terminate_s=30)
     followed = start(make_spec(recipe, epochs=FOREVER, ladder=ladder), runs_root)
-    wait_until((tmp_path / "hangs").exists, what="the step that hangs")
+    wait_until((tmp_path / "hangs").exists, "the step that hangs")
     followed.run.request("stop")
     followed.until_over()
     assert followed.state is RunState.STOPPED

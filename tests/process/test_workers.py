@@ -14,6 +14,7 @@ from core.devices.cpu import cpu_devices
 from core.launchers.ranks import assign_ranks
 from core.supervisor.workers import STUCK_AFTER_S, Worker, WorkerGroup, describe
 from core.system.processes import ProcessId
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,6 @@ ValueError: label out of range
 Traceback (most recent call last):
   File "script_ops.py", line 269, in __call__
 """
-PATIENCE_S = 60.0
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def kill_supervisor(followed: Followed) -> None:
     supervisor = followed.run.facts.supervisor
     assert supervisor
     os.kill(supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to be gone")
+    wait_until(lambda: not processes.is_alive(supervisor), "the supervisor to be gone")
 
 
 def abandon(followed: Followed) -> Followed:
@@ -82,11 +82,11 @@ def abandon(followed: Followed) -> Followed:
     guard = followed.run.facts.guard
     assert guard
     assert processes.send(guard, signal.SIGKILL)
-    wait_until(lambda: not processes.is_alive(guard), what="the guard to be gone")
+    wait_until(lambda: not processes.is_alive(guard), "the guard to be gone")
     kill_supervisor(followed)
-    followed.until_over(20)
+    followed.until_over()
     workers = [worker.process for worker in followed.run.facts.workers.values()]
-    wait_until(lambda: not any(map(processes.is_alive, workers)), what="the workers to have noticed")
+    wait_until(lambda: not any(map(processes.is_alive, workers)), "the workers to have noticed")
     return followed
 
 

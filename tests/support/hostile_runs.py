@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.system.processes import identify
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 BASES = Path(__file__).resolve().parents[1] / "recorded_runs"
 MAX_READ_BYTES = 128 * 1024 * 1024
 """Bytes that looking at one run may read: hostile files claim to have terabytes."""
-MAX_S = 20
-"""Seconds that looking at one run may take. Such a look takes a tenth of a second; the rest is for busy machines."""
 NAMES = (
     b"2026-plain", b"<img src=x>", b"new\nline", b"\xff\xfe", b"\x1b[2J", b"space name", b"-rf", b"x" * 200,
     "käse-🧀".encode(), b"%s%n", b"'quoted'", b".hidden",
@@ -277,13 +276,13 @@ def _socket(path: Path) -> None:
 
 @contextlib.contextmanager
 def watched(what: Callable[[], str]) -> Iterator[None]:
-    """Fail if the block takes too long or reads too much. `what`: describes the block."""
+    """Fail if the block hangs or reads too much. `what`: describes the block."""
 
     def hangs(*_: object) -> None:
-        raise TimeoutError(f"{what()} took {MAX_S} s")
+        raise TimeoutError(f"{what()} took {PATIENCE_S:g} s")
 
     before = signal.signal(signal.SIGALRM, hangs)
-    signal.alarm(MAX_S)
+    signal.alarm(round(PATIENCE_S))
     read = _bytes_read()
     try:
         yield

@@ -68,7 +68,7 @@ def kill_often(run_dir: Path, kills: int) -> list[dict[str, object]]:
         found = newest(run_dir)
         born = time.time()
         pid = life(run_dir)
-        wait_until(lambda born=born: half_written(run_dir, since=born), 30, "a checkpoint being written")
+        wait_until(lambda born=born: half_written(run_dir, since=born), "a checkpoint being written")
         if chance.random() < 0.5:  # else at once: a quick disk has finished soon
             time.sleep(chance.random() * 0.1)
         os.kill(pid, signal.SIGKILL)

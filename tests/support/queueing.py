@@ -51,9 +51,7 @@ class Queue:
 
     def until_reason(self, name: str, words: str) -> QueuedRun:
         """Wait until a run waits for this reason."""
-        return wait_until(
-            lambda: (row := self.rows().get(name)) and words in row.reason and row, 20, f"{name}: {words}"
-        )
+        return wait_until(lambda: (row := self.rows().get(name)) and words in row.reason and row, f"{name}: {words}")
 
 
 def stop(*runs: Followed) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +32,6 @@ ROOT = Path(__file__).parents[2]
 SMALL = {"num_cpus": 2, "object_store_memory": 80 * 1024 * 1024}
 CORES = 2
 """Devices of each node, whatever the machine has."""
-END_S = 40
 """Longest wait for what Ray ends: it may take a while to miss a node."""
 KEPT = ("PATH", "LANG", "VIRTUAL_ENV")
 """Variables of the tests that the nodes have, too."""
@@ -164,7 +163,7 @@ def run_cluster(extra: Mapping[str, str], names: tuple[str, ...] = ("alpha", "be
         try:
             yield cluster
         finally:
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE_S)
             _clear(cluster)
 
 
@@ -180,14 +179,14 @@ def cluster(running_cluster: RayCluster, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)  # no test finds another cluster by itself
     yield running_cluster
-    wait_until(lambda: not running_cluster.leftovers(), END_S, "what the test has started there to end")
+    wait_until(lambda: not running_cluster.leftovers(), "what the test has started there to end")
 
 
 def _clear(cluster: RayCluster) -> None:
     """Wait for the end of all processes, and remove the files."""
     folder = cluster.folder
     try:
-        wait_until(lambda: not cluster.processes(str(folder)), 20, "the processes of the cluster to end")
+        wait_until(lambda: not cluster.processes(str(folder)), "the processes of the cluster to end")
     finally:
         for each in cluster.processes(str(folder)):
             each.kill()

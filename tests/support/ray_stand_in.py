@@ -81,7 +81,7 @@ def running(folder: Path, worker: Path) -> Iterator[StandIn]:
     command = [sys.executable, "-m", "tests.support.ray_stand_in", "node", str(folder)]
     with subprocess.Popen(command, env=environment, cwd=ROOT) as process:
         try:
-            wait_until((folder / SOCKET).exists, what="the node to answer")
+            wait_until((folder / SOCKET).exists, "the node to answer")
             yield StandIn(folder, psutil.Process(process.pid))
         finally:
             process.terminate()

@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from PySide6.QtWidgets import QApplication
 
 import gui.app
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gui.main_window import MainWindow
 
-DEADLINE_S = 10.0
 STILL_S = 0.3
 """Seconds without a change of the geometry after which the window manager is done."""
 
@@ -91,7 +91,7 @@ class Session:
         }
 
     def _until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < deadline, f"{condition} did not become true"
             self._app.processEvents()

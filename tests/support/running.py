@@ -136,24 +136,24 @@ class Followed:
         """The states so far, in order."""
         return [state for _, state in self.run.facts.history]
 
-    def until_trained(self, steps: int = 1, timeout_s: float = 60) -> Followed:
+    def until_trained(self, steps: int = 1) -> Followed:
         """Wait until this many steps are reported and the supervisor has read them."""
-        self._wait_for(lambda: self.run.facts.step >= steps, timeout_s, f"step {steps}")
-        return self.until(RunState.RUNNING, timeout_s)
+        self._wait_for(lambda: self.run.facts.step >= steps, f"step {steps}")
+        return self.until(RunState.RUNNING)
 
-    def until(self, state: RunState, timeout_s: float = 60) -> Followed:
+    def until(self, state: RunState) -> Followed:
         """Wait for this state."""
-        self._wait_for(lambda: state in self.states, timeout_s, str(state))
+        self._wait_for(lambda: state in self.states, str(state))
         return self
 
-    def until_over(self, timeout_s: float = 90) -> Followed:
+    def until_over(self) -> Followed:
         """Wait for the end of the run."""
-        wait_until(lambda: state_info(self.poll().state).over, timeout_s, f"the run's end; {self._so_far()}")
+        wait_until(lambda: state_info(self.poll().state).over, f"the run's end; {self._so_far()}")
         return self
 
-    def _wait_for(self, reached: Callable[[], bool], timeout_s: float, what: str) -> None:
+    def _wait_for(self, reached: Callable[[], bool], what: str) -> None:
         """Wait until the state is reached or can no longer be reached."""
-        wait_until(lambda: reached() or self.poll().state is RunState.FAILED, timeout_s, f"{what}; {self._so_far()}")
+        wait_until(lambda: reached() or self.poll().state is RunState.FAILED, f"{what}; {self._so_far()}")
         assert reached(), f"{what} was not reached; {self._so_far()}"
 
     def losses(self) -> list[float]:

@@ -34,13 +34,13 @@ class Clock:
 
 
 def helper(sampler: Sampler) -> psutil.Process:
-    (pid,) = wait_until(lambda: sampler.poll() and helper_pids(), what="a helper process")
+    (pid,) = wait_until(lambda: sampler.poll() and helper_pids(), "a helper process")
     return psutil.Process(pid)
 
 
 def wait_for(sampler: Sampler, condition, what: str):
     """Return the first survey for which the condition is true."""
-    return wait_until(lambda: (survey := sampler.poll()) and condition(survey) and survey, what=what)
+    return wait_until(lambda: (survey := sampler.poll()) and condition(survey) and survey, what)
 
 
 def fall_silent(sampler: Sampler) -> None:
@@ -54,7 +54,7 @@ def fall_silent(sampler: Sampler) -> None:
             heard_at = time.monotonic()
         return time.monotonic() - heard_at > 0.3
 
-    wait_until(silent, what="the readings to stop")
+    wait_until(silent, "the readings to stop")
 
 
 def all_well(survey) -> bool:

@@ -16,6 +16,7 @@ from jeepney.io.blocking import open_dbus_connection
 
 from core.notifications.channels.desktop import BUS_VARIABLE, SERVICE
 from core.system.logout import LOGIND
+from tests.support.packages import BUS, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ def session_bus(folder: Path) -> Iterator[str]:
     """Run a bus and name it in the environment as that of the session and of the system; yield its address."""
     program = shutil.which("dbus-daemon")
     if program is None:
-        pytest.skip("dbus-daemon is not installed (Debian: apt install dbus-daemon)")
+        pytest.skip(missing(BUS))
     configuration = folder / "session.conf"
     configuration.write_text(CONFIGURATION.format(folder="/tmp"))  # a path of a socket has at most 107 characters
     command = [program, f"--config-file={configuration}", "--nofork", "--print-address"]

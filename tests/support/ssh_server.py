@@ -17,6 +17,7 @@ import pytest
 
 from core.hosts import host_list
 from core.hosts.host_list import Host
+from tests.support.packages import NEEDS, SSH, path_of
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -121,14 +122,14 @@ def server(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     """The server, with its `ssh` in front of the PATH. No session is left at the end."""
     monkeypatch.setenv("PATH", str(ssh_server.folder / "bin"), prepend=os.pathsep)
     yield ssh_server
-    wait_until(lambda: not ssh_server.sessions(), what="the sessions of the ssh server to end")
+    wait_until(lambda: not ssh_server.sessions(), "the sessions of the ssh server to end")
 
 
 def run_server(folder: Path) -> Iterator[SshServer]:
     """Run a server until the generator is closed. Skips the test where there is none."""
-    sshd = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+    sshd = path_of("sshd")
     if sshd is None or shutil.which("ssh") is None:
-        pytest.skip("needs an ssh server and client (Debian, Ubuntu: apt install openssh-server)")
+        pytest.skip(f"{NEEDS}{SSH.names}")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd does not start without it
     one, two, closed, forwarded = _free_ports(4)
@@ -150,7 +151,7 @@ def run_server(folder: Path) -> Iterator[SshServer]:
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log) as process,
     ):
         try:
-            wait_until(lambda: _accepts(one) and _accepts(two), what="the ssh server to listen")
+            wait_until(lambda: _accepts(one) and _accepts(two), "the ssh server to listen")
             yield SshServer(folder, psutil.Process(process.pid), forwarded)
         finally:
             process.terminate()

@@ -96,7 +96,7 @@ def kill_supervisor(run: Followed) -> None:
     supervisor = run.run.facts.supervisor
     assert supervisor is not None
     os.kill(supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: run.poll().state is RunState.LOST, what="the run to be lost")
+    wait_until(lambda: run.poll().state is RunState.LOST, "the run to be lost")
 
 
 def descent_losses() -> list[float]:

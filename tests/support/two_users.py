@@ -55,4 +55,4 @@ def other_name() -> str:
 
 
 def _as_root_of_namespace(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*NAMESPACE, *command], cwd=ROOT, capture_output=True, text=True, timeout=170, check=False)
+    return subprocess.run([*NAMESPACE, *command], cwd=ROOT, capture_output=True, text=True, check=False)

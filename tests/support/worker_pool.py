@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 from core.runs.directory import launch_supervisor
 from core.system import processes
 from tests.support.autograph_cache import AutographCache
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,8 +48,6 @@ FAMILIES = {"pytorch": "torch", "tensorflow": "tensorflow", "keras": "tensorflow
 WITHOUT_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 """Each process that has oneDNN goes through all kernels of TensorFlow for every kind of operation in its graphs, which
 is a fifth of a short run. Cold runs have it, as those of users do. TensorFlow reads this when it is imported."""
-PROGRAM_S = 150
-"""Seconds after which a program is killed, before pytest's own limit for a test."""
 
 
 class WorkerPool:
@@ -84,7 +82,7 @@ class WorkerPool:
 
     def wait(self) -> None:
         """Wait until no supervisor is left."""
-        wait_until(lambda: not self._ask(), 30, "the pool's supervisors to end")
+        wait_until(lambda: not self._ask(), "the pool's supervisors to end")
 
     def close(self) -> None:
         """End the process and all that it started."""
@@ -239,7 +237,7 @@ def run_program(code: str, arguments: list[str], environment: dict[str, str], ou
     """Run a program in a forked process, as `python -c` would, and return its exit code, or minus its signal."""
     pid = os.fork()
     if pid == 0:
-        signal.alarm(PROGRAM_S)
+        signal.alarm(round(PATIENCE_S))
         sys.argv = ["-c", *arguments]
         os.environ.clear()
         os.environ.update(environment)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import pytest
 from core.cli import __main__
 from core.cli.commands.machine import desktop
 from core.system.installation import own_command
+from tests.support.packages import MENU_ENTRY, missing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +67,7 @@ def test_path_that_an_entry_cannot_have_is_refused(word):
         desktop.entry([word])
 
 
-@pytest.mark.skipif(not shutil.which("desktop-file-validate"), reason="desktop-file-validate is not installed")
+@pytest.mark.skipif(bool(missing(MENU_ENTRY)), reason=missing(MENU_ENTRY))
 def test_entry_is_valid(tmp_path):
     file = tmp_path / "trainyard.desktop"
     file.write_text(desktop.entry(own_command()))

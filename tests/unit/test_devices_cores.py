@@ -16,9 +16,14 @@ def test_cores_are_divided_contiguously_and_completely():
     assert divide([4, 5, 8], 3) == [(4,), (5,), (8,)]
 
 
-def test_default_is_two_devices_with_two_or_more_cores():
-    assert [device_count(None, cores) for cores in (1, 2, 7, 128)] == [1, 2, 2, 2]
-    assert device_count("3", 7) == 3
+def test_more_devices_than_cores_share_them():
+    assert divide([4, 7], 5) == [(4,), (7,), (4,), (7,), (4,)]
+    assert shares({CORES_VARIABLE: str(CORES[0])}) == [(CORES[0],), (CORES[0],)]
+
+
+def test_default_is_two_devices_however_many_cores_there_are():
+    assert [device_count(None, cores) for cores in (1, 2, 7, 128)] == [2, 2, 2, 2]
+    assert [device_count(text, cores) for text, cores in (("3", 7), ("8", 1), ("16", 16))] == [3, 8, 16]
 
 
 @pytest.mark.parametrize("setting", ["0", "-1", "two", "", "1.5", "100000", "1_0"])

@@ -136,7 +136,7 @@ def test_run_on_a_full_disk_fails_with_an_error_and_keeps_its_events(
     error = str(followed.run.facts.error)
     assert error.startswith("The disk is full: ")
     assert re.search(rf"The disk at {re.escape(str(small_disk))} \(tmpfs\) was full at \d\d:\d\d:\d\d\.$", error), error
-    again = Followed(Run.attach(followed.run.dir)).until_over(5)
+    again = Followed(Run.attach(followed.run.dir)).until_over()
     assert again.states == followed.states
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
     assert not any("no events" in notice for notice in again.run.facts.notices)

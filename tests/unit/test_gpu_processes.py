@@ -187,7 +187,7 @@ OWN_RUN = f"run-{os.getpid()}"
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A real process that the test must not end."""
     with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
-        wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to run its own program")
+        wait_until(lambda: processes.tagged(OWN_RUN), "the sleeper to run its own program")
         yield process
         process.kill()
 
@@ -239,15 +239,15 @@ def test_living_child_of_a_zombie_is_found_and_signalled_but_not_the_zombie() ->
     try:
         assert parent.stdout
         child = int(parent.stdout.readline())
-        wait_until(lambda: describe(parent.pid).state == "Z", what="the parent to have ended")
-        wait_until(lambda: describe(child).name == "sleep", what="the child to run its own program")
+        wait_until(lambda: describe(parent.pid).state == "Z", "the parent to have ended")
+        wait_until(lambda: describe(child).name == "sleep", "the child to run its own program")
         (found,) = machine.tagged() or ()
         assert found.pid == child
         ended = ProcessId(pid=parent.pid, created=describe(parent.pid).created or 0.0)
         assert machine.inspect(ended) is None
         assert not machine.send(ended, signal.SIGKILL)
         assert machine.send(found, signal.SIGTERM)
-        wait_until(lambda: machine.inspect(found) is None, what="the child to have ended")
+        wait_until(lambda: machine.inspect(found) is None, "the child to have ended")
     finally:
         processes.end_tagged(OWN_RUN, signal.SIGKILL)
         parent.communicate()

@@ -66,7 +66,7 @@ def test_lines_longer_than_a_pipe_buffer_can_be_sent() -> None:
 
 def test_send_fails_when_the_process_does_not_read() -> None:
     with sh("sleep 60", stdin=True) as process:
-        wait_until(lambda: not process.send(b"x" * 1000), what="the pipe to be full")
+        wait_until(lambda: not process.send(b"x" * 1000), "the pipe to be full")
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_wait_has_a_timeout_and_output_a_size_limit() -> None:
 
 def test_close_terminates_children_even_after_the_process_exited() -> None:
     with sh("sleep 60 & echo $!") as process:
-        child = int(wait_until(process.read_lines, what="the child")[0])
-        wait_until(lambda: process.ending() == "", what="the end")
+        child = int(wait_until(process.read_lines, "the child")[0])
+        wait_until(lambda: process.ending() == "", "the end")
         assert Path(f"/proc/{child}").exists()
-    wait_until(lambda: not Path(f"/proc/{child}").exists(), what="the end of the child")
+    wait_until(lambda: not Path(f"/proc/{child}").exists(), "the end of the child")
 
 
 @pytest.mark.parametrize(("script", "words"), [("read line", "exit status 1"), ("sleep 60", "signal TERM")])

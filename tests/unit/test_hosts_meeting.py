@@ -25,6 +25,7 @@ from core.supervisor.hosts.meeting import HERE, Meeting
 from core.supervisor.hosts.part_link import ask_all, free_ports, own_address
 from core.supervisor.jobs import RecipeJob
 from tests.support.running import make_spec
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +118,7 @@ def test_machine_that_does_not_reach_another_is_named_with_the_remedy(tmp_path: 
 
 
 def test_all_machines_are_asked_at_the_same_time(tmp_path: Path) -> None:
-    both = Barrier(2, timeout=20)
+    both = Barrier(2, timeout=PATIENCE_S)
     found = ask_all(links(tmp_path, LinkStandIn), lambda link: (both.wait(), link.peer())[1])
     assert found == {"one": "127.0.0.1", "two": "127.0.0.1"}
 

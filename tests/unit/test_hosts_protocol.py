@@ -196,7 +196,7 @@ class Served:
                 os.close(each)
         self.thread.join(10)
         assert not self.thread.is_alive()
-        wait_until(lambda: not self._working(), what="the requests to end, since nobody reads")
+        wait_until(lambda: not self._working(), "the requests to end, since nobody reads")
         self._close_agents()
 
 
@@ -290,13 +290,13 @@ def test_agent_ends_at_a_message_that_makes_no_sense(serve, message):
     with suppress(BrokenPipeError):  # it may have gone before all of it was sent
         agent.send(message)
     assert agent.read() is None
-    wait_until(lambda: agent.error, what="the agent to say why")
+    wait_until(lambda: agent.error, "the agent to say why")
 
 
 def test_agent_works_on_a_limited_number_of_requests(serve):
     agent = serve(stream=lambda request: (each for each in iter(lambda: request.cancelled.wait(10), True)))
     agent.send(*({"id": number, "do": "stream"} for number in range(1, protocol.MAX_OPEN + 2)))
-    wait_until(lambda: agent.error, what="the agent to end")
+    wait_until(lambda: agent.error, "the agent to end")
     assert "too many requests" in agent.error
 
 
@@ -323,13 +323,13 @@ def test_agent_ends_with_the_other_side_and_ends_its_streams(serve, how):
             pass
     agent.thread.join(5)
     assert not agent.thread.is_alive()
-    wait_until(ended.is_set, what="the stream to end")
+    wait_until(ended.is_set, "the stream to end")
 
 
 def test_agent_ends_although_nobody_reads_its_full_pipe(serve):
     agent = serve(stream=lambda request: ("x" * 100_000 for _ in range(1000)), echo=lambda request: "here")
     agent.send({"id": 1, "do": "stream"}, {"id": 2, "do": "echo"})
-    wait_until(lambda: agent.unread() >= 65_536, what="the pipe to be full")
+    wait_until(lambda: agent.unread() >= 65_536, "the pipe to be full")
     agent.close_input()
     agent.thread.join(5)
     assert not agent.thread.is_alive()

@@ -59,7 +59,7 @@ def test_a_part_whose_holder_gives_no_sign_of_life_is_left(tmp_path: Path) -> No
     write_part(tmp_path, PART)
     with held(tmp_path) as give_sign:
         watch = KeptWatch(tmp_path, 0.0, silent_s=0.2)
-        wait_until(lambda: watch.is_left, what="the holder to count as stopped")
+        wait_until(lambda: watch.is_left, "the holder to count as stopped")
         give_sign()
         assert not watch.is_left
     assert KeptWatch(tmp_path, 0.0).is_left
@@ -83,9 +83,7 @@ def test_a_stopped_agent_that_holds_a_part_is_continued_and_nothing_else(tmp_pat
             try:
                 process.send_signal(signal.SIGSTOP)
                 stopped = psutil.Process(process.pid)
-                wait_until(
-                    lambda each=stopped: each.status() == psutil.STATUS_STOPPED, what="the process to be stopped"
-                )
+                wait_until(lambda each=stopped: each.status() == psutil.STATUS_STOPPED, "the process to be stopped")
                 me = processes.identify(process.pid)
                 assert me is not None
                 (tmp_path / HOLDER_FILE).write_text(json.dumps({"pid": me.pid, "created": me.created + 1}))

@@ -24,7 +24,7 @@ from tests.support.pythons import (
     packages_of,
     write_program,
 )
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 NOWHERE = "/nowhere/python"
 """A Python that does not exist, for analyses that start none."""
@@ -52,7 +52,7 @@ def look(folder: Path, source: str) -> ScriptAnalysis:
 def asked(look: ScriptAnalysis, python: str, **options: object) -> list[str]:
     """Return the problems of the script with this Python, without using a cache."""
     cwd = str(options.pop("cwd", look.folder))
-    return problems(look, python=python, cwd=cwd, timeout_s=60, cache=ProblemCache(), **options)
+    return problems(look, python=python, cwd=cwd, timeout_s=PATIENCE_S, cache=ProblemCache(), **options)
 
 
 class TestGuess:
@@ -362,7 +362,7 @@ class TestRemembering:
         folder = tmp_path / "project"
 
         def ask(seen: ScriptAnalysis) -> list[str]:
-            return problems(seen, python=str(python), cwd=str(folder), timeout_s=60, cache=cache)
+            return problems(seen, python=str(python), cwd=str(folder), timeout_s=PATIENCE_S, cache=cache)
 
         seen = look(folder, "import jax\n")
         assert len(ask(seen)) == len(ask(seen)) == 1
@@ -382,7 +382,7 @@ class TestRemembering:
 
     def test_closing_a_python_probe_terminates_its_process(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 1000\n")
-        probe = PythonProbe(str(python), timeout_s=1000)
+        probe = PythonProbe(str(python), timeout_s=PATIENCE_S)
         wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
         assert probe.poll() is None
         probe.close()

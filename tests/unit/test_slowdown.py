@@ -84,7 +84,7 @@ def test_hot_gpu_of_the_driver_is_reported(nvml: StandIn) -> None:
     nvml.write(gpus=2, gpu1={"clock_reasons": 0x40, "temperature": 91})  # nvmlClocksThrottleReasonHwThermalSlowdown
     watch, devices = SlowdownWatch([uuid(0), uuid(1)], waits=True), [uuid(0), uuid(1)]
     with Sampler.for_run(devices) as sampler:
-        wait_until(lambda: any(sample.slowdowns for sample in sampler.poll().samples), what="the reading of a hot GPU")
+        wait_until(lambda: any(sample.slowdowns for sample in sampler.poll().samples), "the reading of a hot GPU")
         assert watch.poll(sampler.poll(), 0) == []
         (found,) = watch.poll(sampler.poll(), LASTS_S)
     assert (found.device_id, found.sentence) == (

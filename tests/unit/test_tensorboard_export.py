@@ -20,6 +20,7 @@ from core.series import report
 from core.series.export_file import export_bytes
 from tests.support.commands import call
 from tests.support.recorded_events import scalar_record
+from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import BEGAN, values, write_run
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ for folder in sys.argv[1:]:
 def read_by_tensorboard(*folders: Path) -> list[dict[str, list[tuple[int, float, float]]]]:
     """Return step, time and value of each scalar, as TensorBoard reads them."""
     done = subprocess.run(
-        [sys.executable, "-c", READ, *map(str, folders)], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", READ, *map(str, folders)], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     return [
         {tag: [(step, time, float(value)) for step, time, value in rows] for tag, rows in json.loads(line).items()}

@@ -152,7 +152,7 @@ def test_validation_time_is_not_counted_as_step_time(runs_root: Path, reporter: 
         controller.after_step(3.0)
         controller.after_epoch_steps(0.1)
         training_ends.append(time.time())
-        wait_until(lambda: time.time() > training_ends[-1] + 0.01, what="the validation")
+        wait_until(lambda: time.time() > training_ends[-1] + 0.01, "the validation")
         controller.after_epoch(controller.finish_validation([1.0, 1.0], mean))
     lines = [each for each in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if "loss" in each.get("values", {})]
     assert [each["first"] for each in lines] == [1, 2, 4]

@@ -98,7 +98,7 @@ def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
     nvml.write(gpus=2, gpu0={"compute": "4711:5"}, gpu1={"compute": "4711:5,9:1", "mig": 1, "mig_count": 1})
     with Sampler.for_run([uuid(0)]) as sampler:
         sampler.survey(30)
-        survey = wait_until(lambda: (each := sampler.poll()).samples and each, what="the readings")
+        survey = wait_until(lambda: (each := sampler.poll()).samples and each, "the readings")
     assert [device.id for device in survey.devices] == [uuid(0), uuid(1), mig_uuid(1, 0)], "and no CPU device"
     (stray,) = unticked_devices.find([uuid(0)], survey.devices, survey.samples, [4711])
     assert stray.device_id == uuid(1)

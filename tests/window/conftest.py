@@ -154,6 +154,4 @@ def _end_runs(runs_root: Path) -> None:
         run.request("stop")
         run.request("force")
     for run in live:
-        wait_until(
-            lambda run=run: run.poll() is not None and state_info(run.facts.state).over, 30, f"the end of {run.id}"
-        )
+        wait_until(lambda run=run: run.poll() is not None and state_info(run.facts.state).over, f"the end of {run.id}")

@@ -22,7 +22,7 @@ from gui.app import create_window
 from gui.main_window import MainWindow
 from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
 from gui.widgets.messages import MessageStrip
-from tests.support.waiting import MAX_PAUSE_S
+from tests.support.waiting import MAX_PAUSE_S, PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from core.schema.spec import RunSpec
     from gui.services.machine.machine import Machine
-
-TIMEOUT_MS = 60_000
 
 
 def remove_style() -> None:
@@ -77,7 +75,7 @@ class Driver:
         self.runs = self.window.findChild(QListWidget, "runList")
         self.start_status = self.window.findChild(QLabel, "problemsLabel")
 
-    def until(self, condition, what: str = "", timeout_ms: int = TIMEOUT_MS) -> None:
+    def until(self, condition, what: str = "") -> None:
         """Let the window go on until the condition is true. The longer it takes, the less often it is asked.
 
         With `qtbot.waitUntil`, which asks a hundred times a second, this took three times as much of a core as the
@@ -86,7 +84,7 @@ class Driver:
         began, loop = time.monotonic(), QEventLoop()
         while not condition():
             waited = time.monotonic() - began
-            if waited * 1000 > timeout_ms:
+            if waited > PATIENCE_S:
                 texts = self.state.text(), self.start_status.text()
                 raise AssertionError(f"waited {waited:.0f} s for {what or 'the condition'}, in vain; {texts}")
             QTimer.singleShot(round(1000 * min(0.01 + waited / 50, MAX_PAUSE_S)), loop.quit)

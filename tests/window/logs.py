@@ -20,4 +20,4 @@ def append(path: Path, text: str) -> None:
 
 def read_all(qtbot: QtBot, view: LogView) -> None:
     """Let the view read the file to its end."""
-    qtbot.waitUntil(lambda: not view.follow(), timeout=20_000)
+    qtbot.waitUntil(lambda: not view.follow())

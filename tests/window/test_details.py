@@ -45,18 +45,18 @@ def details(qtbot) -> Iterator[DetailTabs]:
 def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
     narrow = details.tabs.width()
     details.show_error("It failed.")
-    qtbot.waitUntil(lambda: details.tabs.width() > narrow, timeout=20_000)
+    qtbot.waitUntil(lambda: details.tabs.width() > narrow)
     with_error = details.tabs.width()
     file = OutputFile(path=Path("a.png"), name="a.png", size_bytes=1, modified=0.0)
     details.show_outputs(Outputs(files=(file,)))
-    qtbot.waitUntil(lambda: details.tabs.width() > with_error, timeout=20_000)
+    qtbot.waitUntil(lambda: details.tabs.width() > with_error)
     for number in (PROCESSES_TAB, OUTPUTS_TAB, ERROR_TAB, LOG_TAB):
         details.tabs.setCurrentIndex(number)
         for tab in filter(details.tabs.isTabVisible, range(details.tabs.count())):
             assert details.tabs.rect().contains(details.tabs.tabRect(tab))
     details.show_error("")
     details.show_outputs(Outputs())
-    qtbot.waitUntil(lambda: details.tabs.width() == narrow, timeout=20_000)
+    qtbot.waitUntil(lambda: details.tabs.width() == narrow)
 
 
 def test_heading_makes_room_step_by_step_and_never_asks_for_more_than_there_is(qtbot, details):

@@ -87,9 +87,9 @@ def test_only_the_device_under_the_mouse_is_highlighted(panel, qtbot):
 
     plain = colours()
     qtbot.mouseMove(table.viewport(), rect.center())
-    qtbot.waitUntil(lambda: colours() == (plain[0], QColor(DARK.button).name()), timeout=20_000)
+    qtbot.waitUntil(lambda: colours() == (plain[0], QColor(DARK.button).name()))
     qtbot.mouseMove(table.viewport(), heading)
-    qtbot.waitUntil(lambda: colours() == plain, timeout=20_000)
+    qtbot.waitUntil(lambda: colours() == plain)
 
 
 def test_click_on_heading_ticks_nothing(panel, qtbot):
@@ -135,9 +135,9 @@ def test_line_of_cpu_devices_scrolls_into_sight_when_it_gets_the_focus(panel, qt
     panel.resize(370, 200)
     table, fold = panel.table, panel.table.cpu_fold
     table.show_rows([*GPUS, *CPUS])
-    qtbot.waitUntil(lambda: 100 < table.viewport().height() < fold.geometry().top(), timeout=20_000)
+    qtbot.waitUntil(lambda: 100 < table.viewport().height() < fold.geometry().top())
     fold.setFocus()
-    qtbot.waitUntil(lambda: fold.geometry().bottom() < table.viewport().height(), timeout=20_000)
+    qtbot.waitUntil(lambda: fold.geometry().bottom() < table.viewport().height())
 
 
 def test_rows_grow_with_the_font(panel):
@@ -286,7 +286,7 @@ def test_limits_are_left_out_where_names_need_the_room(panel, qtbot):
     panel.table.show_rows([row("GPU 0", used_by="a_run_with_a_long_name", **usual)])
     assert not delegate.shows_limits
     panel.resize(700, 300)
-    qtbot.waitUntil(lambda: delegate.shows_limits, timeout=20_000)
+    qtbot.waitUntil(lambda: delegate.shows_limits)
 
 
 def test_change_that_no_text_shows_is_not_painted(panel, monkeypatch, qtbot):
@@ -297,12 +297,12 @@ def test_change_that_no_text_shows_is_not_painted(panel, monkeypatch, qtbot):
         DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(ROW).id) or paint(self, *given)
     )
     panel.table.show_rows([row("GPU 0", **values), row("GPU 1", **values)])
-    qtbot.waitUntil(lambda: {"GPU-0", "GPU-1"} <= set(painted), timeout=20_000)
+    qtbot.waitUntil(lambda: {"GPU-0", "GPU-1"} <= set(painted))
     QApplication.processEvents()
     painted.clear()
     little = {"temperature_celsius": 67.3, "power_watts": 400.3, "memory_used_bytes": 40 * GB + 1000}
     panel.table.show_rows([row("GPU 0", **little), row("GPU 1", **{**little, "power_watts": 500.0})])
-    qtbot.waitUntil(lambda: bool(painted), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(painted))
     assert set(painted) == {"GPU-1"}
 
 

@@ -200,11 +200,11 @@ def test_only_changed_rows_are_repainted(qtbot, monkeypatch):
     names = ["GPU-1", "GPU-2", "GPU-3"]
     table.show_rows([row(name, utilisation_percent=5) for name in names])
     table.show()
-    qtbot.waitUntil(lambda: set(painted) == set(names), timeout=20_000)
+    qtbot.waitUntil(lambda: set(painted) == set(names))
     QApplication.processEvents()
     painted.clear()
     table.show_rows([row(name, utilisation_percent=80 if name == "GPU-2" else 5) for name in names])
-    qtbot.waitUntil(lambda: bool(painted), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(painted))
     assert set(painted) == {"GPU-2"}
 
 

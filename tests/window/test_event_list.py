@@ -70,7 +70,7 @@ def test_no_row_is_cut_at_the_end_of_the_list(qtbot, events, height):
     timeline.fold(notices(range(50)))
     events.show_timeline(timeline)
     events.resize(500, height)
-    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum(), timeout=20_000)
+    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
     rows = [events.visualRect(events.model().index(row, 0)) for row in range(events.model().rowCount())]
     seen = [rect for rect in rows if rect.intersects(events.viewport().rect())]
     assert len(seen) > 2
@@ -81,10 +81,10 @@ def test_newest_row_is_followed_until_user_scrolls_up(qtbot, events):
     timeline, bar = Timeline(None, "PyTorch"), events.verticalScrollBar()
     timeline.fold(notices(range(50)))
     events.show_timeline(timeline)
-    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum(), timeout=20_000)
+    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
     timeline.fold(notices(range(50, 60)))
     events.show_timeline(timeline)
-    qtbot.waitUntil(lambda: events.model().rowCount() == 60 and bar.value() == bar.maximum(), timeout=20_000)
+    qtbot.waitUntil(lambda: events.model().rowCount() == 60 and bar.value() == bar.maximum())
     qtbot.keyClick(events, Qt.Key.Key_Home)
     assert bar.value() == 0
     timeline.fold(notices(range(60, 70)))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 CYCLES = 50
 CODE = f"""\
@@ -47,7 +49,12 @@ print(*sorted(set(ended)))
 @pytest.mark.slow
 def test_garbage_of_a_window_is_collected_in_its_thread_while_another_one_allocates(runs_root):
     done = subprocess.run(
-        [sys.executable, "-c", CODE, str(runs_root)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", CODE, str(runs_root)],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["MainThread"]

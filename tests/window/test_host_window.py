@@ -67,7 +67,7 @@ def open_window(
     yield open_one
     for driver in opened:
         driver.window.close()
-    wait_until(lambda: not ssh_server.sessions(), what="the sessions of the ssh server to end")
+    wait_until(lambda: not ssh_server.sessions(), "the sessions of the ssh server to end")
 
 
 def chip(driver: Driver) -> str:
@@ -181,10 +181,8 @@ def test_closing_the_window_harms_nothing_and_leaves_no_process(open_window, the
     until_connected(driver)
     driver.until_state("Running")
     driver.window.close()
-    wait_until(lambda: not ssh_server.sessions(), what="the agent to end")
-    wait_until(
-        lambda: "ssh" not in [each.name() for each in psutil.Process().children(recursive=True)], what="ssh to end"
-    )
+    wait_until(lambda: not ssh_server.sessions(), "the agent to end")
+    wait_until(lambda: "ssh" not in [each.name() for each in psutil.Process().children(recursive=True)], "ssh to end")
     own.until_trained(own.poll().run.facts.step + 50)
     assert driver.notices == []
     own.run.request("stop")

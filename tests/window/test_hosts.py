@@ -206,12 +206,12 @@ def test_hosts_are_asked_only_while_the_window_can_be_seen(server, hosts):
     shown.until_reachable("one")
     assert server.agents()
     shown.window.hide()
-    wait_until(lambda: not server.sessions(), what="the connection to end")
+    wait_until(lambda: not server.sessions(), "the connection to end")
     shown.window.show()
     shown.panel.until(server.agents, "another connection")
     shown.until_reachable("one")
     shown.window.close()
-    wait_until(lambda: not server.sessions(), what="the connection to end")
+    wait_until(lambda: not server.sessions(), "the connection to end")
 
 
 def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, tmp_path):
@@ -227,7 +227,7 @@ def test_host_that_hangs_holds_up_neither_the_window_nor_its_end(server, hosts, 
         shown.window.poll()
     assert time.monotonic() - began < 2
     shown.window.close()
-    wait_until(lambda: not server.sessions(), what="the connection to end")
+    wait_until(lambda: not server.sessions(), "the connection to end")
 
 
 @pytest.mark.slow
@@ -337,5 +337,5 @@ def test_runs_on_a_host_are_chips_of_its_devices(server, hosts, tmp_path, script
     finally:
         run.request("stop")
         run.request("force")
-        wait_until(lambda: run.poll() is not None and state_info(run.facts.state).over, 30, "the end of the run")
+        wait_until(lambda: run.poll() is not None and state_info(run.facts.state).over, "the end of the run")
     shown.panel.until(lambda: shown.table("one").item(0, 3).text() == "", "the chip to go")

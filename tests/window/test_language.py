@@ -268,7 +268,7 @@ def test_no_chinese_text_is_clipped(drive, nvml):
     window = panel.window
     panel.resize(1100, 700)
     panel.until(lambda: panel.table.rowCount() >= 5, "the devices")
-    panel.until(lambda: not clipped(window), f"the texts, but {clipped(window)}", 2000)
+    panel.until(lambda: not clipped(window), f"the texts, but {clipped(window)}")
     panel.tick("cpu:0")
     panel.set_number("epochsBox", 90_000)
     panel.start()
@@ -277,12 +277,12 @@ def test_no_chinese_text_is_clipped(drive, nvml):
     for tab in range(details.tabs.count()):
         if details.tabs.isTabVisible(tab):
             details.tabs.setCurrentIndex(tab)
-            panel.until(lambda: not clipped(window), f"the texts of the tab {details.tabs.tabText(tab)}", 2000)
+            panel.until(lambda: not clipped(window), f"the texts of the tab {details.tabs.tabText(tab)}")
     window.panels.setup.all_settings.click()
-    panel.until(lambda: not clipped(window), "the texts of all settings", 2000)
+    panel.until(lambda: not clipped(window), "the texts of all settings")
     window.findChild(QAction, "preferencesAction").trigger()
     dialog = window.findChild(PreferencesDialog)
-    panel.until(lambda: not clipped(dialog), "the texts of the preferences", 2000)
+    panel.until(lambda: not clipped(dialog), "the texts of the preferences")
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page):
     read_all(qtbot, page.view)
     qtbot.keyClick(page.view, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
     field = page.search.field
-    qtbot.waitUntil(field.hasFocus, timeout=20_000)
+    qtbot.waitUntil(field.hasFocus)
     qtbot.keyClicks(field, "loss")
     assert page.search.count.text() == "100 of 100"
     assert not page.view.follows
@@ -54,7 +54,7 @@ def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page):
     qtbot.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     assert page.search.count.text() == "100 of 100"
     append(tmp_path / "log.txt", "loss again\n")
-    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "100 of 101", timeout=20_000)
+    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "100 of 101")
     field.selectAll()
     qtbot.keyClicks(field, "nowhere")
     assert page.search.count.text() == "no matches"
@@ -78,7 +78,7 @@ def until_line(qtbot, page, text: str) -> None:
         page.follow()
         return page.view.textCursor().block().text().strip() == text
 
-    qtbot.waitUntil(selected, timeout=20_000)
+    qtbot.waitUntil(selected)
 
 
 def test_search_counts_and_reaches_the_whole_file(qtbot, tmp_path, page):
@@ -89,7 +89,7 @@ def test_search_counts_and_reaches_the_whole_file(qtbot, tmp_path, page):
     qtbot.keyClicks(page.search.field, "match")
     here = page.view.toPlainText().count("MATCH")
     found = f"{here} of {here} here, 120 in all"
-    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == found, timeout=20_000)
+    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == found)
     first = 12_000 - 100 * here
     for _ in range(here - 1):
         page._step(backwards=True)
@@ -101,7 +101,7 @@ def test_search_counts_and_reaches_the_whole_file(qtbot, tmp_path, page):
     page._step(backwards=False)
     until_line(qtbot, page, f"{first} MATCH")
     page.follow_box.setChecked(True)
-    qtbot.waitUntil(lambda: (page.follow(), page.view.toPlainText())[1].endswith("11999 \n"), timeout=20_000)
+    qtbot.waitUntil(lambda: (page.follow(), page.view.toPlainText())[1].endswith("11999 \n"))
     assert not button_of(page, "laterButton").isVisible()
 
 
@@ -111,12 +111,12 @@ def test_search_goes_round_the_whole_file(qtbot, tmp_path, page):
     read_all(qtbot, page.view)
     page.search.open_search()
     qtbot.keyClicks(page.search.field, "only")
-    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "0 here, 1 in all", timeout=20_000)
+    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "0 here, 1 in all")
     for backwards in (False, True):
         page._step(backwards=backwards)
         until_line(qtbot, page, "the only one")
         page.follow_box.setChecked(True)
-        qtbot.waitUntil(lambda: (page.follow(), page.view.has_earlier)[1], timeout=20_000)
+        qtbot.waitUntil(lambda: (page.follow(), page.view.has_earlier)[1])
 
 
 def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, monkeypatch):
@@ -130,13 +130,13 @@ def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, m
         lines = page.view.toPlainText().split()
         parts.insert(0, (lines[0], page.view.part))
         button.click()
-        qtbot.waitUntil(lambda: not page.view.arriving, timeout=20_000)
+        qtbot.waitUntil(lambda: not page.view.arriving)
         read_all(qtbot, page.view)
     assert int(parts[1][0]) - int(parts[0][0]) == MAX_LINES
     assert page.view.toPlainText().startswith("0 MATCH\n1 \n")
     assert page.view.toPlainText().split()[-1] in {str(int(parts[0][0]) - 1), "MATCH"}
     button_of(page, "laterButton").click()
-    qtbot.waitUntil(lambda: page.view.toPlainText().startswith(f"{parts[0][0]} "), timeout=20_000)
+    qtbot.waitUntil(lambda: page.view.toPlainText().startswith(f"{parts[0][0]} "))
     opened = []
     monkeypatch.setattr(
         "gui.panels.log.log_page.QDesktopServices.openUrl", lambda url: opened.append(url.toLocalFile())
@@ -154,23 +154,23 @@ def test_trimmed_log_offers_its_earlier_lines(qtbot, tmp_path, page):
         read_all(qtbot, page.view)
     assert button_of(page, "earlierButton").isVisible()
     page.view.show_earlier()
-    qtbot.waitUntil(lambda: page.view.toPlainText().startswith("0 0\n"), timeout=20_000)
+    qtbot.waitUntil(lambda: page.view.toPlainText().startswith("0 0\n"))
 
 
 def test_whole_file_is_searched_as_it_grows(qtbot, tmp_path):
     path, search = tmp_path / "log.txt", FileSearch()
     append(path, "one x\n" * 60_000)  # more than a chunk
     search.start(path, "ONE X")
-    qtbot.waitUntil(lambda: not search.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not search.busy)
     assert (search.count, search.before(6), search.before(0), search.after(7), search.after(10**9)) == (
         60_000, 0, None, 12, None,
     )  # fmt: skip
     append(path, "one")
     search.go_on()
-    qtbot.waitUntil(lambda: not search.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not search.busy)
     append(path, " x\n")
     search.go_on()
-    qtbot.waitUntil(lambda: not search.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not search.busy)
     assert search.count == 60_001
     search.start(path, "")
     assert search.count == 0

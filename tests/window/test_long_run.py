@@ -37,7 +37,7 @@ def session(qapp) -> RunSession:
 
 
 def until_read(qtbot: QtBot, session: RunSession) -> None:
-    qtbot.waitUntil(lambda: session.opening is None, timeout=30_000)
+    qtbot.waitUntil(lambda: session.opening is None)
 
 
 def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
@@ -79,7 +79,7 @@ def test_reading_leaves_turns_to_other_work_but_not_for_ever(session, long_run, 
     timer = QTimer(session)
     timer.timeout.connect(work)
     timer.start()
-    qtbot.waitUntil(lambda: len(turns) > 20, timeout=30_000)
+    qtbot.waitUntil(lambda: len(turns) > 20)
     assert session.opening is not None
     assert turns[-1] == turns[2], "no turn has had both"
     monkeypatch.setattr(run_opening, "PATIENCE_S", 0.01)
@@ -104,7 +104,7 @@ def test_long_run_that_another_window_has_read_is_whole_at_once(session, long_ru
     until_read(qtbot, session)
     session.poll()  # keeps it
     other = RunSession()
-    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [], timeout=30_000)
+    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [])
     other.attach_to(long_run)
     assert other.opening is None
     assert_same((other.run, other.run_series), read_whole(long_run))
@@ -118,7 +118,7 @@ def test_kept_run_holds_no_secret_of_the_program(session, long_run, tmp_path, qt
     session.attach_to(long_run)
     until_read(qtbot, session)
     session.poll()
-    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [], timeout=30_000)
+    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [])
     (kept,) = run_cache.cache_folder().glob("runs/*/*.run")
     assert b"hf_123" in (long_run / "spec.json").read_bytes()
     assert b"hf_123" not in kept.read_bytes()
@@ -128,7 +128,7 @@ def test_kept_run_that_has_grown_much_is_read_in_slices(session, long_run, qtbot
     session.attach_to(long_run)
     until_read(qtbot, session)
     session.poll()
-    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [], timeout=30_000)
+    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [])
     events = long_run / "events" / "devices.jsonl"
     with events.open("ab") as file:
         file.write(events.read_bytes())

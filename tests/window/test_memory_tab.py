@@ -144,7 +144,7 @@ def test_selected_row_is_scrolled_into_view(qtbot):
     page.show()
     defaults = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
     page.show_rows([MemoryBar(id=f"g{number}", label=f"GPU {number}", **defaults) for number in range(8)])
-    qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height(), timeout=20_000)
+    qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height())
     last = page.table.visualItemRect(page.table.item(7, 0)).bottomLeft()
 
     def bottom() -> int:
@@ -163,7 +163,7 @@ def test_narrow_tab_hides_unclaimed_column_and_keeps_bars(qtbot):
     unclaimed = HEADINGS.index("Unclaimed")
     for width, hidden in ((900, False), (500, True), (900, False)):
         page.resize(width, 200)
-        qtbot.waitUntil(lambda hidden=hidden: page.table.isColumnHidden(unclaimed) is hidden, timeout=20_000)
+        qtbot.waitUntil(lambda hidden=hidden: page.table.isColumnHidden(unclaimed) is hidden)
         heading = page.table.horizontalHeader()
         assert page.table.columnWidth(BAR) >= heading.fontMetrics().horizontalAdvance(HEADINGS[BAR])
 

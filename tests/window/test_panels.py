@@ -240,7 +240,7 @@ def test_header_title_is_cut_only_without_room(qtbot, room):
         else:
             assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
 
-    qtbot.waitUntil(settled, timeout=20_000)
+    qtbot.waitUntil(settled)
 
 
 @pytest.mark.styled
@@ -256,7 +256,7 @@ def test_narrow_header_has_the_whole_verdict_in_place_of_the_bar(qtbot):
     over = replace(running, label="Finished", detail="val. loss 1.01 · took 2:00", released="memory used by others")
     header.show_header(over)
     assert not header.progress.bar.isVisible()
-    qtbot.waitUntil(lambda: header._released.width() >= header._released.sizeHint().width(), timeout=20_000)
+    qtbot.waitUntil(lambda: header._released.width() >= header._released.sizeHint().width())
     header.resize(1300, 60)
     assert header.progress.bar.isVisible()
 

@@ -13,12 +13,11 @@ import pytest
 from PySide6.QtCore import qVersion
 from PySide6.QtGui import QImage
 
-from tests.nvml.standin import compiler
 from tests.pictures import images
 from tests.pictures.camera import SUFFIX, take
 from tests.pictures.images import difference, read, reduced, write_difference
-from tests.pictures.machine import why_no_font
 from tests.pictures.references import (
+    CHINESE,
     COMPARED,
     DOCUMENTED,
     FEW,
@@ -32,6 +31,7 @@ from tests.pictures.references import (
     THEMES,
     Shot,
 )
+from tests.support.packages import CHINESE_FONT, COMPILER, missing
 
 pytestmark = pytest.mark.styled
 
@@ -58,13 +58,11 @@ def differing(shot: Shot, folder: Path, expected: images.Picture) -> str:
 @pytest.mark.e2e
 @pytest.mark.parametrize(("scale", "language"), [*product(SCALES, LANGUAGES)])
 def test_window_looks_as_in_its_pictures(scale: int, language: str, tmp_path: Path) -> None:
-    if compiler() is None:
-        pytest.skip("no C compiler (cc or gcc), which builds the stand-in for the NVIDIA driver's library")
+    if why_not := missing(COMPILER, *([CHINESE_FONT] if language == CHINESE else [])):
+        pytest.skip(why_not)
     written = QT_VERSION.read_text().strip()
     if written.rpartition(".")[0] != qVersion().rpartition(".")[0]:
         pytest.skip(f"the references were made with Qt {written}, and each version draws a little otherwise")
-    if why_not := why_no_font(language):
-        pytest.skip(why_not)
     kind = (scale, language)
     compared = [shot for shot in COMPARED if (shot.scale, shot.language) == kind]
     documented = {name: shot for name, shot in IN_DOCUMENTATION.items() if (shot.scale, shot.language) == kind}

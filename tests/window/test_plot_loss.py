@@ -152,7 +152,7 @@ def test_check_boxes_move_to_the_slider_where_the_plot_is_narrow(plots, run_seri
     assert controls.logarithmic
     controls.smoothing_button.popup.hide()
     loss.resize(900, 300)
-    qtbot.waitUntil(lambda: controls.log_box.window() is loss.window(), timeout=20_000)
+    qtbot.waitUntil(lambda: controls.log_box.window() is loss.window())
     assert controls.log_box.isVisible()
     assert controls.logarithmic
 
@@ -297,7 +297,7 @@ def test_hover_reads_nearest_step(plots, run_series, qtbot) -> None:
             qtbot.mouseMove(loss.canvas.viewport(), QPoint(x, 200))
         return loss.hover.label.isVisible()
 
-    qtbot.waitUntil(hover_is_visible, timeout=20_000)
+    qtbot.waitUntil(hover_is_visible)
     assert "step" in loss.hover.label.text()
     loss.hover.point(None)
     assert not loss.hover.label.isVisible()

@@ -49,7 +49,7 @@ def test_new_data_is_painted_once(plots, run_series, qtbot, monkeypatch) -> None
     painted = []
     paint = pg.GraphicsView.paintEvent
     monkeypatch.setattr(pg.GraphicsView, "paintEvent", lambda self, event: painted.append(self) or paint(self, event))
-    qtbot.waitUntil(lambda: bool(painted), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(painted))
     for second in range(60, 64):
         QApplication.processEvents()
         painted.clear()
@@ -58,7 +58,7 @@ def test_new_data_is_painted_once(plots, run_series, qtbot, monkeypatch) -> None
             for device in COLOURS
         )
         plot.redraw()
-        qtbot.waitUntil(lambda: bool(painted), timeout=20_000)
+        qtbot.waitUntil(lambda: bool(painted))
         for _ in range(3):
             QApplication.processEvents()
         assert painted == [plot.canvas]

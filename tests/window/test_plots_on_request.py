@@ -101,7 +101,7 @@ def test_plots_are_scrolled_where_there_is_no_room(qtbot, area) -> None:
     for name in area.optional_plots:
         area.set_plot_shown(name, True)
     clock = area.plots["clockPlot"]
-    qtbot.waitUntil(lambda: scroll.verticalScrollBar().value() > 0, timeout=20_000)
+    qtbot.waitUntil(lambda: scroll.verticalScrollBar().value() > 0)
     assert clock.height() >= clock.minimumHeight()
     bottom = clock.mapTo(scroll.viewport(), clock.rect().bottomLeft()).y()
     assert bottom <= scroll.viewport().height(), "the plot shown last is in sight"

@@ -65,7 +65,7 @@ def poll_until(qtbot, scanner, condition, *, shown=False):
         scanner.poll(shown=shown)
         assert condition()
 
-    qtbot.waitUntil(check, timeout=20_000)
+    qtbot.waitUntil(check)
 
 
 def test_window_thread_never_waits_for_processes(scanner_and_changes, fake_describe, qtbot, monkeypatch):

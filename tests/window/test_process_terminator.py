@@ -29,7 +29,7 @@ def wait_for_results(qtbot, terminator, results, count):
         terminator.poll()
         assert len(results) == count
 
-    qtbot.waitUntil(check, timeout=20_000)
+    qtbot.waitUntil(check)
 
 
 def test_requests_run_one_after_another_and_none_is_lost(terminator_and_results, qtbot, monkeypatch):

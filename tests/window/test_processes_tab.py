@@ -267,7 +267,7 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(drive, runs_root, tmp_pat
     worker = psutil.Process(followed.run.facts.workers[0].process.pid)
     (orphan,) = worker.children()
     abandon(followed)
-    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, what="the worker's end")
+    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "the worker's end")
     own_processes.refresh()
     panel = drive()
     strip = panel.window.findChild(LeftoversStrip, "leftoversStrip")

@@ -80,7 +80,7 @@ def test_window_keeps_updating_while_run_is_deleted(drive, script, runs_root, mo
         return remove(run_dir)
 
     monkeypatch.setattr(removal, "remove", slow)
-    wait_until(lambda: not Machine(run.dir.parent).check_removal(run.dir).why_not, what="the run to be removable")
+    wait_until(lambda: not Machine(run.dir.parent).check_removal(run.dir).why_not, "the run to be removable")
     panel.runs.run_menu.show_run(run.dir)
     delete(panel, panel.runs.run_menu)
     try:

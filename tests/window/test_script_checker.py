@@ -110,9 +110,9 @@ def check(qtbot, tmp_path):
     checker = StartChecker(Machine(tmp_path / "runs"))
 
     def run(choices: TypedScript):
-        with qtbot.waitSignal(checker.checked, timeout=60_000) as checked:
+        with qtbot.waitSignal(checker.checked) as checked:
             checker.check(choices, StartConditions(survey=SURVEY))
-            qtbot.waitUntil(lambda: not checker.poll(), timeout=60_000)
+            qtbot.waitUntil(lambda: not checker.poll())
         assert checked.args[0] == choices
         return checked.args[1]
 

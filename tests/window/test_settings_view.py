@@ -92,7 +92,7 @@ def test_view_uses_the_room_that_it_has(qtbot):
     for width in (1600, 420):
         view.resize(width, 300)
         labels = {label.text(): label for label in view.findChildren(QLabel)}
-        qtbot.waitUntil(lambda labels=labels: labels["Epochs"].isVisible(), timeout=5000)
+        qtbot.waitUntil(lambda labels=labels: labels["Epochs"].isVisible())
         lefts.append(labels["Training"].mapTo(view, labels["Training"].rect().topLeft()).x())
         assert view.widget().width() <= view.viewport().width()
     assert lefts[0] > lefts[1]

@@ -321,16 +321,14 @@ def test_confirmation_covers_only_the_named_runs(qtbot, controller, questions, t
     monkeypatch.setattr(Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
     new_controller.check(choices("cpu:0"))
     new_controller.start()
-    qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp and share CPU 0 with one?"], timeout=20_000)
+    qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp and share CPU 0 with one?"])
     run_list.on_devices = {"cpu:0": (one, other)}  # another run started while the question was open
     questions.agree()
-    qtbot.waitUntil(
-        lambda: questions.asked[1:] == ["Start digits_mlp and share CPU 0 with one and other?"], timeout=20_000
-    )
+    qtbot.waitUntil(lambda: questions.asked[1:] == ["Start digits_mlp and share CPU 0 with one and other?"])
     assert started == []
     run_list.on_devices = {"cpu:0": (other,)}  # the end of a run is no reason to ask again
     questions.agree()
-    qtbot.waitUntil(lambda: [spec.devices for spec in started] == [("cpu:0",)], timeout=20_000)
+    qtbot.waitUntil(lambda: [spec.devices for spec in started] == [("cpu:0",)])
     assert len(questions.asked) == 2
 
 
@@ -347,9 +345,9 @@ def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, ques
     new_controller = controller(run_list, session)
     monkeypatch.setattr(Run, "resume", resumed.append)
     new_controller.resume()
-    qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp and share CPU 0 with other?"], timeout=20_000)
+    qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp and share CPU 0 with other?"])
     assert not new_controller.is_resuming(session.run)
     questions.agree()
     assert new_controller.is_resuming(session.run)
-    qtbot.waitUntil(lambda: not new_controller.is_resuming(session.run), timeout=20_000)
+    qtbot.waitUntil(lambda: not new_controller.is_resuming(session.run))
     assert (resumed, polled) == ([one.dir], [1])

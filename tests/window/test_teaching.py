@@ -59,7 +59,7 @@ def wait(qtbot, window: MainWindow, reached) -> None:
         window.controllers.teach.poll()
         return bool(reached())
 
-    qtbot.waitUntil(polled, timeout=20_000)
+    qtbot.waitUntil(polled)
 
 
 def keep(qtbot, window: MainWindow, dialog: TeachDialog) -> None:
@@ -124,7 +124,7 @@ def test_a_live_run_is_read_anew_when_it_is_over(drive, qtbot, runs_root: Path, 
     window = drive().window
     window.services.session.attach(Run.attach(followed.run.dir))
     window.panels.details.raise_log(0, "deficit")
-    qtbot.waitUntil(lambda: window.panels.details.log.view.toPlainText().count("deficit") == 4, timeout=20_000)
+    qtbot.waitUntil(lambda: window.panels.details.log.view.toPlainText().count("deficit") == 4)
     dialog = point(window, "4.0000", "plotNumber")
     wait(qtbot, window, dialog.keep.isEnabled)
     keep(qtbot, window, dialog)

@@ -20,6 +20,7 @@ from gui.main_window import MainWindow
 from gui.services.machine.machine import Machine
 from tests.support.acting import played
 from tests.support.running import start
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_DISPLAY = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
@@ -63,13 +64,13 @@ def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
     for _ in range(5):
         window = create_window(runs_root)
         window.show()
-        qtbot.waitUntil(lambda window=window: window.panels.devices.table.rowCount() == 3, timeout=20_000)
+        qtbot.waitUntil(lambda window=window: window.panels.devices.table.rowCount() == 3)
         window.close()
         window.deleteLater()
         QApplication.processEvents()
     gc.collect()
     # Helper processes were asked to exit; the window does not wait for them.
-    qtbot.waitUntil(lambda: set(psutil.Process().children()) <= others, timeout=20_000)
+    qtbot.waitUntil(lambda: set(psutil.Process().children()) <= others)
 
 
 @pytest.mark.slow
@@ -84,7 +85,7 @@ def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_r
         assert window.findChild(QWidget, "lossPlot") is None
         if polled:
             window.show()
-            qtbot.waitUntil(lambda window=window: window.findChild(QWidget, "lossPlot") is not None, timeout=20_000)
+            qtbot.waitUntil(lambda window=window: window.findChild(QWidget, "lossPlot") is not None)
             assert window.findChild(QToolButton, "smoothingButton").text() == "smooth 0.85"
         window.close()
 
@@ -137,7 +138,7 @@ def test_command_without_display_fails_with_one_sentence(runs_root):
     environment = {name: value for name, value in os.environ.items() if name not in WITHOUT_DISPLAY}
     done = subprocess.run(
         [sys.executable, "-m", "core.cli", "--runs", str(runs_root)],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stdout == ""
@@ -167,7 +168,12 @@ def test_ctrl_c_closes_the_window_while_its_plots_are_created(runs_root):
         "sys.exit(main(['--runs', sys.argv[1]]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(runs_root)], check=False, cwd=ROOT, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", code, str(runs_root)],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
@@ -187,6 +193,6 @@ def test_ctrl_c_closes_window(runs_root):
     while not runs_root.is_dir() and time.monotonic() < deadline:  # created by the first poll
         time.sleep(0.05)
     window.send_signal(signal.SIGINT)
-    _, stderr = window.communicate(timeout=20)
+    _, stderr = window.communicate(timeout=PATIENCE_S)
     assert window.returncode == 0
     assert "Traceback" not in stderr

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -15,6 +13,7 @@ import pytest
 
 from resources import ROOT as RESOURCES
 from tests.support import real_window
+from tests.support.packages import WINDOW_MANAGER, missing
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -22,15 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROOT = RESOURCES.parent
-PROGRAMS = ("Xvfb", "openbox", "xprop", "xrandr")
 pytestmark = [
     pytest.mark.window,
     pytest.mark.e2e,
-    pytest.mark.skipif(
-        not all(map(shutil.which, PROGRAMS)),
-        reason="Xvfb, openbox, xprop or xrandr is missing "
-        "(Debian, Ubuntu: apt install xvfb openbox x11-utils x11-xserver-utils)",
-    ),
+    pytest.mark.skipif(bool(missing(*WINDOW_MANAGER)), reason=missing(*WINDOW_MANAGER)),
 ]
 HD = "1920x1080"
 
@@ -62,7 +56,7 @@ def _manager(environment: dict[str, str]) -> Iterator[None]:
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(["openbox", "--sm-disable"], env=environment, **silent) as manager:
         try:
-            wait_until(lambda: _is_managed(environment), 10, "the window manager")
+            wait_until(lambda: _is_managed(environment), "the window manager")
             yield
         finally:
             manager.kill()
@@ -74,18 +68,9 @@ def _is_managed(environment: dict[str, str]) -> bool:
     return "window id" in answer.stdout
 
 
-@functools.cache
-def missing_library() -> str:
-    """Return which library Qt lacks for X11; the empty string for none."""
-    check = [sys.executable, "-m", "gui.display_check"]
-    return subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False).stderr.strip()
-
-
 @pytest.fixture
 def act(tmp_path: Path) -> Callable[..., list[dict]]:
     """Return a function that opens a window on a screen and returns its states after the steps."""
-    if missing_library():
-        pytest.skip(missing_library())
 
     def do(size: str, *steps: str, scale: str = "1", monitors: int = 1) -> list[dict]:
         with desktop(size, monitors=monitors) as environment:
