@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 RUNS, STEPS, BATCH = 20, 1_000_000, 10_000
 WITHOUT_NETWORK = ("unshare", "--map-root-user", "--net")
-BROWSER = os.environ.get("TRAINYARD_TEST_BROWSER") or next(
-    (each for each in packages.BROWSERS if shutil.which(each)), ""
-)
+BROWSER = os.environ.get("TRAINYARD_TEST_BROWSER") or next(filter(shutil.which, packages.BROWSERS), "")
 READ = """
 JSON.stringify({
   title: document.title,
