@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PATIENCE_S = 2.0
-"""Seconds that `held` waits: a supervisor that has recorded the end of its run tidies up before it leaves."""
+PATIENCE_S = 10.0
+"""Seconds that `held` waits at most: a supervisor that has recorded the end of its run tidies up before it leaves."""
 NAP_S = 0.02
 
 

@@ -245,10 +245,11 @@ class WorkerGroup:
         return [each for each in found if each.pid not in groups and _group(each.pid) in groups]
 
     def send(self, number: signal.Signals) -> None:
-        """Signal the working workers; see `Worker.send_signal`."""
+        """Signal the working workers; see `Worker.send_signal`. One that has just ended did not end by the signal."""
         for worker in self.working:
-            worker.signalled = True
-            worker.send_signal(number)
+            if worker.poll_exit() is None:
+                worker.signalled = True
+                worker.send_signal(number)
 
     def close(self) -> None:
         """Close the pipes of the workers' dead-man switches."""

@@ -12,6 +12,7 @@ import pytest
 import core
 from core.catalog.frameworks import framework
 from core.catalog.interpreters import has, interpreter
+from tests.support import packages
 from tests.support.pythons import write_program
 
 ROOT = Path(core.__file__).resolve().parents[1]
@@ -288,3 +289,26 @@ def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
     assert not has(str(tmp_path / "missing" / "bin" / "python"), "tensorflow")
     assert has(sys.executable, "pytest")
     assert not has(sys.executable, "no_such_framework")
+
+
+def test_tests_without_their_package_are_counted_in_one_line_with_the_remedy() -> None:
+    reasons = ["Skipped: needs the package openssh-server"] * 2 + ["needs the package xvfb openbox", "root reads all"]
+    assert packages.summary(reasons) == (
+        "3 tests were skipped: 2 without openssh-server, 1 without xvfb. "
+        "To run them: apt install openssh-server xvfb openbox"
+    )
+    assert packages.summary(["root reads all"]) == ""
+
+
+def test_missing_packages_are_named_by_who_cannot_install_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(packages, "PACKAGES", (packages.COMPILER, packages.BROWSER))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert packages.main() == 0
+    assert capsys.readouterr().err == (
+        "Tests that need these system packages will be skipped (only root can install packages, with apt-get): "
+        "gcc libc6-dev chromium\n"
+    )
+    assert packages.missing(packages.COMPILER) == "needs the package gcc libc6-dev"

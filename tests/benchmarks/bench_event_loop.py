@@ -5,7 +5,8 @@
 A turn is the time between two runs of a timer of 1 ms, which is how long a click would have to wait. Beside it stands
 the processor time of the window's thread in a turn, which other load changes less. The long run has
 10^6 steps in 20 000 batches and 144 000 device readings in ten hours. It is opened for the first time (nothing is
-cached), again in the same window, and in another window. The live run is written by a process, 20 batches a second.
+cached), again in the same window, and in another window. The live run is written by a process, 20 batches a second;
+then once more while another process writes up to 100 000 lines a second into the log that is shown.
 A bare window with a plot that is redrawn ten times a second takes turns with ours: other load affects both.
 """
 
@@ -27,8 +28,9 @@ import pyqtgraph as pg
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
-from core.schema.paths import EVENTS, worker_events
+from core.schema.paths import EVENTS, LOG_FILE, worker_events
 from gui.app import create_window
+from gui.panels.run.details import LOG_TAB
 from gui.services.window.garbage_collector import GarbageCollector
 from tests.benchmarks.long_run import write_long_run
 from tests.benchmarks.report import Stolen, table, write_json
@@ -64,6 +66,16 @@ while True:
     if step % 500 == 1:
         for each in range(8):
             devices.write("sample", device=f"gpu-{each}", utilisation_percent=80.0 + each, memory_used_bytes=each << 30)
+"""
+FLOOD = """
+import sys, time
+written = 0
+with open(sys.argv[1], "a") as log:
+    while True:
+        log.writelines(f"step {number} of the training, loss 0.123\\n" for number in range(written, written + 1000))
+        log.flush()
+        written += 1000
+        time.sleep(0.01)
 """
 
 
@@ -145,16 +157,19 @@ def _open_long(app: QApplication, root: Path, run_dir: Path) -> list[dict]:
     return found
 
 
-def _draw_live(app: QApplication, root: Path, seconds: float) -> dict:
-    """Follow a run that grows."""
+def _draw_live(app: QApplication, root: Path, seconds: float, *, floods: bool = False) -> dict:
+    """Follow a run that grows. `floods`: with a flood of lines in its log, which is shown."""
     live = write_long_run(root, steps=20_000, lines=400, rounds=2, name="20260102-000000-live-0000")
     for each in (live / EVENTS).iterdir():
         each.unlink()
-    writer = subprocess.Popen([sys.executable, "-c", LIVE, str(live / EVENTS)])
+    writers = [subprocess.Popen([sys.executable, "-c", LIVE, str(live / EVENTS)])]
     try:
         while not (live / EVENTS / worker_events(0)).exists():
             time.sleep(0.05)
         window = _window(app, root)
+        if floods:
+            window.panels.details.tabs.setCurrentIndex(LOG_TAB)
+            writers.append(subprocess.Popen([sys.executable, "-c", FLOOD, str(live / LOG_FILE)]))
         turns = Turns(app)
         cpu = time.process_time()
         turns.during(lambda: window.services.session.attach_to(live), lambda: True, at_least_s=seconds)
@@ -162,10 +177,12 @@ def _draw_live(app: QApplication, root: Path, seconds: float) -> dict:
         assert _whole(window, 1000)
         _close(window)
     finally:
-        writer.kill()
-        writer.wait()
+        for writer in writers:
+            writer.kill()
+            writer.wait()
         shutil.rmtree(live)
-    return {"kind": "live run", "seconds": seconds, "cpu_s": used, **turns.summary}
+    kind = "live run whose log floods" if floods else "live run"
+    return {"kind": kind, "seconds": seconds, "cpu_s": used, **turns.summary}
 
 
 def _probe(app: QApplication, seconds: float) -> dict:
@@ -220,7 +237,7 @@ def main() -> None:
             root = folder / "runs"
             run_dir = write_long_run(root, steps=STEPS)
             found = [_probe(app, PROBE_S), *_open_long(app, root, run_dir), _probe(app, PROBE_S)]
-            found.append(_draw_live(app, root, given.seconds))
+            found += [_draw_live(app, root, given.seconds, floods=floods) for floods in (False, True)]
         rows += [{"round": number, **each} for each in found]
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     names = ("p50_ms", "p99_ms", "longest_ms", "cpu_p99_ms", "cpu_longest_ms", "seconds", "cpu_s")

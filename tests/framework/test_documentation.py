@@ -96,7 +96,7 @@ def test_every_documented_command_succeeds(
                 for name in ("PYTORCH", "TENSORFLOW", "KERAS"):
                     patch.setenv(f"TRAINYARD_PYTHON_{name}", str(fake_python))
             if following[:1] == ["stop"]:
-                patch.setenv("FAKE_WORKER_STEP_S", "0.1")  # else the run would have ended before it is stopped
+                patch.setenv("FAKE_WORKER_STEP_S", "1")  # else the run would have ended before it is stopped
             code, out, err = call(capsys, words[0], "--runs", runs, *words[1:])
         assert code == 0, f"trainyard {shlex.join(arguments)}: {out}{err}"
         known += sorted(set(_folders(runs)) - set(known))

@@ -22,6 +22,7 @@ from core.series.report import export_csv
 from core.series.run_series import RunSeries
 from core.worker import export as exporter
 from tests.support.running import LONG_PYTORCH, Followed, make_spec, train, write_recipe
+from tests.support.waiting import PATIENCE_S
 from tests.support.worker_pool import FAMILIES
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ def test_exporting_a_replaced_checkpoint_fails_with_a_clear_message(tmp_path: Pa
     boot = Path(exporter.__file__).with_name("boot.py")
     command = [sys.executable, str(boot), "--export", json.dumps(request)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
-        assert process.wait(60) == 1
+        assert process.wait(PATIENCE_S) == 1
     reply = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
     assert reply["error"].startswith(
         "Checkpoint step-00000007 was replaced by newer ones before it could be read. Export again"

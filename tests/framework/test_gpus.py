@@ -14,6 +14,7 @@ from core.runs.facts.states import RunState
 from tests.nvml.standin import uuid
 from tests.process.test_gpu_run import REPORTING_ENVIRONMENT, seen
 from tests.support.running import LONG_PYTORCH, make_spec, train, write_recipe
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ def test_every_worker_sees_only_the_selected_gpus(nvml: StandIn, tmp_path: Path,
     recipe = write_recipe(tmp_path / "recipes", LONG_PYTORCH + REPORTING_ENVIRONMENT)
     spec = replace(make_spec(recipe, batch_size=64), devices=ticked, strategy="ddp")
     with Sampler() as sampler:
-        assert validation.problems(spec, sampler.survey(20).devices) == []
+        assert validation.problems(spec, sampler.survey(PATIENCE_S).devices) == []
     followed = train(spec, runs_root)
     expected = {
         "CUDA_VISIBLE_DEVICES": ",".join(ticked),

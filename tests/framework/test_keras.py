@@ -20,29 +20,39 @@ if TYPE_CHECKING:
     from tests.support.worker_pool import WorkerPools
 
 AWKWARD = """\
+    import time
+    from pathlib import Path
+
     import keras
     import numpy as np
     import tensorflow as tf
     from keras import layers
 
-    def model(dropout=0.0, nap_s=0.0):
+    def model(dropout=0.0, nap_s=0.0, gates=""):
         regular = keras.regularizers.L2(1e-3)
         parts = [
             layers.Dense(8, activation="tanh", kernel_regularizer=regular), layers.Dropout(dropout), layers.Dense(3)
         ]
-        return keras.Sequential([keras.Input((20,)), *([Nap(nap_s)] if nap_s else []), *parts])
+        return keras.Sequential([keras.Input((20,)), *([Nap(nap_s, gates)] if nap_s else []), *parts])
 
     class Nap(layers.Layer):
-        '''Slow, and much slower in a validation.'''
+        '''Slow, and much slower in a validation. In a folder of gates, the file `train` lets a process go on that
+        has trained some steps, and `validate` lets it validate after any.'''
 
-        def __init__(self, nap_s):
+        def __init__(self, nap_s, gates):
             super().__init__()
-            self.nap_s = nap_s
+            self.nap_s, self.gates, self.steps = nap_s, gates, 0
 
         def call(self, inputs, training=False):
-            import time
-            nap_s = self.nap_s if training else 4 * self.nap_s
-            awake = tf.numpy_function(lambda: time.sleep(nap_s), [], [])
+            gate = Path(self.gates) / ("train" if training else "validate")
+
+            def nap():
+                time.sleep(self.nap_s if training else 4 * self.nap_s)
+                self.steps += training
+                while self.gates and self.steps > (8 if training else 0) and not gate.exists():
+                    time.sleep(0.01)
+
+            awake = tf.numpy_function(nap, [], [])
             with tf.control_dependencies([awake]):
                 return tf.identity(inputs)
 
@@ -157,19 +167,26 @@ def test_tf_dataset_has_the_same_order_on_two_devices(
 
 
 @pytest.mark.slow
-def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, awkward: str) -> None:
+def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, tmp_path: Path, awkward: str) -> None:
     slow = {"settings": {"dropout": 0.5, "nap_s": 0.05}, "epochs": 3, "batch_size": 4, "schedule": "cosine"}
     slow["training_metrics"] = False  # how often they are measured depends on time
     uninterrupted = start(spec_of(awkward, devices="cpu:1", **slow), runs_root)
 
-    followed = start(spec_of(awkward, **slow), runs_root).until_trained(17)  # requested before the validation begins
+    gates = tmp_path / "gates"
+    gates.mkdir()
+    (gates / "train").touch()
+    slow["settings"] |= {"gates": str(gates)}
+    followed = start(spec_of(awkward, **slow), runs_root).until_trained(17)  # the validation waits
     followed.run.request("pause")
+    (gates / "validate").touch()
     followed.until_over()
     assert (followed.state, followed.run.facts.step) == (RunState.PAUSED, 17)
     assert "val_loss" not in followed.run_series.metrics  # the pause interrupted the validation
 
-    again = Followed(Run.resume(followed.run.dir)).until_trained(18)
+    (gates / "train").unlink()
+    again = Followed(Run.resume(followed.run.dir)).until_trained(18)  # the epoch waits
     again.run.request("pause")
+    (gates / "train").touch()
     again.until_over()
     assert again.state is RunState.PAUSED
     assert 18 <= again.run.facts.step < 34

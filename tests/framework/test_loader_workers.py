@@ -8,6 +8,7 @@ import pytest
 
 from core.runs.facts.states import RunState
 from tests.process.test_stubborn_workers import SOON, WORKERS, nothing_left, sleepers
+from tests.support.packages import needs_shared_memory
 from tests.support.running import OWN_OPTIMIZER, make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 
@@ -49,6 +50,7 @@ def train_data():
 
 
 @pytest.mark.e2e
+@needs_shared_memory
 def test_stop_terminates_stubborn_loader_workers_and_records_them(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path / "recipe", STUBBORN + OWN_OPTIMIZER, "stubborn")
     spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)
@@ -81,6 +83,7 @@ def training_step(model, batch):
 
 @pytest.mark.slow
 @pytest.mark.e2e
+@needs_shared_memory
 def test_loader_workers_end_with_a_worker_that_fails(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, FAILING + OWN_OPTIMIZER, "failing")
     failed = train(make_spec(recipe, batch_size=16, loader_workers=2), runs_root)

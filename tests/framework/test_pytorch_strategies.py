@@ -17,15 +17,18 @@ from core.runs.facts.states import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, LOG_FILE
+from core.schema.settings import StopTimeouts
 from tests.framework.test_checkpoints import DROPS, SETTINGS
 from tests.framework.test_numbers import AWKWARD, assert_close
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import FOREVER, Followed, make_spec, start, train, train_both, write_recipe
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.support.strategy_runs import StrategyRuns
 
 SYNCHRONOUS = ("fsdp", "pipeline", "placement")
+PATIENT = StopTimeouts(ask_s=PATIENCE_S)
 TWO = "cpu:0,cpu:1"
 
 GENERAL = textwrap.dedent(AWKWARD) + textwrap.dedent("""
@@ -312,7 +315,9 @@ def test_model_that_cannot_be_split_fails_with_the_reason(runs_root: Path, tmp_p
 @pytest.mark.parametrize("strategy", ["fsdp", "pipeline"])
 def test_stop_during_validation_ends_all_ranks(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     recipe = write_recipe(tmp_path, AWKWARD.replace("items=21", "items=1_000_000"), "long")
-    followed = start(make_spec(recipe, strategy=strategy, devices=TWO, epochs=FOREVER, batch_size=16), runs_root)
+    followed = start(
+        make_spec(recipe, strategy=strategy, devices=TWO, epochs=FOREVER, batch_size=16, ladder=PATIENT), runs_root
+    )
     followed.until_trained(5).run.request("stop")
     followed.until_over()
     assert followed.states[-3:] == [RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]

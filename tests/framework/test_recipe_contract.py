@@ -14,6 +14,7 @@ from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.pytorch import single
 from core.worker.recipe import LoadedRecipe
+from tests.support.packages import needs_shared_memory
 from tests.support.running import LONG_PYTORCH, make_spec, train, train_both, write_recipe
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def model():
 
 
 @pytest.mark.slow
+@needs_shared_memory
 def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,

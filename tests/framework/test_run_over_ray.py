@@ -26,7 +26,7 @@ from core.supervisor.hosts import run_hosts
 from tests.support.ray_cluster import RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
 from tests.support.two_hosts import cuts, follows_the_curve_of, kill_supervisor, over_hosts, stop_with_every_step
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,9 +114,10 @@ def test_strategy_follows_the_curve_of_one_device_over_a_pause(
     spec = make_spec("digits_mlp", framework=framework, epochs=100, batch_size=512, checkpoints={"unit": "never"})
     alone = train(spec, runs_root)
     away = over_hosts(replace(spec, training=replace(spec.training, micro_batches=2)), strategy, AWAY)
-    paused = start(away, runs_root).until_trained(1)
+    paused = start(away, runs_root)
     paused.run.request("pause")
-    paused.until(RunState.PAUSED)
+    assert paused.until_over().state is RunState.PAUSED, paused.run.facts
+    assert paused.run.facts.step > 0
     assert parts(cluster) == []
     resumed = Followed(Run.resume(paused.run.dir)).until_over()
     assert resumed.states[-1] is RunState.FINISHED, resumed.run.facts
@@ -178,7 +179,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
 def test_run_whose_device_is_used_by_others_does_not_start(
     cluster: RayCluster, runs_root: Path, tmp_path: Path
 ) -> None:
-    with rival_of(cluster, cores=2, wait_s=30) as rival:
+    with rival_of(cluster, cores=2, wait_s=PATIENCE_S) as rival:
         assert said_by(rival) == "has it"
         run = start(long_spec(tmp_path), runs_root).until_over()
         rival.communicate()

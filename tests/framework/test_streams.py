@@ -10,6 +10,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from core.runs.facts.states import RunState
 from core.worker.pytorch.task.stream import Shares, StreamBatches
+from tests.support.packages import needs_shared_memory
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from core.schema.spec import RunSpec
 
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker")  # on one core
 ITEMS, BATCH = 1003, 64
 STEPS = 16
 """1003 items in batches of 64: the last has 43, which two ranks cannot share evenly."""
@@ -76,6 +78,7 @@ def read(stream: StreamBatches, epoch: int = 0, skip: int = 0) -> list[list[Any]
     return [[item for batch in step if batch.share for item in batch.data] for step in stream.shuffled(epoch, skip)]
 
 
+@needs_shared_memory
 def test_each_item_is_read_once_by_two_ranks_with_two_loader_workers_each() -> None:
     alone = read(batches())
     ranks = [read(batches(rank, 2, workers=2)) for rank in range(2)]
@@ -91,7 +94,7 @@ def test_order_is_fixed_by_seed_and_epoch_and_leaves_other_random_numbers_alone(
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=needs_shared_memory)])
 def test_skipped_steps_are_neither_lost_nor_read_again(workers: int) -> None:
     whole = read(batches(workers=workers), 3)
     assert read(batches(workers=workers), 3, skip=7) == whole[7:]
@@ -139,7 +142,12 @@ def alone(recipe: str, pools: object, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "more"),
-    [("ddp", {}), ("ddp", {"accumulation": 2, "loader_workers": 2}), ("fsdp", {}), ("placement", {})],
+    [
+        ("ddp", {}),
+        pytest.param("ddp", {"accumulation": 2, "loader_workers": 2}, marks=needs_shared_memory),
+        ("fsdp", {}),
+        ("placement", {}),
+    ],
 )
 def test_stream_has_one_curve_on_one_and_on_two_devices(
     strategy: str, more: dict[str, int], recipe: str, alone: dict[str, list[float]], runs_root: Path

@@ -97,7 +97,8 @@ def test_training_metrics_are_the_means_over_the_global_batch(
     for name in ("accuracy", "margin"):
         steps = series[name].steps.astype(int).tolist()
         assert steps[0] == 1
-        assert len(steps) > 1, "several are measured; how many depends on the load of the machine"
+        # Growth is limited, so that at least every eighth step is measured at first; then it depends on the load.
+        assert len(steps) > 1
         assert series[name].values.tolist() == pytest.approx(
             [of_every_step[name][step - 1] for step in steps], abs=1e-5
         )

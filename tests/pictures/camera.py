@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.runs.facts.states import state_info
 from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def take(shots: Sequence[Shot], folder: Path) -> None:
-    """Write these pictures, whole, into a folder. Takes about a second of one core for each state."""
+    """Write these pictures, whole, into a folder. Takes about a second of one core for each state.
+
+    No limit of time: each wait in the other process has its own.
+    """
     from .machine import environment
 
     for scale, language in sorted({(shot.scale, shot.language) for shot in shots}):
@@ -43,7 +47,6 @@ def take(shots: Sequence[Shot], folder: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE_S,
         )
         assert not done.returncode, done.stderr
 
@@ -131,8 +134,11 @@ def _is_busy(window: MainWindow) -> bool:
     tasks = (services.process_scanner._scanning, services.process_scanner._describing, services.orphan_scanner._task,
              start._checking_request, start._installed, start._checker._task)  # fmt: skip
     timers = (start._debounce, start._poll_timer)
+    index, log = services.run_list._index, window.panels.details.log.view
     return (
-        start.current_check is None or services.session.opening is not None or window.panels.plots._turns.busy
+        any(state_info(each.state).over and each.dir.name in index._live for each in services.run_list.summaries)
+        or services.run_list.left > 0 or log._loading.isActive() or log.follow()
+        or start.current_check is None or services.session.opening is not None or window.panels.plots._turns.busy
         or any(task.busy for task in tasks) or any(timer.isActive() for timer in timers)
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from tests.support.ray_cluster import cluster, running_cluster  # noqa: F401 (fi
 from tests.support.sampling import NVIDIA, QUICK, Clock
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.user_accounts import shared  # noqa: F401 (fixture)
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,8 +37,9 @@ def clock() -> Clock:
 def sampler(nvml, clock):
     with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=QUICK, clock=clock) as sampler:
         yield sampler
-        helpers = helper_pids()
-    assert not any(psutil.pid_exists(pid) for pid in helpers)
+        helpers = [psutil.Process(pid) for pid in helper_pids()]
+    for each in helpers:
+        each.wait(PATIENCE_S)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import terminate
 from tests.support.running import FOREVER, LONG, Followed, make_spec, script_spec, start, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from core.schema.spec import RunSpec
@@ -208,13 +208,17 @@ class Chaos:
             processes.send(launched, signal.SIGCONT)  # no event names it yet
         for helper in blows.helpers:
             processes.send(helper, signal.SIGCONT)
-        deadline = time.monotonic() + 30
-        while not state_info(followed.poll().state).over and time.monotonic() < deadline:
+
+        def is_over() -> bool:
+            if state_info(followed.poll().state).over:
+                return True
             if words := stopped.continue_supervisor(followed.run.dir, followed.run.facts):
                 blows.told.append(words)
                 blows.killed |= {"supervisor"} if "was killed" in words else set()
             followed.run.request("force" if state_info(followed.state).can_force else "stop")
-            time.sleep(0.02)
+            return False
+
+        wait_until(is_over, f"the end of the run; {blows.told}")
         stopped.continue_supervisor(followed.run.dir, followed.run.facts)  # a guard that was stopped after the end
         blows.told.append("stop")
 
@@ -233,7 +237,7 @@ class Chaos:
             self._command.wait()
             self._command = None
         if self._command is not None:
-            code = self._command.wait(20)
+            code = self._command.wait(PATIENCE_S)
             assert code == EXIT_CODES[followed.state], (told, code, followed.state)
             self._command = None
         if self._window is not None and "window" in blows.killed:
@@ -248,7 +252,7 @@ class Chaos:
         run, told = followed.run, blows.told
         if followed.state is RunState.LOST and {"guard", "launched process"} & blows.killed:
             own = [each for each in leftovers.find([self._root]) if each.run_id == run.id]
-            assert not terminate(lambda: own, grace_s=0.5).left, told
+            assert not terminate(lambda: own, grace_s=0.5, patience_s=PATIENCE_S).left, told
             for process in _of_folder(run.dir):  # a helper that was stopped: nothing else knows it
                 processes.send(process, signal.SIGCONT)
         wait_until(lambda: not processes.tagged(run.id), f"the end of all processes; {told}")

@@ -333,6 +333,8 @@ def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, tmp_path: Path) ->
     ) as shell:
         wait_until(lambda: runs_root.exists() and any(runs_root.iterdir()), "the run's folder")
         followed = Followed(Run(next(runs_root.iterdir()))).until_trained(1)
+        assert shell.stderr
+        assert shell.stderr.readline(), "the first line of progress: from now on Ctrl-C stops the run"
         shell.send_signal(signal.SIGINT)
         out, err = shell.communicate(timeout=PATIENCE_S)
     assert shell.returncode == 3

@@ -36,7 +36,7 @@ from core.system.process_info import TerminatedProcess
 from tests.support.commands import call
 from tests.support.recorded import recorded
 from tests.support.running import make_spec
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from core.schema.spec import RunSpec
@@ -150,7 +150,9 @@ def test_run_whose_supervisor_never_came_up_uses_no_device(runs_root: Path) -> N
     run_dir = new_directory(runs_root, "digits")
     write_spec(run_dir, make_spec("digits_mlp"))
     found = survey_with_processes()
-    assert f"CPU 0 is used by run {run_dir.name}." in str(sharing_message(found, runs_root, "cpu:0"))  # just launched
+    later = time.time() + PATIENCE_S  # so that it counts as just launched for as long as this takes
+    os.utime(run_dir / "spec.json", (later, later))
+    assert f"CPU 0 is used by run {run_dir.name}." in str(sharing_message(found, runs_root, "cpu:0"))
     earlier = time.time() - LAUNCH_S - 1
     os.utime(run_dir / "spec.json", (earlier, earlier))
     assert sharing_message(found, runs_root, "cpu:0") is None

@@ -32,6 +32,8 @@ daemon = f"echo $$ > {{note}}.new; mv {{note}}.new {{note}}; exec env -i sleep 3
 subprocess.run(["sh", "-c", f"env -i setsid sh -c '{{daemon}}' &"])
 while not note.exists():
     time.sleep(0.01)
+while not Path(f"/proc/{{note.read_text().strip()}}/cmdline").read_bytes().startswith(b"sleep"):
+    time.sleep(0.01)  # until then it has the name of the shell
 """
 
 

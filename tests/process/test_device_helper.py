@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +15,11 @@ import psutil
 import pytest
 
 from core.devices.sampler import Sampler
-from core.devices.source import HelperTimeouts
 from core.system import processes
 from tests.nvml.standin import uuid
 from tests.support.helper_pids import helper_pids
-from tests.support.sampling import NVIDIA, all_well, fall_silent, helper, wait_for
-from tests.support.waiting import wait_until
+from tests.support.sampling import HOUR_S, NVIDIA, QUICK, all_well, hang, helper, wait_for
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from core.devices.device import Sample
@@ -28,12 +29,12 @@ ROOT = Path(__file__).parents[2]
 
 def test_helper_restarts_when_the_only_gpu_is_lost(nvml, sampler):
     nvml.write(gpus=1)
-    sampler.survey(10)
+    sampler.survey(PATIENCE_S)
     first = helper(sampler)
     nvml.write(gpu0={"lost": 1})
     survey = wait_for(sampler, lambda survey: survey.samples[0].lost, "the lost GPU")
     assert [device.id for device in survey.devices] == [uuid(0)]
-    first.wait(10)
+    first.wait(PATIENCE_S)
     nvml.write(gpu0={"lost": None})
     survey = wait_for(sampler, all_well, "the GPU to come back")
     assert survey.banner is None
@@ -43,7 +44,7 @@ def test_helper_restarts_when_the_only_gpu_is_lost(nvml, sampler):
 @pytest.mark.parametrize("how", ["segv", "abort"])
 def test_helper_crashed_by_the_driver_is_restarted(nvml, sampler, how):
     nvml.write(gpus=1)
-    sampler.survey(10)
+    sampler.survey(PATIENCE_S)
     nvml.write(crash=how)
     survey = wait_for(sampler, lambda survey: survey.banner, "the report of the crash")
     signal_name = {"segv": "SEGV", "abort": "ABRT"}[how]
@@ -55,7 +56,7 @@ def test_helper_crashed_by_the_driver_is_restarted(nvml, sampler, how):
 
 def test_killed_helper_is_restarted(nvml, sampler):
     nvml.write(gpus=1)
-    sampler.survey(10)
+    sampler.survey(PATIENCE_S)
     first = helper(sampler)
     first.kill()
     killed_at = time.time()
@@ -67,18 +68,18 @@ def test_killed_helper_is_restarted(nvml, sampler):
 
 def test_hanging_driver_is_reported_and_its_helper_replaced(nvml, clock):
     nvml.write(gpus=1)
-    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=HelperTimeouts(start_s=30), clock=clock) as sampler:
-        sampler.survey(10)
+    timeouts = replace(QUICK, retry_s=HOUR_S, backoff_s=HOUR_S)
+    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=timeouts, clock=clock) as sampler:
+        sampler.survey(PATIENCE_S)
         hanging = helper(sampler)
-        nvml.write(slow_ms=60_000)
-        fall_silent(sampler)
-        clock.step(5)
-        assert sampler.poll().banner.startswith("NVIDIA devices do not answer: their readings are 5 s old")
-        clock.step(12)
+        hang(nvml, sampler)
+        clock.step(2 * HOUR_S)
+        assert re.match(r"NVIDIA devices do not answer: their readings are 7\d\d\d s old", sampler.poll().banner)
+        clock.step(3 * HOUR_S)
         wait_until(lambda: sampler.poll() and not psutil.pid_exists(hanging.pid), "the hanging helper to be ended")
-        nvml.write(slow_ms=None)
+        nvml.write(**{"slow_ms.nvmlDeviceGetMemoryInfo": None})
         replaced_at = time.time()
-        clock.step(0.5)  # before the first restart
+        clock.step(HOUR_S)  # before the first restart
         survey = wait_for(sampler, lambda survey: survey.samples[0].time > replaced_at, "new readings")
         assert (
             survey.banner
@@ -88,17 +89,20 @@ def test_hanging_driver_is_reported_and_its_helper_replaced(nvml, clock):
 
 def test_slow_driver_keeps_its_helper_and_shows_reading_age(nvml, clock):
     nvml.write(gpus=1)
-    timeouts = HelperTimeouts(stale_s=1.5, hang_s=60, start_s=30, retry_s=30)
-    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=timeouts, clock=clock) as sampler:
-        sampler.survey(10)
+    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=QUICK, clock=clock) as sampler:
+        sampler.survey(PATIENCE_S)
         patient = helper(sampler)
         sampler.set_period(0.05, processes_s=0.05)
         nvml.write(slow_ms=400)  # a round of readings takes two seconds
-        fall_silent(sampler)
-        clock.step(50)
-        survey = wait_for(sampler, lambda survey: "slowly" in (survey.banner or ""), "the report of the slowness")
-        assert survey.banner.startswith("NVIDIA devices answer slowly: their readings are 5")
-        clock.step(50)  # more than `hang_s` since the last answer, less since the last sign of life
+
+        def is_slow(survey) -> bool:
+            if sampler.new_samples():
+                clock.step(2 * HOUR_S)  # so that these are old when the next sign of life comes
+            return "slowly" in (survey.banner or "")
+
+        survey = wait_for(sampler, is_slow, "the report of the slowness")
+        assert re.match(r"NVIDIA devices answer slowly: their readings are 7\d\d\d s old", survey.banner)
+        clock.step(3 * HOUR_S)  # more than `hang_s` since the last answer, less since the last sign of life
         seen = sampler.poll().samples[0].time
         wait_for(sampler, lambda survey: survey.samples[0].time > seen, "the next readings")
         assert helper(sampler) == patient, "it was not taken for one that hangs"
@@ -119,7 +123,7 @@ def eight_readings(sampler: Sampler) -> list[Sample]:
 
 def test_unchanged_readings_keep_arriving_after_a_helper_restart(nvml, sampler):
     nvml.write(gpus=2, gpu1={"utilisation": 41, "memory_used": 7 * 2**20})
-    last = sampler.survey(10).samples[1]
+    last = sampler.survey(PATIENCE_S).samples[1]
     sampler.new_samples()
     for _ in range(2):
         of_one = [sample for sample in eight_readings(sampler) if sample.device_id == uuid(1)]
@@ -135,28 +139,28 @@ def test_unchanged_readings_keep_arriving_after_a_helper_restart(nvml, sampler):
 
 def test_poll_does_not_block_on_a_stopped_helper(nvml, sampler, clock):
     nvml.write(gpus=1)
-    sampler.survey(10)
+    sampler.survey(PATIENCE_S)
     stopped = helper(sampler)
     stopped.send_signal(signal.SIGSTOP)
     wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, "the helper to stop")
     sampler.poll()
     while sampler.new_samples():
         sampler.poll()
-    clock.step(0.5)
+    clock.step(2 * HOUR_S)
     survey = sampler.poll()
     assert "s old" in survey.banner
     assert sampler.new_samples() == []
-    assert survey.age_s(uuid(0), clock()) >= 0.5, "the reading keeps its time"
+    assert survey.age_s(uuid(0), clock()) >= 2 * HOUR_S, "the reading keeps its time"
     stopped.kill()  # otherwise close would time out twice waiting for it to exit
 
 
 def test_close_terminates_a_stopped_helper_and_can_be_repeated(nvml, sampler):
     nvml.write(gpus=1)
-    sampler.survey(10)
+    sampler.survey(PATIENCE_S)
     stopped = helper(sampler)
     stopped.send_signal(signal.SIGSTOP)
     sampler.close()
-    assert not psutil.pid_exists(stopped.pid)
+    stopped.wait(PATIENCE_S)
     sampler.close()
     assert sampler.poll().devices
     assert helper_pids() == [], "a closed sampler starts nothing"
@@ -169,7 +173,7 @@ import os, sys
 from core.devices.sampler import Sampler
 from tests.support.helper_pids import helper_pids
 sampler = Sampler()
-sampler.survey(10)
+sampler.survey(300)
 print(*helper_pids(), flush=True)
 sys.stdin.readline()
 os.abort()
@@ -186,7 +190,7 @@ def test_helper_environment_has_no_run_tag(nvml, sampler, monkeypatch):
     monkeypatch.setenv("TRAINYARD_RUN", "some-run")
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     nvml.write(gpus=1)
-    assert len(sampler.survey(10).devices) == 1
+    assert len(sampler.survey(PATIENCE_S).devices) == 1
     assert "TRAINYARD_RUN" not in helper(sampler).environ()
 
 
@@ -195,4 +199,4 @@ def test_helper_ignores_a_core_folder_in_the_working_directory(nvml, sampler, mo
     (tmp_path / "core" / "__init__.py").write_text("raise SystemExit('not ours')")
     monkeypatch.chdir(tmp_path)
     nvml.write(gpus=1)
-    assert len(sampler.survey(10).devices) == 1
+    assert len(sampler.survey(PATIENCE_S).devices) == 1

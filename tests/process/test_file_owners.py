@@ -35,7 +35,8 @@ with open(f"{name}.csv", "w", newline="") as file:
         Path(f"{name}.begun").touch()
         while not all(Path(f"{each}.begun").exists() for each in ("one", "two")):
             time.sleep(0.01)
-        time.sleep(0.05)
+    while not Path("read").exists():  # a run has the files that its processes have open
+        time.sleep(0.01)
 """
 
 
@@ -106,7 +107,9 @@ def test_two_runs_in_one_folder_record_separate_losses(tmp_path: Path, runs_root
         for (name, at), device in zip(first.items(), ("cpu:0", "cpu:1"), strict=True)
     }
 
+    for run in runs.values():
+        wait_until(lambda run=run: "loss" in run.poll().run_series.metrics and len(run.losses()) >= 40, "all losses")  # type: ignore[misc]
+    (tmp_path / "read").touch()
     for name, run in runs.items():
         assert run.until_over().state is RunState.FINISHED
-        wait_until(lambda run=run: len(run.losses()) == 40)  # type: ignore[misc]
         assert run.losses() == [first[name] + step for step in range(1, 41)], name

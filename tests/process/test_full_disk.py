@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.runs.facts.states import RunState
-from tests.support.running import script_spec, train
+from tests.support.running import script_spec, start
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FLOOD = """\
-import time
+import os, time
 for step in range(1, 6001):
     try:
         print(f"step {step} loss {1 / step:.4f} " + "x" * 250, flush=True)
     except OSError:
         if not SWALLOWS:
             raise
-    if step % 500 == 0:
-        time.sleep(0.05)
+    while step == 500 and not os.path.exists("read"):
+        time.sleep(0.01)  # until some of it has been recorded
 """
 
 
@@ -32,7 +33,10 @@ def test_script_that_fills_the_disk_is_told_which_and_what_is_missing(
 ) -> None:
     script = tmp_path / "flood.py"
     script.write_text(FLOOD.replace("SWALLOWS", str(swallows)))
-    followed = train(script_spec(script, cwd=tmp_path), small_disk / "runs")
+    followed = start(script_spec(script, cwd=tmp_path), small_disk / "runs")
+    wait_until(lambda: "loss" in followed.poll().run_series.metrics, "the first losses")
+    (tmp_path / "read").touch()
+    followed.until_over()
     facts = followed.run.facts
     words = " ".join([*facts.notices, facts.error or ""])
     disk = rf"The disk at {re.escape(str(small_disk))} \(tmpfs\) was full at \d\d:\d\d:\d\d\."
@@ -44,4 +48,3 @@ def test_script_that_fills_the_disk_is_told_which_and_what_is_missing(
         assert re.search(disk + " That may be why.", str(facts.error)), facts.error
     losses = followed.losses()
     assert losses == [round(1 / step, 4) for step in range(1, len(losses) + 1)]  # what there is, is right
-    assert losses

@@ -26,7 +26,7 @@ def test_hosts_are_added_listed_with_their_devices_and_removed(server, capsys, r
     code, out, err = call(capsys, "hosts", "add", "one", "--command", TRAINYARD)
     assert (code, err) == (0, "")
     assert re.fullmatch(
-        r"one has been added: reachable, Trainyard \S+, Python \S+, clock [+-]\d\.\d s\. "
+        r"one has been added: reachable, Trainyard \S+, Python \S+, clock [+-]\d+\.\d s\. "
         r"Its devices: one/cpu:0 and one/cpu:1\n",
         out,
     )
@@ -37,7 +37,8 @@ def test_hosts_are_added_listed_with_their_devices_and_removed(server, capsys, r
     rows = json.loads(out)
     assert [each["name"] for each in rows] == ["one", "second"]
     assert all(each["state"] == "reachable" and each["failure"] is None and not each["problem"] for each in rows)
-    assert all(each["host"] == socket.gethostname() and abs(each["clock_offset_s"]) < 1 for each in rows)
+    assert all(each["host"] == socket.gethostname() for each in rows)
+    assert all(abs(each["clock_offset_s"]) <= each["round_trip_s"] / 2 for each in rows)
     assert [each["runs"] for each in rows] == [
         f"{server.folder}/{home}/.local/share/trainyard/runs" for home in ("one", "two")
     ]
@@ -195,7 +196,7 @@ def test_runs_of_a_host_are_shown_on_its_devices(server, capsys, runs_root, scri
     """A live run is one with a supervisor that is alive; it is started on the host's own folder."""
     add_host("one", command=f"{TRAINYARD} --runs {runs_root}")
     train = runs_root.with_name("train.py")
-    train.write_text("import time\nprint('loss: 1', flush=True)\ntime.sleep(60)")
+    train.write_text("import time\nprint('loss: 1', flush=True)\ntime.sleep(3600)")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     start = [sys.executable, "-m", "core.cli", "--runs", str(runs_root), "run", "--script", str(train)]
     subprocess.run([*start, "--devices", "cpu:0", "--detach"], env=environment, check=True, capture_output=True)
@@ -218,8 +219,7 @@ def test_clock_that_is_off_is_told_with_its_offset(server, capsys, script):
     assert code == 0
     assert "The clock of one is 1 h 0 min ahead of the one here." in err
     (row,) = json.loads(call(capsys, "hosts", "--json")[1])
-    assert row["clock_offset_s"] == pytest.approx(3630, abs=5)
-    assert 0 < row["round_trip_s"] < 5
+    assert abs(row["clock_offset_s"] - 3630) <= row["round_trip_s"] / 2, "as exact as it can be measured"
     assert row["state"] == "reachable"
     assert "timedatectl" in row["problem"]
 

@@ -10,8 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -22,13 +24,13 @@ from core.history import leftovers, removal
 from core.history.leftovers import OrphanedProcess, find
 from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.system import processes
+from core.system import process_info, processes, procfs
 from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
 from tests.support.running import start
 from tests.support.two_users import OTHER_UID
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +53,14 @@ while True:
 
 
 def terminate_all(targets: Sequence[OrphanedProcess], **options: Any) -> TerminationResult[OrphanedProcess]:
-    return terminate(lambda: targets, **options)
+    """Terminate processes, by default without an end of the time that they have to react to SIGTERM."""
+    return terminate(lambda: targets, **{"grace_s": PATIENCE_S, **options})
+
+
+def let_grace_end(monkeypatch: pytest.MonkeyPatch, condition: Callable[[], object]) -> None:
+    """Let the time of `terminate` stand still until this is so, and then be three seconds later."""
+    clock = SimpleNamespace(monotonic=lambda: 3.0 if condition() else 0.0, sleep=time.sleep)
+    monkeypatch.setattr("core.system.terminate.time", clock)
 
 
 @pytest.fixture
@@ -111,7 +120,9 @@ def test_orphan_of_abandoned_run_is_found_and_terminated(abandoned: Followed, vi
     assert (found.name, found.command) == ("sleep", "sleep 3600")
     assert found.user == pwd.getpwuid(os.getuid()).pw_name
     assert found.memory_bytes
-    assert 0 <= found.age_s < 120
+    own = process_info.describe(os.getpid()).age_s
+    assert own is not None
+    assert 0 <= found.age_s <= own, "it is younger than this process, which has started the run"
     assert found.why == f"Run {abandoned.run.id} is over (lost)."
     assert pids(find([])).count(found.process.pid) == 1  # it is found among all processes of the machine, too
     outcome = terminate_all([found])
@@ -126,7 +137,7 @@ def test_orphan_ignoring_sigterm_is_killed_after_grace_period(runs_root: Path, t
     abandon(followed)
     (found,) = find([], view.refresh())
     os.kill(found.process.pid, signal.SIGSTOP)  # a stopped process must be killed, too
-    outcome = terminate_all([found], grace_s=0.2)
+    outcome = terminate_all([found], grace_s=0.2, patience_s=PATIENCE_S)
     assert [each.signal for each in outcome.ended] == ["SIGKILL"]
     assert not processes.is_alive(found.process)
 
@@ -231,7 +242,7 @@ def test_similar_command_line_is_never_signalled(abandoned: Followed, view: Proc
     found = [each for each in find([], view.refresh()) if each.run_id == abandoned.run.id]
     assert len(found) == 1
     untagged = [as_found(process, abandoned.run.id) for process in (alike, worded, other_run)]
-    outcome = terminate_all([*found, *untagged], grace_s=0.2)
+    outcome = terminate_all([*found, *untagged])
     assert [each.target for each in outcome.ended] == found
     assert [each.target for each in outcome.left] == untagged
     assert {each.why for each in outcome.left} == {
@@ -247,7 +258,7 @@ def test_recycled_pid_is_never_signalled(view: ProcView, launch: Launch) -> None
     (found,) = find([], view.refresh())
     assert found.process.pid == process.pid
     earlier = replace(found, process=replace(found.process, created=found.process.created - 1))
-    outcome = terminate_all([earlier], grace_s=0.1)
+    outcome = terminate_all([earlier])
     assert (outcome.ended, outcome.left) == ((), ())  # the process with the earlier start time has exited
     assert process.poll() is None
 
@@ -256,7 +267,7 @@ def test_recycled_pid_is_never_signalled(view: ProcView, launch: Launch) -> None
 def test_other_users_process_is_never_signalled(view: ProcView, launch: Launch) -> None:
     process = launch(run_id="20010101-000000-another-0000", user=OTHER_UID, group=OTHER_UID)
     assert find([], view.refresh()) == []
-    outcome = terminate_all([as_found(process, "20010101-000000-another-0000")], grace_s=0.1)
+    outcome = terminate_all([as_found(process, "20010101-000000-another-0000")])
     assert outcome.ended == ()
     assert [each.target.process.pid for each in outcome.left] == [process.pid]
     assert process.poll() is None
@@ -295,13 +306,15 @@ def test_process_with_other_uid_in_proc_is_never_signalled(tmp_path: Path, launc
     fake_process(theirs, process.pid, status={before: f"Uid:\t{uid + 1}\t{uid + 1}".encode()})
     (found,) = find([], own)
     assert find([], theirs) == []
-    outcome = terminate_all([found], grace_s=0.1, proc=theirs)
+    outcome = terminate_all([found], proc=theirs)
     assert [each.target for each in outcome.left] == [found]
     assert process.poll() is None
     assert [each.target for each in terminate_all([found], proc=own).ended] == [found]
 
 
-def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(tmp_path: Path, launch: Launch) -> None:
+def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(
+    tmp_path: Path, launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     notes = tmp_path / "signals"
     process = launch(
         sys.executable, "-c", RECORDS_SIGNALS, str(notes), run_id="20010101-000000-stuck-0000", stdout=subprocess.PIPE
@@ -314,7 +327,7 @@ def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(tmp_path: 
     waiting = {b") S ": b") D "}
     fake_process(proc, process.pid, stat=waiting, status={b"ShdPnd:\t0000000000000000": b"ShdPnd:\t0000000000000100"})
     (found,) = find([], proc)
-    outcome = terminate_all([found], grace_s=0.1, proc=proc)
+    outcome = terminate_all([found], proc=proc)
     assert outcome.ended == ()
     assert "waits inside the kernel (state D), where no signal reaches it" in outcome.left[0].why
     assert process.poll() is None
@@ -322,6 +335,7 @@ def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(tmp_path: 
     # A process in a temporary wait, such as for a disk, is still killed.
     shutil.rmtree(proc)
     fake_process(proc, process.pid, stat=waiting)
+    let_grace_end(monkeypatch, lambda: notes.exists() and notes.read_text())
     assert [each.signal for each in terminate_all([found], grace_s=2, proc=proc).ended] == ["SIGKILL"]
     assert notes.read_text().split() == [str(int(signal.SIGTERM))]
 
@@ -339,7 +353,9 @@ def test_process_that_exits_meanwhile_is_no_error(view: ProcView, launch: Launch
     assert find([], view.path) == []  # the links of exited processes remain and are broken
 
 
-def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(view: ProcView, launch: Launch) -> None:
+def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(
+    view: ProcView, launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = (
         "import os, signal, time; "
         "signal.signal(signal.SIGTERM, lambda *_: os.execve('/bin/sleep', ['sleep', '3600'], {})); "
@@ -349,6 +365,7 @@ def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(view: Proc
     assert process.stdout
     process.stdout.readline()
     (found,) = find([], view.refresh())
+    let_grace_end(monkeypatch, lambda: procfs.variables(process.pid) == [b""])
     outcome = terminate_all([found], grace_s=2)
     assert [each.target for each in outcome.left] == [found]
     assert process.poll() is None

@@ -94,13 +94,13 @@ def test_run_without_lock_files_is_resumed_and_removed(runs_root: Path, tmp_path
     """As one of an earlier version."""
     followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained(1)
     followed.run.request("stop")
-    run_dir = followed.until_over().run.dir
+    run_dir = followed.until_left().run.dir
     for folder in (run_dir, run_dir / EVENTS):
         (folder / "lock").unlink()
     again = type(followed)(Run.resume(run_dir)).until(RunState.RUNNING)
     assert lock.take(run_dir) is None
     again.run.request("stop")
-    again.until_over()
+    again.until_left()
     assert removal.remove(run_dir).problem == ""
     assert not run_dir.exists()
 

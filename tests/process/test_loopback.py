@@ -116,6 +116,11 @@ def namespace(pid: int | str, kind: str) -> str:
     return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
 
 
+def until_only(followed: Followed, pids: set[int]) -> None:
+    """Wait until these are the processes of the run: the one that fetches data may still be leaving."""
+    wait_until(lambda: {process.pid for process in processes.tagged(followed.run.id)} == pids, "the workers alone")
+
+
 def assert_nothing_is_left(followed: Followed) -> None:
     wait_until(lambda: not processes.tagged(followed.run.id), "all processes of the run to end")
 
@@ -144,7 +149,7 @@ def test_recipe_downloads_once_and_its_workers_reach_nobody(runs_root: Path, tmp
 def test_processes_in_the_network_are_found_paused_and_resumed(runs_root: Path, tmp_path: Path) -> None:
     followed = start(listening_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
     pids = {followed.run.facts.workers[rank].process.pid for rank in WORKERS}
-    assert {process.pid for process in processes.tagged(followed.run.id)} == pids
+    until_only(followed, pids)
     networks = {namespace(pid, "net") for pid in pids}
     assert len(networks) == 1
     assert namespace("self", "net") not in networks
@@ -283,7 +288,7 @@ def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Pat
     followed = Followed(Run.attach(run_dir)).until_trained()
     facts = followed.run.facts
     pids = {facts.workers[rank].process.pid for rank in WORKERS}
-    assert {process.pid for process in processes.tagged(followed.run.id)} == pids
+    until_only(followed, pids)
     assert namespace("self", "user") not in {namespace(pid, "user") for pid in pids}
     assert facts.supervisor is not None
     stuck = facts.workers[1].process
@@ -331,7 +336,6 @@ def denied(*arguments: str, runs_root: Path) -> subprocess.CompletedProcess[str]
 
 
 def test_program_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes a quarter of a second."""
     monkeypatch.setattr(loopback, "WAIT_S", 0.2)
     monkeypatch.setattr(loopback, "_program", lambda *_: ["sleep", "3600"])
     with pytest.raises(NoLoopbackNetworkError, match="timed out"):

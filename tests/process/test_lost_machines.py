@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from tests.support.ssh_server import SshServer
 STEP_S = "0.005"
 """Seconds of a step: a run that waits for something takes less processor time than with shorter ones."""
+GRACE_S = "10"
+"""Where the other machine is lost. So long may an agent take to hold the part that it has started."""
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +67,7 @@ def test_stop_and_a_cut_connection(server: SshServer, runs_root: Path, tmp_path:
     """A connection that is cut is made again, and no step is lost or recorded twice; then the run is stopped."""
     run = start(long_spec(tmp_path), runs_root).until_trained(50)
     for number, find in enumerate((server.sessions, server.agents), 1):
+        wait_until(lambda: len(server.agents()) == 1, "the agent of an earlier connection to end")
         find()[0].kill()
         wait_until(lambda: run.poll() and cuts(run) == number, "the connection to be made again")  # noqa: B023
     run.until_trained(run.run.facts.step + 100)
@@ -91,7 +94,7 @@ def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_t
     server: SshServer, runs_root: Path, tmp_path: Path
 ) -> None:
     """No worker there has said why, and those here were only asked to end: the run must not count as finished."""
-    run = start(long_spec(tmp_path), runs_root)
+    run = start(long_spec(tmp_path, f"import time\ntime.sleep(3600)  # it does not get further\n{LONG}"), runs_root)
     found = wait_until(lambda: supervisors_there(server), "the supervisor on the host to start")
     part = Run.attach(parts(server)[0])
     wait_until(lambda: part.poll() and part.facts.supervisor, "its first event")
@@ -106,7 +109,7 @@ def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_t
 def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "2")
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, GRACE_S)
     run = start(long_spec(tmp_path, unit="steps", every=20), runs_root).until_trained(60)
     with unreachable(server):
         run.until_over()
@@ -132,7 +135,7 @@ def test_part_ends_by_itself_when_the_supervisor_of_its_run_is_killed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The part says that its head was lost, is listed so on the host, and can be removed there."""
-    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, GRACE_S)
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
     kill_supervisor(run)
     wait_until(lambda: not processes_there(server), "the processes on the host to end")

@@ -24,7 +24,7 @@ from core.system import processes
 from tests.nvml.standin import uuid
 from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, kill_supervisor, played
 from tests.support.running import CAME_UP, Followed, start, train
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.unit.test_events import fill
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 GB = 2**30
 IDLE, BUSY = GB // 2, 9 * GB
-WAIT_S = 8
+WAIT_S = 20
 """Where the end of the waiting is waited for: two readings come within one second, and on a slow machine in these."""
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 
@@ -54,7 +54,7 @@ class Stage:
     def gpu(self, number: int = 0, **settings: object) -> None:
         self.nvml.write(**{f"gpu{number}": settings})
 
-    def start(self, wait_s: float = 60, gpus: int = 1) -> Followed:
+    def start(self, wait_s: float = PATIENCE_S, gpus: int = 1) -> Followed:
         """Start the run and wait until its worker runs and its peak memory was sampled."""
         self.nvml.write(gpus=gpus, **{f"gpu{number}": {"memory_used": IDLE} for number in range(gpus)})
         wait_for_gate = f"while not os.path.exists({str(self._gate)!r}): time.sleep(0.01)"
@@ -74,6 +74,15 @@ class Stage:
 
     def open_gate(self) -> None:
         self._gate.touch()
+
+    def wait_for_memory(self, followed: Followed) -> None:
+        """Let the run end, and wait until its memory has been read since and is waited for."""
+        self.open_gate()
+        wait_until(
+            lambda: str(followed.poll().run.facts.waiting).startswith("GPU 0 uses 8.5 GB more than before the run"),
+            "a word on what is waited for",
+        )
+        assert followed.state is RunState.RELEASING
 
     def end(self, followed: Followed) -> Release:
         """Let the run end and return its memory release result."""
@@ -110,12 +119,7 @@ def test_memory_freed_late_is_waited_for_and_counts_as_released(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     followed = stage.start()
-    stage.open_gate()
-    followed.until(RunState.RELEASING)
-    wait_until(
-        lambda: str(followed.poll().run.facts.waiting).startswith("GPU 0 uses 8.5 GB more than before the run"),
-        "a word on what is waited for",
-    )
+    stage.wait_for_memory(followed)
     stage.gpu(memory_used=IDLE)
     followed.until_over()
     assert followed.states == FINISHED
@@ -206,8 +210,7 @@ def test_lost_device_is_not_judged(stage: Stage) -> None:
 def test_sigterm_cuts_the_memory_wait_short(stage: Stage) -> None:
     """As at a logout or shutdown; the final state of the run stays the same."""
     followed = stage.start()
-    stage.open_gate()
-    followed.until(RunState.RELEASING)
+    stage.wait_for_memory(followed)
     supervisor = followed.run.facts.supervisor
     assert supervisor
     os.kill(supervisor.pid, signal.SIGTERM)
@@ -221,8 +224,7 @@ def test_sigterm_cuts_the_memory_wait_short(stage: Stage) -> None:
 def test_force_request_cuts_the_memory_wait_short(stage: Stage) -> None:
     """Ctrl-C on the command line sends the same request."""
     followed = stage.start()
-    stage.open_gate()
-    followed.until(RunState.RELEASING)
+    stage.wait_for_memory(followed)
     followed.run.request("force")
     followed.until_over()
     assert followed.states == FINISHED
@@ -299,7 +301,10 @@ def use_up_the_page(log: Path) -> None:
 def test_run_on_a_full_disk_is_also_checked_for_leftovers(small_disk: Path, tmp_path: Path) -> None:
     """The run cannot continue, but writes the events that still fit on the disk."""
     followed = start(leaving(tmp_path, CHILD, "time.sleep(3600)"), small_disk / "runs")
-    wait_until(lambda: len(processes.tagged(followed.run.id)) == 2, "the worker and its child")
+    wait_until(
+        lambda: followed.poll().run.facts.workers and len(processes.tagged(followed.run.id)) == 2,
+        "the worker and its child",
+    )
     fill(small_disk)
     use_up_the_page(followed.run.dir / "events" / "devices.jsonl")
     followed.until_over()
@@ -326,12 +331,14 @@ def test_lost_run_lists_the_processes_its_guard_terminated(tmp_path: Path, runs_
 
 def test_guard_without_a_run_folder_terminates_all_and_creates_no_folder(tmp_path: Path, runs_root: Path) -> None:
     followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
-    supervisor = followed.run.facts.supervisor
+    supervisor, guard = followed.run.facts.supervisor, followed.run.facts.guard
     assert supervisor
+    assert guard
     processes.send(supervisor, signal.SIGSTOP)  # otherwise it would notice and terminate everything itself
     shutil.rmtree(followed.run.dir)
     kill_supervisor(followed)
     wait_until(lambda: not processes.tagged(followed.run.id), "the processes of the run to end")
+    wait_until(lambda: not processes.is_alive(guard), "the guard to have done all that it does")
     assert not followed.run.dir.exists()
 
 

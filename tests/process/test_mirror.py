@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from core.history.index import RunIndex
-from core.hosts.mirror import link
+from core.hosts.mirror import link, mirror
 from core.hosts.mirror.mirror import Mirror
 from core.hosts.run_files import travels
 from core.runs.copies import read_there
@@ -21,7 +21,7 @@ from core.runs.run import Run
 from core.schema.paths import EVENTS
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,20 +39,26 @@ def root(server: SshServer, runs_root: Path) -> Path:
 
 
 @pytest.fixture
-def open_mirror(root: Path) -> Iterator[Callable[[], Mirror]]:
-    """A function that opens a mirror of the host, as each window does."""
+def open_mirror(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Mirror]]:
+    """A function that opens a mirror of the host, as each window does. Agents and threads may take their time.
+
+    A connection that was cut is made again when the test says so (`Mirror.retry`).
+    """
+    for limit in ("HELLO_S", "ANSWER_S", "FIRST_PAUSE_S", "CLOSE_S"):
+        monkeypatch.setattr(mirror, limit, PATIENCE_S)
+    monkeypatch.setattr(link, "SILENT_S", PATIENCE_S)
     opened: list[Mirror] = []
 
     def open_one() -> Mirror:
-        mirror = Mirror(replace(add_host() if not opened else opened[0].host, command=f"{TRAINYARD} --runs {root}"))
-        opened.append(mirror)
-        mirror.start()
-        return mirror
+        host = add_host() if not opened else opened[0].host
+        opened.append(Mirror(replace(host, command=f"{TRAINYARD} --runs {root}")))
+        opened[-1].start()
+        return opened[-1]
 
     yield open_one
-    for mirror in opened:
-        mirror.close()
-        assert not mirror._thread.is_alive()
+    for each in opened:
+        each.close()
+        assert not each._thread.is_alive()
 
 
 @pytest.fixture
@@ -115,7 +121,7 @@ def test_run_that_is_started_steered_and_ended_through_the_connection_is_copied_
     done(mirror, "request", run=name, name="stop")
     copy.until_over()
     assert copy.state is RunState.STOPPED
-    own = Followed(Run.attach(root / name)).until_over()
+    own = Followed(Run.attach(root / name)).until_left()
     until_equal(mirror, copy, own)
     assert copy.states == own.states
     (summary,) = RunIndex(mirror.root).poll()
@@ -140,15 +146,16 @@ def stop_agent(mirror: Mirror, server: SshServer) -> None:
     """An agent that is stopped says nothing, and its connection stays open."""
     (agent,) = server.agents()
     agent.suspend()
-    wait_until(lambda: not mirror.state.is_connected, "the silence to be noticed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link, "BEAT_S", 0.3)
+        patch.setattr(link, "SILENT_S", 1.5)
+        wait_until(lambda: not mirror.state.is_connected, "the silence to be noticed")
     agent.resume()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [kill_ssh, kill_agent, stop_agent])
-def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mirror, spec, server, monkeypatch, cut):
-    monkeypatch.setattr(link, "BEAT_S", 0.3)
-    monkeypatch.setattr(link, "SILENT_S", 1.5)
+def test_copy_goes_on_from_its_offset_when_the_connection_was_cut(root, open_mirror, spec, server, cut):
     own = start(spec, root)
     mirror = open_mirror()
     wait_until((mirror.root / own.run.id / "spec.json").is_file, "the copy")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import io
 import json
+import os
 import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,22 +18,25 @@ from core.notifications.channels.desktop import BUS_VARIABLE
 from core.notifications.delivery import RETRY_S, deliver, deliver_news, retry
 from core.notifications.message import Message
 from core.notifications.news import news_of_end
+from core.notifications.outbox import SUFFIX
 from core.notifications.settings import NotificationSettings, save, settings_file
 from core.queue import failures
 from core.queue.folder import own_line
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.system.folders import cache_folder, make_cache_folder
 from core.system.own_processes import NOTIFIER
 from tests.support.acting import kill_supervisor, played
 from tests.support.commands import call
 from tests.support.queueing import Queue
 from tests.support.running import make_spec, start, train, write_recipe
 from tests.support.session_bus import NotificationService, Shown, session_bus
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.web_server import WebServer
 from tests.support.written_runs import write_run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.running import Followed
@@ -57,6 +63,18 @@ def notifiers(tmp_path: Path) -> list[psutil.Process]:
         if NOTIFIER in words and any(str(tmp_path) in word for word in words):
             found.append(each)
     return found
+
+
+@contextlib.contextmanager
+def collecting(tmp_path: Path, count: int) -> Iterator[None]:
+    """In the block, be the process that sends: others leave their news to it. At the end, so much is left."""
+    folder = cache_folder() / "notifications"
+    make_cache_folder(folder)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        wait_until(lambda: len(list(folder.glob(f"*{SUFFIX}"))) == count, "the news")
+        wait_until(lambda: not notifiers(tmp_path), "the processes that have left it to end")
 
 
 def notices(run: Followed) -> list[str]:
@@ -117,9 +135,10 @@ def test_failing_runs_and_a_lost_one_are_one_message(tmp_path: Path, runs_root: 
     with WebServer() as server:
         save(settings(webhook=f"http://{server.host}/hook"))
         lost = start(played(tmp_path, name="killed"), runs_root).until_trained()
-        for number in range(2):
-            run = train(make_spec(failing(tmp_path, f"broken_{number}")), runs_root)
-            assert run.state is RunState.FAILED
+        with collecting(tmp_path, 2):
+            for number in range(2):
+                run = train(make_spec(failing(tmp_path, f"broken_{number}")), runs_root)
+                assert run.state is RunState.FAILED
         kill_supervisor(lost)
         wait_until(lambda: server.posts, "the message")
         wait_until(lambda: not notifiers(tmp_path), "the process to end")
@@ -155,11 +174,11 @@ def test_short_and_unwanted_runs_are_not_told_and_a_damaged_file_is(tmp_path: Pa
 def test_queued_run_that_will_not_start_and_a_held_queue_are_told(tmp_path: Path) -> None:
     queue, told = Queue(tmp_path), tmp_path / "told"
     save(settings(command=f'echo "$NOTIFICATION_TITLE" > {told}; cat >> {told}', occasions=("stopped", "failed")))
-    failed = train(make_spec(failing(tmp_path, "broken")), queue.runs_root)
-    wait_until(lambda: without_a_supervisor(failed), "the supervisor to leave")
+    with collecting(tmp_path, 1):
+        failed = train(make_spec(failing(tmp_path, "broken")), queue.runs_root)
+    failures.hold(own_line().line, failures.QUEUE_HELD.format(count=3, error="It broke."))
     next_one = queue.add("next", after=str(failed.run.dir), after_mode="ok").until_over()
     assert next_one.state is RunState.STOPPED
-    failures.hold(own_line().line, failures.QUEUE_HELD.format(count=3, error="It broke."))
     wait_until(lambda: told.is_file() and "queue is held" in told.read_text(), "the message")
     title, stopped, broken, *_, last = told.read_text().splitlines()
     assert (title, stopped, broken) == ("2 runs: 1 failed, 1 stopped", "Failed: broken.", "Stopped: next.")
@@ -176,26 +195,26 @@ def test_desktop_with_markup_gets_escaped_text(tmp_path: Path) -> None:
         session_bus(tmp_path) as address,
         NotificationService(address, capabilities=["body", "body-markup"]) as service,
     ):
-        (outcome,) = deliver(NotificationSettings(), MESSAGE)
+        (outcome,) = deliver(NotificationSettings(), MESSAGE, PATIENCE_S)
     assert outcome.why == ""
     assert service.shown == [Shown("Trainyard", "bert & co", "It ended: &lt;b&gt;loss&lt;/b&gt; 0.12.", 1)]
 
 
 def test_desktop_without_a_service_or_a_bus_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with session_bus(tmp_path):
-        (none_there,) = deliver(NotificationSettings(), MESSAGE)
+        (none_there,) = deliver(NotificationSettings(), MESSAGE, PATIENCE_S)
     assert none_there.is_absent
     assert none_there.why == "This desktop session has no notification service."
     for address in ("unix:path=/nowhere", "tcp:host=localhost,port=1", "nonsense"):
         monkeypatch.setenv(BUS_VARIABLE, address)
-        (no_bus,) = deliver(NotificationSettings(), MESSAGE)
+        (no_bus,) = deliver(NotificationSettings(), MESSAGE, PATIENCE_S)
         assert no_bus.is_absent, address
         assert no_bus.why.startswith("The desktop's session bus cannot be reached: ")
 
 
 def test_desktop_that_refuses_is_a_failure(tmp_path: Path) -> None:
     with session_bus(tmp_path) as address, NotificationService(address, error="org.example.Full"):
-        (outcome,) = deliver(NotificationSettings(), MESSAGE)
+        (outcome,) = deliver(NotificationSettings(), MESSAGE, PATIENCE_S)
     assert not outcome.is_absent
     assert outcome.why == "The desktop's notification service refused the message: org.example.Full."
 
@@ -203,7 +222,7 @@ def test_desktop_that_refuses_is_a_failure(tmp_path: Path) -> None:
 def test_ntfy_gets_topic_title_and_credentials() -> None:
     with WebServer() as server:
         given = settings(ntfy=f"http://me:pass%40word@{server.host}/base/my%20runs")
-        (outcome,) = deliver(given, Message(title="ü", text="x" * 9000, occasion="failed"))
+        (outcome,) = deliver(given, Message(title="ü", text="x" * 9000, occasion="failed"), PATIENCE_S)
         assert outcome.why == ""
     (post,) = server.posts
     assert post.path == "/base/"
@@ -221,8 +240,10 @@ def test_ntfy_gets_topic_title_and_credentials() -> None:
 )
 def test_webhook_that_fails_is_told_without_its_address(server: WebServer, why: str) -> None:
     with server:
-        (outcome,) = deliver(settings(webhook=f"http://{server.host}/secret?token=secret"), MESSAGE, limit_s=0.3)
+        limit_s = 0.3 if server.silent else PATIENCE_S
+        (outcome,) = deliver(settings(webhook=f"http://{server.host}/secret?token=secret"), MESSAGE, limit_s)
         host = server.host
+        wait_until(lambda: server.posts, "the server to have read it")
     assert outcome.why == f"{host}{why}"
     assert len(server.posts) == 1
 
@@ -267,20 +288,24 @@ def test_service_that_cannot_be_reached_for_a_while_is_tried_again(tmp_path: Pat
     ],
 )
 def test_webhook_that_cannot_be_reached_is_told(address: str, why: str) -> None:
-    (outcome,) = deliver(settings(webhook=address), MESSAGE, limit_s=5)
+    (outcome,) = deliver(settings(webhook=address), MESSAGE, PATIENCE_S)
     assert outcome.why.startswith(why)
     assert "secret" not in outcome.why
 
 
 def test_command_gets_the_message_and_is_ended_after_its_time(tmp_path: Path) -> None:
     told = tmp_path / "told"
-    (outcome,) = deliver(settings(command=f'echo "$NOTIFICATION_TITLE" > {told}; cat >> {told}'), MESSAGE)
+    (outcome,) = deliver(settings(command=f'echo "$NOTIFICATION_TITLE" > {told}; cat >> {told}'), MESSAGE, PATIENCE_S)
     assert outcome.why == ""
     assert told.read_text() == "bert & co\nIt ended: <b>loss</b> 0.12.\n"
-    (late,) = deliver(settings(command=f"sleep 3600 & echo $! > {told}; wait"), MESSAGE, limit_s=0.3)
+    sleep = ["sleep", str(10**6 + os.getpid())]  # no other test has it
+    (late,) = deliver(settings(command=f"{' '.join(sleep)} & wait"), MESSAGE, limit_s=0.3)
     assert late.why == "The command did not end within 0.3 s, and was ended."
-    wait_until(lambda: not psutil.pid_exists(int(told.read_text())), "what the command started to be gone")
-    (failed,) = deliver(settings(command="echo the password is xyz >&2; kill -9 $$"), MESSAGE)
+    wait_until(
+        lambda: not [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == sleep],
+        "what the command started to be gone",
+    )
+    (failed,) = deliver(settings(command="echo the password is xyz >&2; kill -9 $$"), MESSAGE, PATIENCE_S)
     assert failed.why == "The command failed: signal KILL."
     assert failed.detail == "the password is xyz"
 
@@ -290,11 +315,11 @@ def test_apprise_reaches_its_services_and_names_those_that_it_does_not_know() ->
     pytest.importorskip("apprise")
     with WebServer() as server:
         good, bad = f"json://{server.host}/secret", "nonsense://secret"
-        (outcome,) = deliver(settings(apprise=(bad, good)), MESSAGE)
+        (outcome,) = deliver(settings(apprise=(bad, good)), MESSAGE, PATIENCE_S)
         assert outcome.why == "Apprise does not know the address nonsense://…. Its documentation lists all services."
     (post,) = server.posts
     assert (post.body["title"], post.body["message"]) == ("bert & co", "It ended: <b>loss</b> 0.12.")
-    (gone,) = deliver(settings(apprise=(good,)), MESSAGE)
+    (gone,) = deliver(settings(apprise=(good,)), MESSAGE, PATIENCE_S)
     assert gone.why == "Apprise could not deliver to json://…."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,33 +21,44 @@ from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.support.acting import played
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
-from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support.waiting import PATIENCE_S, wait_until
 
 PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 
 SLOW = f"""{LONG}
-import time
+import os, time
+from pathlib import Path
+
+quick, requests = Path(__file__).with_name("quick"), Path(os.environ["TRAINYARD_RUN_DIR"], "control")
 
 class Slow:
+    given = 0
+
     def __len__(self):
         return 120
     def __getitem__(self, index):
-        time.sleep(0.002)
+        self.given += 1
+        while not quick.exists():
+            time.sleep(0.01)
+            if self.given <= 120 or any(requests.iterdir()):
+                break
         return index / 120
 
 def train_data():
     return Slow()
 """
-"""Thirty steps of 8 ms per epoch at a batch size of 4: slow enough to pause before the end."""
+"""Thirty steps of 40 ms per epoch at a batch size of 4. The second epoch waits for a request, or for `let_run`."""
 
 
 @pytest.fixture
 def slow(tmp_path: Path) -> str:
     return write_recipe(tmp_path, SLOW, "slow")
+
+
+def let_run(recipe: str) -> None:
+    """Let a slow recipe train to its end."""
+    Path(recipe).with_name("quick").touch()
 
 
 @pytest.fixture
@@ -81,6 +92,7 @@ def test_paused_run_resumes_with_every_step_recorded_once(runs_root: Path, slow:
     again = resumed(followed.run.dir)
     wait_until(lambda: second.poll().state in CAME_UP, "the second reader to see the run go on")
     wait_until(lambda: index.poll()[0].state in CAME_UP, "the list of runs to see it, too")
+    let_run(slow)
     again.until_over()
     assert again.states == [*PAUSED, *FINISHED]
     assert followed.until(RunState.FINISHED).states == again.states
@@ -186,7 +198,7 @@ def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: s
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     (lost,) = [each for each in outcomes if not isinstance(each, Run)]
     assert "Attach to it" in str(lost)
     again = followed.until_trained(followed.run.facts.step + 1)
@@ -196,11 +208,14 @@ def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: s
 
 
 def test_pause_while_workers_load_takes_effect_when_training_begins(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, f"import time\ntime.sleep(1)\n{LONG}", "loads")
+    go = tmp_path / "go"
+    loads = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.01)\n"
+    recipe = write_recipe(tmp_path, loads + LONG, "loads")
     followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until(RunState.STARTING)
     wait_until(lambda: followed.poll().run.facts.workers, "the worker")
     followed.run.request("pause")
     wait_until(lambda: followed.poll().run.facts.asked == "pause", "the request to be known")
+    go.touch()
     followed.until_over()
     assert followed.states == PAUSED
     assert followed.run.facts.asked == ""
@@ -241,6 +256,7 @@ def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, 
     followed = start(spec, runs_root).until_trained(3)
     followed.run.request("stop")
     followed.until_over()
+    let_run(slow)
     again = resumed(followed.run.dir).until_over()
     assert again.state is RunState.FINISHED
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 61))
@@ -248,7 +264,7 @@ def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, 
 
 
 def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Path, slow: str) -> None:
-    spec = make_spec(slow, epochs=3, batch_size=4, ladder=StopTimeouts(ask_s=60))
+    spec = make_spec(slow, epochs=3, batch_size=4, ladder=StopTimeouts(ask_s=PATIENCE_S))
     followed = start(spec, runs_root).until_trained(3)
     followed.run.request("pause")
     followed.until_over()
@@ -259,6 +275,7 @@ def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Pat
     (followed.run.dir / "rendezvous").write_bytes(b"stale")
     for name in ("stop", "force", "pause", "save"):
         (followed.run.dir / "control" / name).touch()
+    let_run(slow)
     again = resumed(followed.run.dir).until_over()
     assert again.states == [*PAUSED, *FINISHED]
     assert again.run.facts.notices == ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.system import processes
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def test_reused_pid_is_not_alive_and_not_signalled(sleeper: subprocess.Popen[byt
     assert not processes.send(other, signal.SIGKILL)
     assert processes.is_alive(identity)
     assert processes.send(identity, signal.SIGTERM)
-    assert sleeper.wait(10) == -signal.SIGTERM
+    assert sleeper.wait(PATIENCE_S) == -signal.SIGTERM
     assert not processes.send(identity, signal.SIGTERM)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psutil
+import pytest
 
 from core.cli import __main__
+from core.cli.commands.machine import pythons
 from core.pythons.cache import ProbeCache
 from core.pythons.search import PythonSearch
 from tests.support.pythons import (
@@ -21,8 +24,6 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
@@ -86,6 +87,10 @@ class TestSearching:
 
 
 class TestCommand:
+    @pytest.fixture(autouse=True)
+    def _patient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pythons, "PythonSearch", partial(PythonSearch, timeout_s=PATIENCE_S))
+
     def test_json_lists_facts_of_each_python(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

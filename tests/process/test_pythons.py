@@ -198,7 +198,7 @@ class TestProbing:
     def test_own_interpreter_reports_its_installed_frameworks(self) -> None:
         from importlib.metadata import version
 
-        facts = ask(sys.executable, timeout_s=PATIENCE_S)
+        facts = ask(sys.executable)
         assert facts.torch is not None
         assert facts.torch.version == version("torch")
         assert facts.torch.cuda is ("+cpu" not in version("torch"))
@@ -227,7 +227,7 @@ class TestProbing:
     def test_program_that_is_not_python_is_reported(self, tmp_path: Path, text: str, sentence: str) -> None:
         program = write_program(tmp_path / "python", text)
         with pytest.raises(ValueError, match=sentence) as caught:
-            ask(str(program), timeout_s=0.3 if "sleep" in text else 20)
+            ask(str(program), timeout_s=0.3 if "sleep" in text else PATIENCE_S)
         assert str(program) in str(caught.value)
         assert "trainyard pythons" in str(caught.value)
 
@@ -247,13 +247,13 @@ class TestProbing:
 
     @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
     def test_too_old_python_still_reports_its_version(self, version: tuple[int, int]) -> None:
-        facts = ask(of_version(*version), timeout_s=PATIENCE_S)
+        facts = ask(of_version(*version))
         assert facts.version[:2] == version
         assert "scripts need Python 3.8 or later" in (facts.too_old() or "")
 
     @pytest.mark.parametrize("version", [(3, 8), (3, 9), (3, 10), (3, 12), (3, 13)])
     def test_probe_runs_on_other_python_versions(self, version: tuple[int, int]) -> None:
-        facts = ask(of_version(*version), timeout_s=PATIENCE_S)
+        facts = ask(of_version(*version))
         assert facts.version[:2] == version
         assert facts.prefix
         assert facts.too_old() is None

@@ -17,6 +17,7 @@ import pytest
 from core.cli import queue_options
 from core.devices.device import Device
 from core.history.index import directories
+from core.queue import control
 from core.queue.request import read_request
 from core.runs.facts.states import RunState
 from core.schema.spec import read_spec
@@ -101,12 +102,13 @@ def test_times_and_sizes() -> None:
         assert (request.free_memory_bytes, request.priority) == (3 * 2**29, 2)
         return request.not_before or 0.0
 
-    assert start("+2h") == pytest.approx(time.time() + 7200, abs=5)
+    asked_at = time.time()
+    assert asked_at <= start("+2h") - 7200 <= time.time()
     assert start("2099-12-24 06:00") == datetime(2099, 12, 24, 6).timestamp()  # noqa: DTZ001 (as the user's clock)
-    soon = datetime.now() + timedelta(minutes=2)  # noqa: DTZ005
-    assert start(soon.strftime("%H:%M")) == pytest.approx(soon.timestamp(), abs=60)
-    past = datetime.now() - timedelta(minutes=2)  # noqa: DTZ005
-    assert start(past.strftime("%H:%M")) == pytest.approx(past.timestamp() + 86400, abs=60)
+    now = datetime.now().replace(second=0, microsecond=0)  # noqa: DTZ005
+    later, earlier = now + timedelta(hours=6), now - timedelta(hours=6)
+    assert start(later.strftime("%H:%M")) == later.timestamp()
+    assert start(earlier.strftime("%H:%M")) == (earlier + timedelta(days=1)).timestamp()
 
 
 def test_any_device_is_one_of_the_kind_with_enough_memory() -> None:
@@ -118,7 +120,10 @@ def test_any_device_is_one_of_the_kind_with_enough_memory() -> None:
 
 
 @pytest.mark.slow
-def test_run_queue_follows_the_run_and_says_why_it_waits(tmp_path: Path, capsys) -> None:
+def test_run_queue_follows_the_run_and_says_why_it_waits(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "WAITING_S", PATIENCE_S)
     queue = Queue(tmp_path)
     running = queue.start()
     words = ("run", tmp_path / "recipe.py", "--devices", "cpu:0", "--epochs", 3, "--runs", queue.runs_root)

@@ -55,8 +55,9 @@ def act(action: str, run_dir: Path) -> str:
         if state_info(run.facts.state).over:
             raise ValueError(f"Run {run.id} is over already: {run.facts.state.value}.")
         run.request("stop" if action == "force" else action)
-        while action == "force" and not state_info(run.facts.state).over:  # as `stop --force` does
-            run.poll()
+        starts = run.facts.starts
+        while action == "force" and run.facts.starts == starts and not state_info(run.facts.state).over:
+            run.poll()  # as `stop --force` does; once the run was resumed, the request is no longer there
             if state_info(run.facts.state).can_force:
                 run.request("force")
                 break
@@ -166,17 +167,23 @@ class Races:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("rounds", [20, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param(20, marks=pytest.mark.timeout(1200)),
+        pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(7200)]),
+    ],
+)
 def test_three_processes_that_act_at_once_have_one_winner(runs_root: Path, tmp_path: Path, rounds: int) -> None:
     """Costs 8 seconds: each round is a real race for a real run."""
     spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
     seed = int(os.environ.get("TRAINYARD_TEST_SEED", "7"))
     races = Races(spec, runs_root, seed)
     print(f"seed {seed}")
-    for number in range(rounds):
+    number = 0
+    while number < rounds or not all(races.wins.values()):  # which one wins when is a matter of chance
         print(f"round {number}")
         races.round()
+        number += 1
     races.close()
     print(f"wins: {races.wins}")
-    assert all(races.wins.values()), races.wins

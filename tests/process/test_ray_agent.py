@@ -118,7 +118,7 @@ def test_agent_has_the_environment_of_its_node(node: StandIn) -> None:
     host = host_list.load().hosts[0]
     with Connection(host) as beta:
         beta.wait(lambda: beta.hello is not None, PATIENCE_S, lambda: True)
-        assert beta.ask("peer", 20)["address"] == PEER
+        assert beta.ask("peer", PATIENCE_S)["address"] == PEER
         (code,) = node.codes()
         (agent,) = [each for each in psutil.process_iter() if words_of(each)[1:2] == ["-c"] and str(code) in
                     words_of(each)[3:4]]  # fmt: skip

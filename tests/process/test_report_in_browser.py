@@ -124,7 +124,7 @@ def test_a_scaling_table_is_there_with_its_plots(tmp_path: Path, capsys) -> None
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(7200)
 def test_every_curve_and_number_of_twenty_long_runs_is_there(tmp_path: Path, capsys) -> None:
     runs = [write_long_run(tmp_path, number) for number in range(RUNS)]
     page = tmp_path / "report.html"

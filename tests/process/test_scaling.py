@@ -120,6 +120,9 @@ def test_an_interrupted_table_is_continued_with_what_is_missing(tmp_path: Path, 
         recipe, *SETTINGS, "--ask-timeout", "0.2", "--name", "tiny table", "--runs", runs_root
     ) as command:
         held_run = _run_on_two(runs_root)
+        assert command.stderr is not None
+        assert any("Training 2 of 2" in line for line in command.stderr)
+        command.stderr.readline()  # its progress: the command follows it, and will stop it
         command.send_signal(signal.SIGINT)
         out, err = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 3, err
@@ -195,13 +198,17 @@ def test_a_run_that_cannot_be_noted_is_stopped(tmp_path: Path, runs_root: Path, 
 
 
 def _run_on_two(runs_root: Path) -> Followed:
-    """Wait until the training on two devices runs, and return it."""
+    """Wait until the training on two devices runs and is in the table, and return it."""
 
     def found() -> list[Path]:
         return [each for each in directories(runs_root) if "2-devices" in each.name]
 
     followed = Followed(Run.attach(wait_until(found, "the run on two devices")[0]))
     followed.until(RunState.RUNNING)
+    wait_until(
+        lambda: any(followed.run.id in path.read_text() for path in runs_root.glob("*.scaling.json")),
+        "the command to have noted it",
+    )
     return followed
 
 

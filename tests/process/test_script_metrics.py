@@ -18,6 +18,7 @@ from core.metrics.common.reading import IN_EPOCH
 from core.runs.facts.run_facts import RunProgress
 from core.runs.facts.states import RunState
 from tests.support.listening import Listeners, beyond_loopback
+from tests.support.patient_supervisor import start_patiently
 from tests.support.running import Followed, script_spec, train
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def ran(
     """Run a script of the collection in its own folder until it finishes."""
     spec = script_spec(SCRIPTS / name, *arguments, cwd=cwd, devices=devices, launch=launch, **choices)
     with Listeners(cwd / "runs") as listeners:
-        followed = train(spec, cwd / "runs")
+        followed = start_patiently(spec, cwd / "runs").until_over()
     assert beyond_loopback(listeners.seen) == set()
     assert bool(listeners.seen) == (launch == "per-device"), "ranks listen for each other"
     assert followed.state is RunState.FINISHED, followed.run.log_end()

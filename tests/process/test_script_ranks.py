@@ -17,7 +17,8 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.system import processes
 from tests.support.listening import listening, processes_of
-from tests.support.running import Followed, script_spec, start
+from tests.support.patient_supervisor import start_patiently
+from tests.support.running import Followed, script_spec
 from tests.support.waiting import wait_until
 
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
@@ -40,7 +41,7 @@ def ranks(folder: Path, source: str, **environment: str) -> Followed:
     (folder / "program.py").write_text(source)
     devices, launch = "cpu:0,cpu:1", "per-device"
     spec = script_spec(folder / "program.py", cwd=folder, devices=devices, launch=launch, environment=environment)
-    return start(spec, folder / "runs")
+    return start_patiently(spec, folder / "runs")
 
 
 def stores() -> list[int]:
@@ -138,7 +139,7 @@ def test_store_outlives_the_supervisor_as_long_as_a_rank(tmp_path: Path) -> None
         "store.add_rank(int(sys.argv[1]))\nos.kill(os.getpid(), 9)\n"
     )
     root = Path(__file__).parents[2]
-    with subprocess.Popen(["sleep", "60"]) as rank:
+    with subprocess.Popen(["sleep", "3600"]) as rank:
         subprocess.run([sys.executable, "-c", code, str(rank.pid), str(tmp_path)], cwd=root, check=False)
         # Tests that run at the same time have stores of their own; this one is in the folder of this test.
         (store,) = [pid for pid in stores() if Path(f"/proc/{pid}/cwd").resolve() == tmp_path]

@@ -23,8 +23,9 @@ from core.runs.run import Run
 from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts
 from core.system import processes
-from tests.support.running import CAME_UP, script_spec, start, train
-from tests.support.waiting import wait_until
+from tests.support.patient_supervisor import INTERRUPTS_AGAIN_SOON, start_patiently
+from tests.support.running import CAME_UP, Followed, script_spec, start, train
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 ODD = SCRIPTS / "odd"
@@ -229,14 +230,27 @@ def test_leftover_processes_are_terminated_and_reported(tmp_path: Path, runs_roo
 
 
 def test_stop_sends_sigint_first_so_that_the_script_can_save(tmp_path: Path, runs_root: Path) -> None:
-    followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
+    spec = script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path)
+    assert spec.ladder == StopTimeouts(interrupt_s=30.0)
+    followed = start(replace(spec, ladder=StopTimeouts(interrupt_s=PATIENCE_S)), runs_root).until_trained()
 
     followed.run.request("stop")
     ended = followed.until_over()
 
     assert ended.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
-    assert [(rung.name, rung.grace_s) for rung in ended.run.facts.stop_steps] == [("SIGINT", 30.0)]
+    assert [(rung.name, rung.grace_s) for rung in ended.run.facts.stop_steps] == [("SIGINT", PATIENCE_S)]
     assert (tmp_path / "saved.txt").read_text() == "saved\n"
+
+
+def until_read(followed: Followed) -> Followed:
+    """Wait until the supervisor has read the first step: after a stop it would show that the script trains on.
+
+    The supervisor reads before it answers, and answers a stop that follows this answer only after it has read again.
+    """
+    followed.until_trained()
+    followed.run.request("pause")
+    wait_until(lambda: followed.poll().run.facts.notices, "its answer: a script cannot be paused")
+    return followed
 
 
 def test_script_that_ignores_sigint_gets_stronger_signals(tmp_path: Path, runs_root: Path) -> None:
@@ -247,7 +261,7 @@ def test_script_that_ignores_sigint_gets_stronger_signals(tmp_path: Path, runs_r
     )
     spec = script_spec(tmp_path / "deaf.py", cwd=tmp_path)
     spec = replace(spec, ladder=StopTimeouts(interrupt_s=0.2, terminate_s=0.2))
-    followed = start(spec, runs_root).until_trained()
+    followed = until_read(start(spec, runs_root))
 
     followed.run.request("stop")
     ended = followed.until_over()
@@ -258,14 +272,18 @@ def test_script_that_ignores_sigint_gets_stronger_signals(tmp_path: Path, runs_r
 
 
 def test_script_that_trains_on_after_sigint_gets_a_second_one(tmp_path: Path, runs_root: Path) -> None:
-    """As Keras does: an interrupt within one of its callbacks is lost."""
+    """As Keras does: an interrupt within one of its callbacks is lost.
+
+    Only the steps after that show that it trains on, so the second one does not come before.
+    """
     (tmp_path / "loses.py").write_text(
-        "import signal, time\ndef lose(*_):\n    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "signal.signal(signal.SIGINT, lose)\nstep = 0\nwhile True:\n"
-        "    step += 1\n    print(f'step {step} loss: {1 / step}', flush=True)\n    time.sleep(0.05)\n"
+        "import signal, time\nlost = False\ndef lose(*_):\n    global lost\n    lost = True\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGINT, lose)\nstep = 0\nwhile True:\n    if lost or not step:\n"
+        "        step += 1\n        print(f'step {step} loss: {1 / step}', flush=True)\n    time.sleep(0.05)\n"
     )
-    spec = replace(script_spec(tmp_path / "loses.py", cwd=tmp_path), ladder=StopTimeouts(interrupt_s=6))
-    followed = start(spec, runs_root).until_trained(3)
+    spec = replace(script_spec(tmp_path / "loses.py", cwd=tmp_path), ladder=StopTimeouts(interrupt_s=PATIENCE_S))
+    followed = until_read(start_patiently(spec, runs_root, INTERRUPTS_AGAIN_SOON))
 
     followed.run.request("stop")
     ended = followed.until_over()
@@ -325,7 +343,8 @@ def collectors(run_dir: Path) -> list[int]:
 def test_killed_collector_is_reported_and_the_script_continues(tmp_path: Path, runs_root: Path) -> None:
     followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
 
-    (reader,) = collectors(followed.run.dir)
+    # The supervisor reads the file now and then, while the collector has it open all the time.
+    (reader,) = wait_until(lambda: len(found := collectors(followed.run.dir)) == 1 and found, "the collector alone")
     os.kill(reader, signal.SIGKILL)
     wait_until(lambda: followed.poll().run.facts.notices, "a notice")
     assert "the curves are no longer updated. The script continues" in followed.run.facts.notices[0]

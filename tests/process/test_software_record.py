@@ -14,7 +14,8 @@ from core.runs.facts.states import RunState
 from core.series.report import document
 from core.supervisor.software_record import source_of
 from tests.support.packages import GIT, missing
-from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
+from tests.support.patient_supervisor import start_patiently
+from tests.support.running import FOREVER, LONG, make_spec, write_recipe
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def test_run_records_its_python_its_packages_and_its_commit(tmp_path: Path) -> N
     for words in (["init", "-q", "-b", "topic"], ["add", "."], ["commit", "-q", "-m", "First"]):
         subprocess.run([*git, *words], check=True)
     commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    followed = start(make_spec(recipe, epochs=FOREVER), tmp_path / "runs")
+    followed = start_patiently(make_spec(recipe, epochs=FOREVER), tmp_path / "runs")
     followed.until_trained()
     wait_until(
         lambda: followed.poll().run.facts.software is not None and followed.run.facts.source is not None,

@@ -15,13 +15,12 @@ from core.runs.run import Run
 from core.schema.settings import StopTimeouts
 from core.series import report
 from core.system import processes
-from tests.support.running import Followed, make_spec, start, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.running import FOREVER, Followed, make_spec, start, write_recipe
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SOON = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=1)
 WORKERS = 2
 
 STUBBORN = """
@@ -32,7 +31,7 @@ def model():
     pass
 
 def train_data():
-    return range(4096)
+    return range(64)
 
 def loss():
     calls = []
@@ -61,7 +60,8 @@ def asleep(request: pytest.FixtureRequest, runs_root: Path, tmp_path: Path) -> t
     """A run whose data-loader workers are all asleep, and the pids of these workers."""
     leaves = "os.setsid()" if "own" in request.param else "pass"
     recipe = write_recipe(tmp_path / "recipe", STUBBORN.format(leaves=leaves, workers=WORKERS), "stubborn")
-    spec = make_spec(recipe, epochs=1, batch_size=8, ladder=SOON)
+    # The worker that is asked to stop ends by itself: its process group is not killed with it.
+    spec = make_spec(recipe, epochs=FOREVER, batch_size=8, ladder=StopTimeouts(ask_s=PATIENCE_S))
     followed = start(spec, runs_root).until_trained(1)
     wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, "the data-loader workers to be asleep")
     return followed, sleepers(tmp_path)

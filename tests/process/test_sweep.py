@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from core.system.processes import ProcessId
     from tests.support.running import Followed
 
     Call = Callable[..., tuple[int, str, str]]
@@ -93,7 +94,7 @@ def test_sweep_lists_orphans_and_how_to_terminate_them(call: Call, leave: Callab
     assert sorted(row.split()[0] for row in rows) == sorted([str(first), str(second)])
     for row in rows:
         words = row.split()
-        assert words[2] == "s"
+        assert words[2] in {"s", "min"}
         assert words[4] == "MB"
         assert words[5:] == [run.id, "sleep", "3600"]
     assert err == (
@@ -134,11 +135,25 @@ def test_sweep_json_lists_found_and_terminated_orphans(call: Call, leave: Callab
     assert not processes.is_alive(process)
 
 
+def wait_for_signals(monkeypatch: pytest.MonkeyPatch, has_acted: Callable[[], bool]) -> None:
+    """Let the command go on after SIGTERM only when a process has done what it does then, and not kill it before."""
+    send = processes.send_tagged
+
+    def send_and_wait(process: ProcessId, run_id: str, number: signal.Signals, *proc: Path) -> bool:
+        is_sent = send(process, run_id, number, *proc)
+        if number is signal.SIGTERM:
+            wait_until(has_acted, "the process to act on SIGTERM")
+        return is_sent
+
+    monkeypatch.setattr(processes, "send_tagged", send_and_wait)
+
+
 def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
-    call: Call, leave: Callable[[str], Followed]
+    call: Call, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = leave(DROPS_ITS_TAG).run
     (process,) = processes.tagged(run.id)
+    wait_for_signals(monkeypatch, lambda: not processes.is_of_run(process.pid, run.id))
     code, out, err = call("--end")
     assert code == 1
     assert "Terminated" not in out
@@ -153,6 +168,8 @@ def test_process_started_by_a_terminating_orphan_is_also_terminated(
     call: Call, view: ProcView, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = leave(MULTIPLIES).run
+    (process,) = processes.tagged(run.id)
+    wait_for_signals(monkeypatch, lambda: not processes.is_alive(process))
     monkeypatch.setattr(sweep.leftovers, "find", _seeing_all(view))
     code, out, _ = call("--end")
     assert code == 0
@@ -193,17 +210,17 @@ def _asked(answer: str, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> str
         patch.setattr(sys, "stdout", stdout)
         assert __main__.main(["sweep", "--runs", str(runs_root)]) == 0
         stdout.flush()
-        shown = _all_of(keyboard)
+    shown = _all_of(keyboard)
     os.close(keyboard)
     return shown
 
 
 def _all_of(terminal: int) -> str:
-    os.set_blocking(terminal, False)
+    """Return what was written to a terminal whose other end is closed. It may arrive later."""
     data = b""
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            data += os.read(terminal, 65536)
+    with contextlib.suppress(OSError):  # the end of it
+        while part := os.read(terminal, 65536):
+            data += part
     return data.decode()
 
 

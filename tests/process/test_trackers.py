@@ -11,7 +11,8 @@ import pytest
 
 from core.metrics.reread import reread
 from core.runs.facts.states import RunState
-from tests.support.running import script_spec, train
+from tests.support.patient_supervisor import start_patiently
+from tests.support.running import script_spec
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "tracked.py"
 PYTHON = os.environ.get("TRAINYARD_TEST_TRACKERS_PYTHON", sys.executable)
@@ -26,7 +27,7 @@ def test_program_with_a_tracker_is_plotted_unchanged(library: str, tmp_path: Pat
         pytest.skip(f"{library} is not installed: pip install trainyard[trackers]")
     environment = {"MLFLOW_ALLOW_FILE_STORE": "1", "TRACKIO_DIR": str(tmp_path / "elsewhere")}
     spec = script_spec(SCRIPT, library, cwd=tmp_path, python=PYTHON, environment=environment)
-    followed = train(spec, tmp_path / "runs")
+    followed = start_patiently(spec, tmp_path / "runs").until_over()
     assert followed.state is RunState.FINISHED, followed.run.log_end()
     for name, scale, every in (("loss", 1, 1), ("val_loss", 2, 5)):
         series = followed.run_series.metrics[name]

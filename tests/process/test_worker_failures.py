@@ -15,7 +15,7 @@ from core.schema.settings import StopTimeouts
 from core.system import processes
 from core.worker import main
 from tests.support.running import CAME_UP, FOREVER, LONG, make_spec, start, train, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def loss():
 """,
         "hangs",
     )
-    ladder = StopTimeouts(ask_s=0.1, interrupt_s=30, terminate_s=30)
+    ladder = StopTimeouts(ask_s=0.1, interrupt_s=PATIENCE_S)
     followed = start(make_spec(recipe, epochs=FOREVER, ladder=ladder), runs_root)
     wait_until((tmp_path / "hangs").exists, "the step that hangs")
     followed.run.request("stop")
@@ -108,7 +108,7 @@ def test_error_is_recorded_where_the_last_losses_cannot_be_fetched(
     def fetch() -> None:
         if broken == "raises":
             raise RuntimeError("CUDA error: device-side assert triggered")
-        let_go.wait(60)
+        let_go.wait()
 
     monkeypatch.setattr(main, "LAST_LOSSES_S", 0.05)
     main.record_last(cast("Context", SimpleNamespace(record_last=fetch)))

@@ -60,10 +60,13 @@ def played(
 def guards(run: Run) -> list[psutil.Process]:
     """Return the live guard of a run with a live supervisor, whose parent it is, in a list."""
     facts = run.facts
-    if facts.supervisor is None or facts.guard is None or not processes.is_alive(facts.guard):
+    if facts.supervisor is None or facts.guard is None:
         return []
     try:
-        assert psutil.Process(facts.supervisor.pid).ppid() == facts.guard.pid
+        parent = psutil.Process(facts.supervisor.pid).ppid()
+        if not processes.is_alive(facts.guard):  # asked after the parent: the supervisor may outlive it by a moment
+            return []
+        assert parent == facts.guard.pid
         return [psutil.Process(facts.guard.pid)]
     except psutil.NoSuchProcess:
         return []

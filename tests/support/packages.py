@@ -1,4 +1,4 @@
-"""The system packages that some tests need. As a command, install those that are missing, where that is possible.
+"""What some tests need of the system: packages, and shared memory. As a command, install the missing packages.
 
 python -m tests.support.packages
 """
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from gui.display_check import PACKAGES as QT_PACKAGES
 
@@ -51,6 +53,9 @@ class Package:
     """Whether what it provides is there, whichever package that came from."""
 
 
+needs_shared_memory = pytest.mark.skipif(
+    not os.access("/dev/shm", os.W_OK), reason="needs /dev/shm, where data-loader workers keep what they share"
+)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FONT = Path("/usr/share/fonts/truetype/wqy/wqy-microhei.ttc")
 WINDOW_MANAGER = (
@@ -68,7 +73,8 @@ BUS = Package(names="dbus-daemon", is_there=program("dbus-daemon"))
 MENU_ENTRY = Package(names="desktop-file-utils", is_there=program("desktop-file-validate"))
 NETWORK = Package(names="iproute2", is_there=program("ip"))
 GIT = Package(names="git", is_there=program("git"))
-PACKAGES = (*WINDOW_MANAGER, COMPILER, SSH, BROWSER, CHINESE_FONT, BUS, MENU_ENTRY, NETWORK, GIT)
+SECOND_USER = Package(names="uidmap", is_there=lambda: os.geteuid() == 0 or path_of("newuidmap") is not None)
+PACKAGES = (*WINDOW_MANAGER, COMPILER, SSH, BROWSER, CHINESE_FONT, BUS, MENU_ENTRY, NETWORK, GIT, SECOND_USER)
 
 
 def missing(*packages: Package) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.pythons.discovery import find_pythons
-from core.pythons.python_info import TIMEOUT_S, PythonProbe, parse_info
+from core.pythons.python_info import PythonProbe, parse_info
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ def of_version(major: int, minor: int) -> str:
     return found
 
 
-def ask(path: str, *, timeout_s: float = TIMEOUT_S, remembered: ProbeCache | None = None) -> PythonInfo:
+def ask(path: str, *, timeout_s: float = PATIENCE_S, remembered: ProbeCache | None = None) -> PythonInfo:
     """Return the facts of a Python, from the cache if one is given. Raise ValueError if it does not answer."""
     answer = remembered.get(path) if remembered else None
     if answer is None:

@@ -39,7 +39,7 @@ class Queue:
         """Queue a run."""
         spec = replace(self.spec(devices, epochs=epochs, recipe=recipe), name=name, time_limit_s=limit_s)
         run = control.enqueue(spec, self.runs_root, QueueRequest(labels=LABELS, **request))
-        control.until_waiting(run)
+        wait_until(lambda: control.until_waiting(run), f"{name} to be in the line")
         return Followed(run)
 
     def spec(self, devices: str, *, recipe: str = "", **training: Any) -> Any:

@@ -32,7 +32,6 @@ ROOT = Path(__file__).parents[2]
 SMALL = {"num_cpus": 2, "object_store_memory": 80 * 1024 * 1024}
 CORES = 2
 """Devices of each node, whatever the machine has."""
-"""Longest wait for what Ray ends: it may take a while to miss a node."""
 KEPT = ("PATH", "LANG", "VIRTUAL_ENV")
 """Variables of the tests that the nodes have, too."""
 RIVAL = """

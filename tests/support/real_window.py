@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QWidget
 
 import gui.app
 from tests.support.waiting import PATIENCE_S
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gui.main_window import MainWindow
-
-STILL_S = 0.3
-"""Seconds without a change of the geometry after which the window manager is done."""
 
 
 class Session:
@@ -98,12 +96,19 @@ class Session:
             time.sleep(0.005)
 
     def _settle(self) -> None:
-        seen, since = self._window.frameGeometry(), time.monotonic()
-        while time.monotonic() - since < STILL_S:
-            self._app.processEvents()
-            time.sleep(0.005)
-            if self._window.frameGeometry() != seen:
-                seen, since = self._window.frameGeometry(), time.monotonic()
+        """Wait until neither the window manager nor Qt has anything left to do with the window."""
+        before = None
+        while self._window.frameGeometry() != before:
+            before = self._window.frameGeometry()
+            self._ask_manager()
+
+    def _ask_manager(self) -> None:
+        """Open another window and wait for it: what the window manager was asked for before, it has done by then."""
+        other = QWidget()
+        other.setAttribute(Qt.WidgetAttribute.WA_ShowWithoutActivating)
+        other.show()
+        self._until(other.windowHandle().isExposed)
+        other.close()
 
 
 if __name__ == "__main__":

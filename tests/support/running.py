@@ -16,6 +16,7 @@ from core.history.index import directories
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
 from core.series.run_series import RunSeries
+from core.system import processes
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -137,19 +138,31 @@ class Followed:
         return [state for _, state in self.run.facts.history]
 
     def until_trained(self, steps: int = 1) -> Followed:
-        """Wait until this many steps are reported and the supervisor has read them."""
+        """Wait until this many steps are reported and the supervisor knows that the workers train."""
         self._wait_for(lambda: self.run.facts.step >= steps, f"step {steps}")
         return self.until(RunState.RUNNING)
 
     def until(self, state: RunState) -> Followed:
-        """Wait for this state."""
-        self._wait_for(lambda: state in self.states, str(state))
+        """Wait for this state since the last start of the run, which may have been resumed."""
+        self._wait_for(lambda: state in self._states_since_start(), str(state))
         return self
 
     def until_over(self) -> Followed:
         """Wait for the end of the run."""
         wait_until(lambda: state_info(self.poll().state).over, f"the run's end; {self._so_far()}")
         return self
+
+    def until_left(self) -> Followed:
+        """Wait for the end of the run, and until its supervisor and its guard have left."""
+        facts = self.until_over().run.facts
+        owners = [process for process in (facts.supervisor, facts.guard) if process is not None]
+        wait_until(lambda: not any(map(processes.is_alive, owners)), "supervisor and guard to leave")
+        return self
+
+    def _states_since_start(self) -> list[RunState]:
+        states = self.states
+        starts = [place for place, state in enumerate(states) if state is RunState.STARTING]
+        return states[starts[-1] if starts else 0 :]
 
     def _wait_for(self, reached: Callable[[], bool], what: str) -> None:
         """Wait until the state is reached or can no longer be reached."""

@@ -1,4 +1,4 @@
-"""A sampler with short intervals and a clock that can be put forward."""
+"""A sampler with short intervals, limits of hours, and a clock that can be put forward by them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import psutil
 
 from core.devices.kinds import KINDS
 from core.devices.source import HelperTimeouts
-from tests.nvml.standin import uuid
 from tests.support.helper_pids import helper_pids
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from core.devices.sampler import Sampler
+    from tests.nvml.standin import StandIn
 
-QUICK = HelperTimeouts(stale_s=0.3, hang_s=0.6, start_s=5, retry_s=0.2, backoff_s=0.05, notice_s=30)
+HOUR_S = 3600.0
+"""More than any test takes: a limit of this length is reached only by putting the clock forward."""
+QUICK = HelperTimeouts(
+    stale_s=HOUR_S, hang_s=4 * HOUR_S, start_s=4 * HOUR_S, retry_s=0.2, backoff_s=0.05, notice_s=8 * HOUR_S
+)
+"""A helper that has ended is started again soon. It is not taken for one that hangs, however slow the machine is."""
 NVIDIA = [kind for kind in KINDS if kind.name == "nvidia"]
 
 
@@ -43,18 +48,13 @@ def wait_for(sampler: Sampler, condition, what: str):
     return wait_until(lambda: (survey := sampler.poll()) and condition(survey) and survey, what)
 
 
-def fall_silent(sampler: Sampler) -> None:
-    """Poll until GPU 0 has sent no reading for six intervals."""
-    heard_at = time.monotonic()
-
-    def silent() -> bool:
-        nonlocal heard_at
-        sampler.poll()
-        if any(sample.device_id == uuid(0) for sample in sampler.new_samples()):
-            heard_at = time.monotonic()
-        return time.monotonic() - heard_at > 0.3
-
-    wait_until(silent, "the readings to stop")
+def hang(nvml: StandIn, sampler: Sampler) -> None:
+    """Let the next reading of the memory hang for a minute. Return when it does and all earlier readings were taken."""
+    nvml.write(**{"slow_ms.nvmlDeviceGetMemoryInfo": 60_000})
+    before = nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"]  # its utilisation is read just before its memory
+    wait_until(lambda: nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] > before, "a reading of the utilisation")
+    sampler.poll()
+    sampler.new_samples()
 
 
 def all_well(survey) -> bool:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.hosts import host_list
+from core.hosts import host_list, inquiry
 from core.hosts.host_list import Host
 from tests.support.packages import NEEDS, SSH, path_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,8 +119,13 @@ def ssh_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
 
 @pytest.fixture
 def server(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
-    """The server, with its `ssh` in front of the PATH. No session is left at the end."""
+    """The server, with its `ssh` in front of the PATH. No session is left at the end.
+
+    Its agents may take their time: those that never answer have a limit of their test.
+    """
     monkeypatch.setenv("PATH", str(ssh_server.folder / "bin"), prepend=os.pathsep)
+    for limit in ("HELLO_S", "ANSWER_S"):
+        monkeypatch.setattr(inquiry, limit, PATIENCE_S)
     yield ssh_server
     wait_until(lambda: not ssh_server.sessions(), "the sessions of the ssh server to end")
 
@@ -143,7 +148,9 @@ def run_server(folder: Path) -> Iterator[SshServer]:
     values = {"folder": folder, "one": one, "two": two, "closed": closed, "forwarded": forwarded}
     (folder / "ssh_config").write_text(SECTIONS.format(user=getpass.getuser(), **values))
     ssh = folder / "bin" / "ssh"
-    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config "$@"\n')
+    # The first value of an option counts: on a slow machine the server takes longer than Trainyard would wait.
+    patient = f"-o ConnectTimeout={PATIENCE_S:.0f}"
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config {patient} "$@"\n')
     ssh.chmod(0o755)
     command = [sshd, "-D", "-e", "-f", _server_settings(sshd, folder, values)]
     with (

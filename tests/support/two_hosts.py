@@ -43,8 +43,7 @@ def parts(server: SshServer) -> list[Path]:
 def processes_there(server: SshServer) -> list[psutil.Process]:
     """Return the processes of parts on the host."""
     names = {part.name for part in parts(server)}
-    every = [psutil.Process(pid) for pid in psutil.pids() if psutil.pid_exists(pid)]
-    return [each for each in every if any(name in word for word in _words(each) for name in names)]
+    return [each for each in psutil.process_iter() if any(name in word for word in _words(each) for name in names)]
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -54,7 +53,12 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 def worker_there(server: SshServer) -> psutil.Process:
-    return next(each for each in processes_there(server) if "boot.py" in " ".join(each.cmdline()))
+    """Return a worker on the host, when there is one: other ranks may train before it has started."""
+
+    def found() -> list[psutil.Process]:
+        return [each for each in processes_there(server) if "boot.py" in " ".join(_words(each))]
+
+    return wait_until(found, "a worker on the host")[0]
 
 
 def has_ended(process: psutil.Process) -> bool:
@@ -85,7 +89,8 @@ def unreachable(server: SshServer) -> Iterator[None]:
     ssh.write_text("#!/bin/sh\nexit 255\n")
     try:
         for each in server.sessions():
-            each.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended with the session that it belongs to
+                each.kill()
         yield
     finally:
         ssh.write_text(text)

@@ -14,6 +14,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from tests.support.packages import SECOND_USER, missing
+
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--map-auto", "--")
 ROOT = Path(__file__).parents[2]
 OTHER_UID, THIRD_UID = 65534, 65533  # the first has a name: nobody
@@ -24,6 +26,8 @@ def obstacle() -> str:
     """Return why no second user is possible here; the empty string if one is."""
     if os.geteuid() == 0:
         return ""
+    if why_not := missing(SECOND_USER):
+        return why_not
     try:
         done = _as_root_of_namespace(sys.executable, "-c", f"import os; os.setuid({OTHER_UID})")
     except OSError as error:

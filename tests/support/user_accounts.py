@@ -16,6 +16,7 @@ import pytest
 
 from core.cli.__main__ import main
 from tests.support.two_users import OTHER_UID, THIRD_UID, give_away
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ class Said:
 
 
 def as_user(uid: int, command: Callable[[], int | None], home: Path) -> Said:
-    """Call a function as an unprivileged user with an open umask; fail if it takes a minute.
+    """Call a function as an unprivileged user with an open umask; fail if it takes longer than a test waits.
 
     In a fork, since other users may not be able to start this Python: it may lie below root's home.
     """
@@ -59,7 +60,7 @@ def as_user(uid: int, command: Callable[[], int | None], home: Path) -> Said:
         if pid == 0:
             code = 99
             try:
-                signal.alarm(60)
+                signal.alarm(round(PATIENCE_S))
                 for stream, file in ((1, out), (2, err)):
                     os.dup2(file.fileno(), stream)
                     setattr(sys, ("", "stdout", "stderr")[stream], os.fdopen(stream, "w"))

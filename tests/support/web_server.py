@@ -57,7 +57,7 @@ class WebServer:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.posts.append(Post(self.path, dict(self.headers), json.loads(body)))
                 if outer.silent:
-                    outer._let_go.wait(60)
+                    outer._let_go.wait()
                     self.close_connection = True
                     return
                 self.send_response(outer.status)

@@ -237,7 +237,7 @@ def run_program(code: str, arguments: list[str], environment: dict[str, str], ou
     """Run a program in a forked process, as `python -c` would, and return its exit code, or minus its signal."""
     pid = os.fork()
     if pid == 0:
-        signal.alarm(round(PATIENCE_S))
+        signal.alarm(round(2 * PATIENCE_S))  # less than a test may take: a program may have many tests' work to do
         sys.argv = ["-c", *arguments]
         os.environ.clear()
         os.environ.update(environment)

@@ -25,7 +25,7 @@ from core.system.processes import ProcessId
 from core.system.run_processes import RunProcesses
 from tests.support.fake_proc import add_process
 from tests.support.two_users import OTHER_UID
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -241,7 +241,7 @@ def test_living_child_of_a_zombie_is_found_and_signalled_but_not_the_zombie() ->
         child = int(parent.stdout.readline())
         wait_until(lambda: describe(parent.pid).state == "Z", "the parent to have ended")
         wait_until(lambda: describe(child).name == "sleep", "the child to run its own program")
-        (found,) = machine.tagged() or ()
+        (found,) = wait_until(machine.tagged, "the child to have its environment") or ()
         assert found.pid == child
         ended = ProcessId(pid=parent.pid, created=describe(parent.pid).created or 0.0)
         assert machine.inspect(ended) is None
@@ -263,6 +263,6 @@ def test_own_process_is_signalled(sleeper: subprocess.Popen[bytes]) -> None:
     assert seen.memory_used_bytes
     assert machine.cores(own.pid) == os.sched_getaffinity(0)
     assert machine.send(own, signal.SIGTERM)
-    assert sleeper.wait(10) == -signal.SIGTERM
+    assert sleeper.wait(PATIENCE_S) == -signal.SIGTERM
     assert machine.inspect(own) is None
     assert machine.cores(own.pid) == frozenset()

@@ -14,14 +14,21 @@ import pytest
 from core.catalog.interpreters import has
 from core.launchers import export_model
 from core.pythons.python_info import PythonProbe
-from core.system.helper_process import HelperProcess
+from core.system import helper_process
+from core.system.helper_process import HelperProcess, ends_within
 from core.system.processes import RUN_DIR, TAG
 from tests.support.pythons import write_program
 from tests.support.running import make_spec
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+@pytest.fixture(autouse=True)
+def _long_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for the end of a process however long a busy machine takes for it."""
+    monkeypatch.setattr(helper_process, "GRACE_S", PATIENCE_S)
 
 
 def export(python: str) -> None:
@@ -30,7 +37,7 @@ def export(python: str) -> None:
 
 def probe(python: str) -> None:
     with pytest.raises(ValueError, match="is not a Python interpreter"):
-        PythonProbe(python).wait()
+        PythonProbe(python, timeout_s=PATIENCE_S).wait()
 
 
 @pytest.mark.parametrize("start", [lambda python: has(python, "torch"), export, probe], ids=["has", "export", "probe"])
@@ -60,7 +67,7 @@ def test_lines_longer_than_a_pipe_buffer_can_be_sent() -> None:
         assert lines == [b"300001", b"3"]
         echo.kill()
         assert echo.read_lines(wait=True) == []
-        assert echo.wait(10) == -signal.SIGKILL
+        assert echo.wait(PATIENCE_S) == -signal.SIGKILL
         assert not echo.send(b"more\n", wait=True)
 
 
@@ -74,7 +81,7 @@ def test_send_fails_when_the_process_does_not_read() -> None:
 )
 def test_exit_status_is_known_before_and_after_close(script: str, words: str) -> None:
     with sh(f"echo out; echo err >&2; {script}", stderr=-1) as process:
-        process.wait(10)
+        process.wait(PATIENCE_S)
         assert (process.output, process.errors, process.ending()) == (b"out\n", b"err\n", words)
     assert process.ending() == words
 
@@ -86,7 +93,7 @@ def test_wait_has_a_timeout_and_output_a_size_limit() -> None:
             process.wait(0.1)
     assert process.ending() == "signal KILL"
     with sh("while :; do echo endless; done", max_bytes=10_000) as process, pytest.raises(ValueError, match="10000"):
-        process.wait(10)
+        process.wait(PATIENCE_S)
 
 
 def test_close_terminates_children_even_after_the_process_exited() -> None:
@@ -98,7 +105,11 @@ def test_close_terminates_children_even_after_the_process_exited() -> None:
 
 
 @pytest.mark.parametrize(("script", "words"), [("read line", "exit status 1"), ("sleep 60", "signal TERM")])
-def test_polite_close_signals_only_a_process_that_outlives_its_stdin(script: str, words: str) -> None:
+def test_polite_close_signals_only_a_process_that_outlives_its_stdin(
+    script: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if words == "signal TERM":
+        monkeypatch.setattr(helper_process, "ends_within", lambda pid, _: ends_within(pid, 0.1))
     process = sh(f"{script}", stdin=True)
     process.close(polite=True)
     assert process.ending() == words

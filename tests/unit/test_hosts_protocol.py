@@ -23,7 +23,7 @@ from core.hosts.agent.server import Agent
 from core.hosts.exchange import pack_readings as pack
 from core.hosts.exchange import unpack_devices, unpack_readings
 from core.system.processes import here
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 HELLO = protocol.Hello(protocol=1, version="0.1.0", python="3.11.2", user="anna", identity=here(), runs="/runs")
 
@@ -135,13 +135,13 @@ def test_uses_that_make_no_sense_are_an_error(uses):
 class Served:
     """An agent on a thread, and the other ends of its pipes."""
 
-    def __init__(self, abilities, silence_s=60.0):
+    def __init__(self, abilities):
         requests, self.to_agent = os.pipe()
         self.from_agent, answers = os.pipe()
         self._agents = [requests, answers]
         self._rest = b""
         self.error = ""
-        self._agent = Agent(Path("/runs"), requests, answers, abilities, silence_s)
+        self._agent = Agent(Path("/runs"), requests, answers, abilities, PATIENCE_S)
         self.thread = Thread(target=self._run)
         self.thread.start()
 
@@ -168,7 +168,7 @@ class Served:
     def read(self):
         """Return the next message; None at the end."""
         while b"\n" not in self._rest:
-            assert select.select([self.from_agent], [], [], 10)[0], "no answer"
+            assert select.select([self.from_agent], [], [], PATIENCE_S)[0], "no answer"
             chunk = os.read(self.from_agent, 65536)
             if not chunk:
                 return None
@@ -186,6 +186,11 @@ class Served:
         self.send(*messages)
         return [self.read() for _ in messages][-1]
 
+    def limit_silence(self, seconds):
+        """Let the agent end after so long a silence, from now on."""
+        self._agent._silence_s = seconds
+        self.send(protocol.ALIVE)  # the limit counts from a message on
+
     def close_input(self):
         os.close(self.to_agent)
         self.to_agent = -1
@@ -194,7 +199,7 @@ class Served:
         for each in (self.to_agent, self.from_agent):
             with suppress(OSError):
                 os.close(each)
-        self.thread.join(10)
+        self.thread.join(PATIENCE_S)
         assert not self.thread.is_alive()
         wait_until(lambda: not self._working(), "the requests to end, since nobody reads")
         self._close_agents()
@@ -204,8 +209,8 @@ class Served:
 def serve():
     served = []
 
-    def start(silence_s=60.0, **abilities):
-        served.append(Served(abilities, silence_s))
+    def start(**abilities):
+        served.append(Served(abilities))
         assert served[-1].read()["hello"] == protocol.MARK
         return served[-1]
 
@@ -230,7 +235,7 @@ def raising(error):
 
 def test_requests_are_answered_in_any_order(serve):
     go = Event()
-    agent = serve(slow=lambda request: go.wait(10), echo=lambda request: dict(request.terms))
+    agent = serve(slow=lambda request: go.wait(PATIENCE_S), echo=lambda request: dict(request.terms))
     agent.send({"id": 1, "do": "slow"})
     assert agent.answer({"id": 2, "do": "echo", "with": {"a": 1}}) == {"id": 2, "answer": {"a": 1}}
     go.set()
@@ -311,7 +316,7 @@ def test_agent_ends_with_the_other_side_and_ends_its_streams(serve, how):
         finally:
             ended.set()
 
-    agent = serve(0.3 if how == "silence" else 60.0, stream=stream)
+    agent = serve(stream=stream)
     agent.send({"id": 1, "do": "stream"})
     assert "item" in agent.read()
     if how == "input ends":
@@ -319,9 +324,10 @@ def test_agent_ends_with_the_other_side_and_ends_its_streams(serve, how):
     elif how == "reader goes":
         os.close(agent.from_agent)
     else:
-        while agent.read() is not None:
-            pass
-    agent.thread.join(5)
+        agent.limit_silence(0.3)
+    while how != "reader goes" and "item" in agent.read():
+        pass  # a full pipe would keep the stream from its end
+    agent.thread.join(PATIENCE_S)
     assert not agent.thread.is_alive()
     wait_until(ended.is_set, "the stream to end")
 
@@ -331,5 +337,5 @@ def test_agent_ends_although_nobody_reads_its_full_pipe(serve):
     agent.send({"id": 1, "do": "stream"}, {"id": 2, "do": "echo"})
     wait_until(lambda: agent.unread() >= 65_536, "the pipe to be full")
     agent.close_input()
-    agent.thread.join(5)
+    agent.thread.join(PATIENCE_S)
     assert not agent.thread.is_alive()

@@ -142,12 +142,15 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
     code = archive.packed(archive.sources(), "9.8.7")
     assert len(code) < 3_000_000
     zipfile.ZipFile(io.BytesIO(code)).extractall(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", keeper.AGENT, tmp_path, "10.0.0.9"], check=False, capture_output=True,
-        text=True, input='{"id": 1, "do": "devices"}\n', env={"HOME": str(tmp_path)},
-    )  # fmt: skip
-    hello, answer = map(json.loads, done.stdout.split("\n")[1:3])
-    assert (done.returncode, done.stderr, hello["version"]) == (0, "", "9.8.7")
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", keeper.AGENT, tmp_path, "10.0.0.9"], env={"HOME": str(tmp_path)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as agent:  # fmt: skip
+        agent.stdin.write('{"id": 1, "do": "devices"}\n')
+        agent.stdin.flush()
+        _, hello, answer = (json.loads(agent.stdout.readline().strip() or "null") for _ in range(3))
+        _, errors = agent.communicate()  # at the end of its input it waits for no answer that is not ready
+    assert (agent.returncode, errors, hello["version"]) == (0, "", "9.8.7")
     assert {each["id"] for each in answer["answer"]["devices"]} >= {"cpu:0"}
 
 

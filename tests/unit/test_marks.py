@@ -176,11 +176,12 @@ def test_marks_given_before_all_validations_were_found_are_taken_in(run_dir: Pat
     with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
         for number in range(15_000):
             file.write(json.dumps(values(3 + number, 3, 3, val_loss=[1 / (1 + number)]), separators=(",", ":")) + "\n")
-    index = RunIndex(run_dir.parent, patience_s=0.003)
+    index = RunIndex(run_dir.parent, patience_s=0.0)
     index.poll()
     assert index._live, "it is not read to its end"
     change_marks(run_dir, add_tags=["one"])
-    while index._live:
-        (summary,) = index.poll()
+    index._patience_s = None
+    (summary,) = index.poll()
+    assert not index._live
     assert summary.marks.tags == ("one",)
     assert summary.best_validation == (15_002, pytest.approx(1 / 15_000))

@@ -11,12 +11,12 @@ import pytest
 
 from core.metrics.files.finder import MAX_DEPTH, MAX_ENTRIES, MAX_OF_A_FOLDER, MetricFileFinder
 from core.metrics.files.record_logs import CsvFile
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LONG_AGO = 1_000_000_000
-PLENTY_S = 60.0
 
 
 def write(path: Path, text: str = "step,loss\n1,2\n", *, at: float | None = None) -> Path:
@@ -31,7 +31,7 @@ def write(path: Path, text: str = "step,loss\n1,2\n", *, at: float | None = None
 def finder(folder: Path, **options: object) -> MetricFileFinder:
     """Return a finder for a run that begins now; it has remembered the existing files."""
     found = MetricFileFinder([folder], time.time(), **options)
-    found.remember(PLENTY_S)
+    found.remember(PATIENCE_S)
     return found
 
 
@@ -44,8 +44,8 @@ def test_new_metric_files_are_found_once(tmp_path: Path) -> None:
         write(tmp_path / "log.jsonl", '{"args": {"lr": 1}}\n{"step": 1, "train_loss": 2}\n'),
         write(tmp_path / "out" / "metrics.json", '{"iteration": 1, "total_loss": 2}\n'),
     }
-    assert set(looking.search(PLENTY_S)) == wanted
-    assert looking.search(PLENTY_S) == []
+    assert set(looking.search(PATIENCE_S)) == wanted
+    assert looking.search(PATIENCE_S) == []
     assert all(looking.offset(path) == 0 for path in wanted)
 
 
@@ -67,30 +67,30 @@ def test_new_metric_files_are_found_once(tmp_path: Path) -> None:
 def test_file_without_training_metrics_is_ignored(tmp_path: Path, name: str, text: str) -> None:
     looking = finder(tmp_path)
     write(tmp_path / name, text)
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
 
 
 def test_csv_is_found_once_its_header_names_a_metric(tmp_path: Path) -> None:
     looking = finder(tmp_path)
     path = write(tmp_path / "metrics.csv", "epoch,lr")
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
     write(path, "epoch,lr\n0,1\n")
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
     write(path, "epoch,lr,loss\n0,1,\n")
-    assert looking.search(PLENTY_S) == [path]
+    assert looking.search(PATIENCE_S) == [path]
 
 
 def test_existing_file_is_found_when_it_grows_and_read_from_its_old_end(tmp_path: Path) -> None:
     still, grown = write(tmp_path / "still.csv"), write(tmp_path / "grown.csv")
     looking = finder(tmp_path)
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
     with grown.open("a") as file:
         file.write("2,1\n")
-    assert looking.search(PLENTY_S) == [grown]
+    assert looking.search(PATIENCE_S) == [grown]
     (reading,) = CsvFile(grown, looking.offset(grown)).poll()
     assert (reading.step, reading.values) == (2, {"loss": 1.0})
     os.utime(still)
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
 
 
 @pytest.mark.parametrize("text", ["step,loss\n1,7\n2,6\n3,5\n", "step,loss\n", "step,loss\n1,9\n"])
@@ -98,14 +98,15 @@ def test_rewritten_log_is_read_from_its_beginning(tmp_path: Path, text: str) -> 
     path = write(tmp_path / "metrics.csv", "step,loss\n1,3\n2,2\n")
     looking = finder(tmp_path)
     write(path, text)
-    assert looking.search(PLENTY_S) == [path]
+    assert looking.search(PATIENCE_S) == [path]
     assert looking.offset(path) == 0
 
 
 def test_old_file_not_remembered_is_ignored_by_its_modification_time(tmp_path: Path) -> None:
+    looking = MetricFileFinder([tmp_path], time.time())
     write(tmp_path / "old.csv", at=LONG_AGO)
     fresh = write(tmp_path / "fresh.csv")
-    assert MetricFileFinder([tmp_path], time.time()).search(PLENTY_S) == [fresh]
+    assert looking.search(PATIENCE_S) == [fresh]
 
 
 def test_excluded_hidden_and_too_deep_folders_are_not_searched(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_excluded_hidden_and_too_deep_folders_are_not_searched(tmp_path: Path) -
     deep = tmp_path.joinpath(*"abcdefghij"[: MAX_DEPTH + 1])
     write(deep / "metrics.csv")
     found = write(deep.parent / "metrics.csv")
-    assert looking.search(PLENTY_S) == [found]
+    assert looking.search(PATIENCE_S) == [found]
 
 
 def test_symlinks_are_followed_without_loops(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def test_symlinks_are_followed_without_loops(tmp_path: Path) -> None:
     (work / "nowhere").symlink_to(tmp_path / "nothing")
     (work / "loop.csv").symlink_to(work / "loop.csv")
     write(other / "metrics.csv")
-    assert looking.search(PLENTY_S) == [work / "runs" / "metrics.csv"]
+    assert looking.search(PATIENCE_S) == [work / "runs" / "metrics.csv"]
 
 
 def test_pipes_devices_and_folders_are_ignored(tmp_path: Path) -> None:
@@ -139,17 +140,17 @@ def test_pipes_devices_and_folders_are_ignored(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "events.out.tfevents.1.host")
     (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
     (tmp_path / "folder.csv").mkdir()
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
 
 
 def test_folder_may_be_created_later_and_removed(tmp_path: Path) -> None:
     work = tmp_path / "work"
     looking = finder(work)
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
     path = write(work / "metrics.csv")
-    assert looking.search(PLENTY_S) == [path]
+    assert looking.search(PATIENCE_S) == [path]
     shutil.rmtree(work)
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
 
 
 def test_search_stops_at_its_time_limit_and_the_next_continues(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_search_all_starts_a_complete_new_search(tmp_path: Path) -> None:
     looking.search(2.0)  # stops in the middle of a search
     path = write(tmp_path / "metrics.csv")
     assert looking.search(2.0) == []
-    assert looking.search_all(PLENTY_S) == [path]
+    assert looking.search_all(PATIENCE_S) == [path]
 
 
 def test_only_a_limited_number_of_files_per_folder_is_examined(tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ def test_only_a_limited_number_of_files_per_folder_is_examined(tmp_path: Path) -
         (tmp_path / f"{number}.tfevents.1").write_bytes(b"x")
     seen: list[Path] = []
     looking._is_wanted = lambda entry: seen.append(entry.path)
-    assert looking.search(PLENTY_S) == []
+    assert looking.search(PATIENCE_S) == []
     assert len(seen) == MAX_OF_A_FOLDER
 
 
@@ -192,4 +193,4 @@ def test_new_folders_are_searched_before_old_data(tmp_path: Path, monkeypatch: p
     path = write(tmp_path / "outputs" / "2026" / "run" / "tb" / "metrics.csv")
     assert MAX_ENTRIES > 30
     monkeypatch.setattr("core.metrics.files.finder.MAX_ENTRIES", 10)
-    assert looking.search(PLENTY_S) == [path]
+    assert looking.search(PATIENCE_S) == [path]

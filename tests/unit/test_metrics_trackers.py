@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from core.metrics.files.finder import MetricFileFinder
+from core.metrics.files.finder import SLACK_S, MetricFileFinder
 from core.metrics.files.mlflow_files import MlflowMetricFile
 from core.metrics.files.tracker_databases import TRIES, MlflowDatabase, TrackioDatabase, reader_of
 from core.metrics.files.wandb_log import LOG_BLOCK_BYTES, WandbFile
+from tests.support.waiting import PATIENCE_S
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded_trackers"
 
@@ -147,9 +148,10 @@ def test_rows_in_the_write_ahead_log_are_read_while_it_is_open(tmp_path: Path) -
 def test_finder_finds_what_trackers_write_in_the_run(tmp_path: Path) -> None:
     old = unpacked("trackio.db", tmp_path, "shared.db")
     os.utime(old, (1.0, 1.0))
-    finder = MetricFileFinder([tmp_path], since=time.time())
+    began = time.time()
+    finder = MetricFileFinder([tmp_path], since=began)
     finder.remember()
-    assert finder.search_all(5) == []
+    assert finder.search_all(PATIENCE_S) == []
     run = tmp_path / "mlruns" / "0" / "abc"
     (run / "metrics" / "val").mkdir(parents=True)
     (run / "meta.yaml").write_text("run_id: abc\n")
@@ -160,9 +162,9 @@ def test_finder_finds_what_trackers_write_in_the_run(tmp_path: Path) -> None:
     (tmp_path / "metrics" / "notes").write_text("no metric of MLflow\n")
     with closing(sqlite3.connect(old)) as writer, writer:
         writer.execute("UPDATE metrics SET step = 0")
-    found = finder.search_all(5)
+    found = finder.search_all(PATIENCE_S)
     assert sorted(each.name for each in found) == ["loss", "mlflow.db", "run-1.wandb", "shared.db"]
-    assert finder.offset(old) == pytest.approx(time.time(), abs=60)
+    assert finder.offset(old) == int(began - SLACK_S)
 
 
 def test_mlflow_metric_file(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from core.launchers import local
 from core.schema.rank import RankAssignment
 from tests.nvml.standin import build_cuda, mig_uuid, uuid
 from tests.support.running import make_spec
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,15 +96,15 @@ def test_old_driver_without_the_newer_uuid_function_works(nvml: StandIn, tmp_pat
 
 
 def test_hanging_driver_times_out_with_an_error(nvml: StandIn) -> None:
-    nvml.write(gpus=1, cuda_slow_ms=60_000)
+    nvml.write(gpus=1, cuda_slow_ms=3_600_000)
     words = refusal([uuid(0)], env(uuid(0)), timeout_s=0.5)
     assert words.startswith("The CUDA driver did not answer within 0.5 s which GPUs this run would see. Look into")
 
 
 def test_abandoned_query_process_terminates_itself(nvml: StandIn) -> None:
-    nvml.write(gpus=1, cuda_slow_ms=60_000)
+    nvml.write(gpus=1, cuda_slow_ms=3_600_000)
     left = subprocess.Popen([sys.executable, "-I", preflight.ASK, "1"], stdout=subprocess.DEVNULL)
-    assert left.wait(30) == -signal.SIGALRM
+    assert left.wait(PATIENCE_S) == -signal.SIGALRM
 
 
 @pytest.mark.parametrize(("how", "name"), [("segv", "SEGV"), ("abort", "ABRT")])

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from core.queue.line import HALF_LIFE_S, Line, release
 from core.queue.listing import MAX_REFUSED, queue_view
 from core.system import processes
 from core.system.mounts import Mount
+from tests.support.waiting import PATIENCE_S
 
 FIELDS = {"state": "waiting", "devices": ["cpu:0"], "name": "bert"}
 
@@ -203,20 +205,23 @@ def test_past_use_fades_and_three_equal_failures_hold_the_queue(line: Line, monk
 
 def test_runs_that_fail_at_the_same_moment_all_count(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with a broken setup and eight devices; a user who has locked the folder delays this only."""
+    clock = SimpleNamespace(time=lambda: 1000.0, monotonic=time.monotonic, sleep=time.sleep)  # else use fades
+    monkeypatch.setattr(failures, "time", clock)
+    monkeypatch.setattr(failures, "ALONE_S", PATIENCE_S)
     ends = [{"run": f"20260101-120000-{number}", "error": "No module named torch"} for number in range(8)]
     threads = [Thread(target=failures.record, args=(line, 100.0, each)) for each in ends]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert json.loads(Path(line.own, "use").read_text())["seconds"] == pytest.approx(800.0)
+    assert json.loads(Path(line.own, "use").read_text())["seconds"] == 800.0
     assert line.uid in line.held_users()
     monkeypatch.setattr(failures, "ALONE_S", 0.05)
     handle = os.open(Path(line.own, "tickets"), os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     failures.record(line, 100.0, None)
     os.close(handle)
-    assert json.loads(Path(line.own, "use").read_text())["seconds"] == pytest.approx(900.0, abs=0.1)
+    assert json.loads(Path(line.own, "use").read_text())["seconds"] == 900.0
 
 
 def test_a_script_is_run_from_its_copy_as_if_it_were_the_file(tmp_path: Path) -> None:

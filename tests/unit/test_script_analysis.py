@@ -6,7 +6,10 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -28,6 +31,12 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 NOWHERE = "/nowhere/python"
 """A Python that does not exist, for analyses that start none."""
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a Python that is asked for a module answer however slowly."""
+    monkeypatch.setattr("core.scripts.analysis.PythonProbe", partial(PythonProbe, timeout_s=PATIENCE_S))
 
 
 @pytest.fixture(scope="module")
@@ -372,13 +381,18 @@ class TestRemembering:
         assert "syntax error" in ask(look(folder, "import jax\nx = = 1\n"))[0]
         assert starts.read_text().count("started") == 3
 
-    def test_timeout_of_a_hanging_python_is_cached(self, tmp_path: Path) -> None:
-        python = write_program(tmp_path / "python", f"#!/bin/sh\necho started >> {tmp_path}/starts\nsleep 1000\n")
+    def test_timeout_of_a_hanging_python_is_cached(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        starts = tmp_path / "starts"
+        python = write_program(tmp_path / "python", f"#!/bin/sh\necho started >> {starts}\nsleep 1000\n")
+        # Its time is over as soon as it has started.
+        clock = SimpleNamespace(monotonic=lambda: float(starts.exists()), sleep=time.sleep)
+        monkeypatch.setattr("core.pythons.python_info.time", clock)
+        monkeypatch.setattr("core.scripts.problems.FAILED_S", PATIENCE_S)
         seen, cache = look(tmp_path, "import torch\n"), ProblemCache()
         for _ in range(2):
             (sentence,) = problems(seen, python=str(python), cwd=str(tmp_path), timeout_s=0.5, cache=cache)
             assert "did not report its version within 0.5 s" in sentence
-        assert (tmp_path / "starts").read_text() == "started\n"
+        assert starts.read_text() == "started\n"
 
     def test_closing_a_python_probe_terminates_its_process(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 1000\n")

@@ -85,8 +85,9 @@ def test_hot_gpu_of_the_driver_is_reported(nvml: StandIn) -> None:
     watch, devices = SlowdownWatch([uuid(0), uuid(1)], waits=True), [uuid(0), uuid(1)]
     with Sampler.for_run(devices) as sampler:
         wait_until(lambda: any(sample.slowdowns for sample in sampler.poll().samples), "the reading of a hot GPU")
-        assert watch.poll(sampler.poll(), 0) == []
-        (found,) = watch.poll(sampler.poll(), LASTS_S)
+        hot = sampler.poll()
+    assert watch.poll(hot, 0) == []
+    (found,) = watch.poll(hot, LASTS_S)
     assert (found.device_id, found.sentence) == (
         uuid(1), "GPU 1 is slowed down: 91 °C. It holds the others up. Check its cooling."
     )  # fmt: skip

@@ -244,11 +244,9 @@ def test_a_locked_index_is_not_waited_for(root: Path) -> None:
     database.execute("BEGIN EXCLUSIVE")
     try:
         index = RunIndex(root, cache=SummaryCache(root))
-        began = time.monotonic()
-        first = index.poll(0.02)
+        first = index.poll(0.0)  # which returns although the other program still has the lock
         assert len(first) >= 20
-        assert time.monotonic() - began < 2.0
-        assert index.left == COUNT - len(first)
+        assert index.left == COUNT - len(first) > 0
     finally:
         database.close()
     while index.left:

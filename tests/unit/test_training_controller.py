@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +16,6 @@ from core.worker.context import Context
 from core.worker.training.controller import TrainingController
 from core.worker.training.metrics_reporter import MetricsReporter, RankedMetricsReporter
 from tests.support.running import make_spec
-from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +24,16 @@ if TYPE_CHECKING:
     from core.schema.checkpoint import StateSaver
 
 STEPS = 3
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The clock of the training, which stands still but for what a test adds to `now`."""
+    found = SimpleNamespace(now=1000.0)
+    found.monotonic = found.time = lambda: found.now
+    for module in ("context", "training.controller", "training.metrics_reporter"):
+        monkeypatch.setattr(f"core.worker.{module}.time", found)
+    return found
 
 
 class SingleRankReporter(RankedMetricsReporter):
@@ -114,46 +122,48 @@ def test_single_device_skips_reports_of_short_epochs_but_loses_no_values(runs_ro
 
 @pytest.mark.parametrize(("report_s", "expected_s"), [(0.0, 0.25), (0.0025, 0.5), (0.05, 1.0)])
 def test_report_interval_adapts_to_the_duration_of_a_report(
-    runs_root: Path, monkeypatch: pytest.MonkeyPatch, report_s: float, expected_s: float
+    runs_root: Path, clock: SimpleNamespace, report_s: float, expected_s: float
 ) -> None:
     """Steps take 1 ms. A slow report is made less often, but at least once a second, so that requests are answered."""
-    now, reported = 1000.0, []
+    reported: list[int] = []
 
     class Slow(SingleRankReporter):
         def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
-            nonlocal now
-            now += report_s
+            clock.now += report_s
             reported.append(self.steps)
             return super()._reduce(losses, shares, numbers)
 
-    monkeypatch.setattr(
-        "core.worker.training.metrics_reporter.time", SimpleNamespace(monotonic=lambda: now, time=lambda: now)
-    )
     _, reporter, _ = controller_of(runs_root, Slow)
     for _ in range(60_000):
-        now += 0.001
+        clock.now += 0.001
         reporter.step(1.0)
     assert (reported[-1] - reported[-2]) * 0.001 == pytest.approx(expected_s, rel=0.06)
     assert reported[:4] == [1, 3, 7, 15]
 
 
 @pytest.mark.parametrize("reporter", [MetricsReporter, SingleRankReporter])
-def test_validation_time_is_not_counted_as_step_time(runs_root: Path, reporter: type[MetricsReporter]) -> None:
+def test_validation_time_is_not_counted_as_step_time(
+    runs_root: Path, clock: SimpleNamespace, reporter: type[MetricsReporter]
+) -> None:
     """Reports after the validation keep the times of the steps before it; later steps start after the validation."""
     controller, metrics_reporter, run_dir = controller_of(runs_root, reporter, epochs=2)
     controller.after_step(1.0)
     metrics_reporter.report()
-    training_ends = []
+    begun: list[float] = []
+    ended: list[float] = []
     for _ in range(2):
-        metrics_reporter._due = float("inf")  # no report is due
+        metrics_reporter._interval, metrics_reporter._due = 1000, float("inf")  # no report is due
         if isinstance(metrics_reporter, SingleRankReporter):
-            metrics_reporter._interval = metrics_reporter._countdown = 1000
+            metrics_reporter._countdown = 1000
+        clock.now += 1.0
+        begun.append(clock.now)
         controller.after_step(2.0)
+        clock.now += 1.0
         controller.after_step(3.0)
         controller.after_epoch_steps(0.1)
-        training_ends.append(time.time())
-        wait_until(lambda: time.time() > training_ends[-1] + 0.01, "the validation")
+        ended.append(clock.now)
+        clock.now += 0.01  # the validation
         controller.after_epoch(controller.finish_validation([1.0, 1.0], mean))
     lines = [each for each in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if "loss" in each.get("values", {})]
     assert [each["first"] for each in lines] == [1, 2, 4]
-    assert lines[1]["t"] <= training_ends[0] < lines[2]["since"] <= lines[2]["t"] <= training_ends[1]
+    assert [(each["since"], each["t"]) for each in lines[1:]] == list(zip(begun, ended, strict=True))

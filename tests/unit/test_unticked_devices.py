@@ -9,7 +9,7 @@ from core.devices.device import Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
 from core.supervisor.watches import unticked_devices
 from tests.nvml.standin import mig_uuid, uuid
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     import pytest
@@ -97,7 +97,7 @@ def test_event_has_the_device_the_pids_and_the_text() -> None:
 def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
     nvml.write(gpus=2, gpu0={"compute": "4711:5"}, gpu1={"compute": "4711:5,9:1", "mig": 1, "mig_count": 1})
     with Sampler.for_run([uuid(0)]) as sampler:
-        sampler.survey(30)
+        sampler.survey(PATIENCE_S)
         survey = wait_until(lambda: (each := sampler.poll()).samples and each, "the readings")
     assert [device.id for device in survey.devices] == [uuid(0), uuid(1), mig_uuid(1, 0)], "and no CPU device"
     (stray,) = unticked_devices.find([uuid(0)], survey.devices, survey.samples, [4711])
@@ -107,5 +107,5 @@ def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
 def test_sampler_of_a_cpu_run_does_not_call_the_driver(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.write(gpus=1)
     with Sampler.for_run(["cpu:0"]) as sampler:
-        assert [device.id for device in sampler.survey(30).devices] == ["cpu:0"]
+        assert [device.id for device in sampler.survey(PATIENCE_S).devices] == ["cpu:0"]
     assert not nvml.calls()

@@ -12,6 +12,7 @@ from core.devices.nvidia.visibility import VisibleDevices
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from tests.nvml.standin import mig_uuid, uuid
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,7 +171,7 @@ def survey(nvml: StandIn, monkeypatch: pytest.MonkeyPatch, value: str, order: st
     if order is not None:
         monkeypatch.setenv("CUDA_DEVICE_ORDER", order)
     with Sampler(only=None) as sampler:
-        found = sampler.survey(30)
+        found = sampler.survey(PATIENCE_S)
     assert found.banner is None
     return {device.label: device.blocked is None for device in found.devices if device.kind == "nvidia"}
 
@@ -199,6 +200,6 @@ def test_cpu_is_never_hidden(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> 
     nvml.write(gpus=1)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with Sampler() as sampler:
-        blocked = {device.label: bool(device.blocked) for device in sampler.survey(30).devices}
+        blocked = {device.label: bool(device.blocked) for device in sampler.survey(PATIENCE_S).devices}
     assert blocked["GPU 0"]
     assert not blocked["CPU 0"]

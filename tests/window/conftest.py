@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 
 from core.history.index import directories
+from core.hosts.carriers import ssh
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.series.run_series import RunSeries
@@ -17,7 +18,7 @@ from gui.plots.registry import PLOTS
 from gui.services.window.garbage_collector import collect_due
 from gui.style.theme import DARK, set_palette
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.window.driving import Driver, remove_style
 from tests.window.launching import Launcher
 from tests.window.plotted import events
@@ -79,6 +80,22 @@ def _style_sheet(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     if not request.node.get_closest_marker("styled") and not request.config.getoption("--styled"):
         remove_style()  # of an earlier test
         monkeypatch.setattr("gui.main_window.apply", set_palette)
+
+
+@pytest.fixture(autouse=True)
+def _messages_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no message disappear by itself before a test has seen it."""
+    monkeypatch.setattr("gui.widgets.messages.PASSING_MS", round(1000 * PATIENCE_S))
+
+
+@pytest.fixture
+def patient_with_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up no host because it, or this machine, is slow."""
+    for limit in ("inquiry.HELLO_S", "inquiry.ANSWER_S", "mirror.link.SILENT_S", "mirror.mirror.HELLO_S",
+                  "mirror.mirror.ANSWER_S", "watch.HELLO_S", "watch.ANSWER_S"):  # fmt: skip
+        monkeypatch.setattr(f"core.hosts.{limit}", PATIENCE_S)
+    monkeypatch.setattr("gui.services.machine.host_machine.ANSWER_S", PATIENCE_S)
+    monkeypatch.setitem(ssh.OPTIONS, "ConnectTimeout", f"{PATIENCE_S:.0f}")
 
 
 @pytest.fixture(autouse=True)

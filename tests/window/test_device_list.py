@@ -387,8 +387,12 @@ def test_eight_gpus_are_in_sight_beside_the_training(drive, nvml):
     panel.until(lambda: fold.geometry().bottom() <= table.viewport().height(), "all GPUs and the line below them")
     panel.until(lambda: not table.verticalScrollBar().isVisible(), "the end of the scroll bar")
     setup = panel.window.panels.setup
-    assert setup.mapTo(panel.window, QPoint(0, 0)).y() > table.mapTo(panel.window, QPoint(0, 0)).y() + table.height()
-    assert setup.height() >= 250
+
+    def is_below() -> bool:
+        top, end = setup.mapTo(panel.window, QPoint(0, 0)).y(), table.mapTo(panel.window, QPoint(0, table.height())).y()
+        return top > end and setup.height() >= 250
+
+    panel.until(is_below, "room for the form below them")
     table.processes_asked.emit(uuid(2))
     assert panel.window.panels.details.processes.isVisible()
     assert table.isRowHidden(8)

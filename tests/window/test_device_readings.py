@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import fields, replace
+from functools import partial
 
+import psutil
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
 from core.config import validation
 from core.devices.device import Device, Sample, Survey
+from core.devices.source import HelperTimeouts
 from core.history.index import directories
 from core.runs.facts.states import RunState
 from gui.panels.devices.device_delegate import ROW, DeviceDelegate, without_label
@@ -23,9 +26,9 @@ from tests.nvml.standin import mig_uuid, uuid
 from tests.support.acting import played
 from tests.support.helper_pids import helper_pids
 from tests.support.running import LONG, start, write_recipe
+from tests.support.waiting import PATIENCE_S
 
 GB = 2**30
-SLOW = "slow_ms.nvmlDeviceGetUtilizationRates"
 
 
 def row(device: str, **values) -> DeviceRow:
@@ -153,25 +156,36 @@ def test_age_of_readings_uses_monotonic_clock(monkeypatch):
         assert changed or not stale_age_s
 
 
+@pytest.fixture
+def _patient_with_helper(monkeypatch) -> None:
+    """Let a helper hang for as long as a test likes, and tell its end until the test has seen it."""
+    limits = partial(HelperTimeouts, hang_s=PATIENCE_S, notice_s=PATIENCE_S)
+    monkeypatch.setattr("core.devices.sampler.HelperTimeouts", limits)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_patient_with_helper")
 def test_hanging_driver_ages_readings_and_window_keeps_polling(drive, nvml):
     nvml.write(gpus=1, gpu0={"utilisation": 82})
     panel = drive()
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %")
-    nvml.write(**{SLOW: 8_000})
+    (pid,) = helper_pids()
+    helper = psutil.Process(pid)
+    helper.suspend()  # as while a call of the driver does not return
     panel.until(lambda: "s old" in panel.table.item(0, 3).text(), "the age of the readings")
-    calls = []  # total NVML calls at each poll
-    panel.window.services.poll_timer.timeout.connect(lambda: calls.append(nvml.calls().total()))
-    panel.until(lambda: len(calls) >= 5 and calls[-5] == calls[-1], "five polls during one driver call")
+    polls = []
+    panel.window.services.poll_timer.timeout.connect(lambda: polls.append(True))
+    panel.until(lambda: len(polls) >= 5, "five polls during one driver call")
     assert panel.table.item(0, 1).text() == "–"
     cpu = panel.row_of("cpu:0")
     assert panel.table.item(cpu, 3).text() == ""
     first = panel.table.item(0, 3).text()
     panel.until(lambda: panel.table.item(0, 3).text() not in {first, ""}, "the age to grow")
-    nvml.write(**{SLOW: None})
+    helper.resume()
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the driver to answer again")
 
 
+@pytest.mark.usefixtures("_patient_with_helper")
 def test_window_does_not_wait_for_slow_calls_and_survives_killed_helper(drive, nvml):
     """Each NVML call takes 100 ms, longer than a poll may take; then the helper is killed."""
     nvml.write(gpus=1, slow_ms=100, gpu0={"utilisation": 82})

@@ -14,6 +14,7 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QFileDialog, QMenu
 
 from gui.controllers.runs import export_controller
+from tests.support.waiting import PATIENCE_S
 from tests.unit.test_reports import Page
 from tests.window.driving import menu_action
 from tests.window.test_comparison import opened, tick, write_three
@@ -128,7 +129,7 @@ def test_ticked_runs_are_exported_together_and_problems_are_sentences(
     monkeypatch.setattr(export_controller, "SILENT_S", 0.0)
     go_on = Event()
     export = panel.window.controllers.export
-    export.ask_kind("Export", "x", (".csv",), lambda path, _: lambda: (str(go_on.wait(60)), "good"))
+    export.ask_kind("Export", "x", (".csv",), lambda path, _: lambda: (str(go_on.wait(PATIENCE_S)), "good"))
     shown = dialog(panel)
     shown.fileSelected.emit(str(tmp_path / "long.csv"))
     shown.reject()

@@ -58,7 +58,8 @@ def test_card_offers_half_the_batch_and_takes_no_room(drive, runs_root):
             lambda second=second: card.geometry().bottom() < second.mapTo(window, QPoint(0, 0)).y(),
             "the card over the first plot only",
         )
-        assert quoted.isVisible() is (size == (1480, 1000)), "lines are left out where there is no room for them"
+        # Lines are left out where there is no room for them.
+        panel.until(lambda size=size: quoted.isVisible() is (size == (1480, 1000)), f"the lines at {size}")
     assert window.findChild(QLabel, "failureTitle").text() == "The machine ran out of memory at step 50"
     assert card.accessibleName() == "The machine ran out of memory at step 50"
     smaller = window.findChild(QPushButton, "failureSmallerButton")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,7 @@ from gui.services.runs.run_list import FEW
 from gui.widgets.dialogs.name_dialog import NameDialog
 from gui.widgets.painting import elided, elided_parts
 from tests.support.running import make_spec
+from tests.support.waiting import PATIENCE_S
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.window.driving import menu_action
 
@@ -189,7 +191,14 @@ def test_ctrl_f_in_the_card_of_the_runs_goes_to_the_field(drive, runs_root: Path
 
 @pytest.mark.slow
 def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path, monkeypatch) -> None:
-    monkeypatch.setattr(run_list, "REST_S", 0.01)
+    may_read, read_all = Event(), run_list._Reader.read_all
+
+    def read_then(reader: run_list._Reader) -> object:
+        may_read.wait(PATIENCE_S)
+        return read_all(reader)
+
+    monkeypatch.setattr(run_list, "BUDGET_S", 0.0)  # the thread reads all but the first run
+    monkeypatch.setattr(run_list._Reader, "read_all", read_then)
     folders = write_runs(runs_root, 1)
     for number in range(1, ROWS + 50):
         (runs_root / f"20260101-{number:06}-run-{number:04}").mkdir()
@@ -205,6 +214,7 @@ def test_many_runs_are_made_as_the_list_is_scrolled(drive, runs_root: Path, monk
     service = panel.window.services.run_list
     panel.until(left.isVisible, "the progress")
     assert left.text().endswith(f" of {ROWS + 50} runs read")
+    may_read.set()
     panel.until(lambda: len(service.summaries) == ROWS + 50, "all runs")
     assert not left.isVisible()
     assert panel.runs.count() == ROWS

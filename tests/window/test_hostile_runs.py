@@ -36,6 +36,8 @@ def test_window_survives_a_click_on_each_hostile_run(count: int | None, qtbot: Q
                 driver.runs.scrollToItem(driver.runs.item(row))
                 place = driver.runs.visualItemRect(driver.runs.item(row)).center()
                 qtbot.mouseClick(driver.runs.viewport(), Qt.MouseButton.LeftButton, pos=place)
-                qtbot.wait(20)  # a timer draws what was read
+                with qtbot.waitSignal(driver.window.services.poll_timer.timeout):
+                    pass
+                driver.until(lambda driver=driver: driver.window.services.session.opening is None, "the whole run")
         driver.window.close()
         hostile.clear()

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.widgets.dialogs.confirm_dialog import ConfirmDialog
-from tests.support.running import LONG, write_recipe
+from tests.support.running import FOREVER, LONG, write_recipe
 
 SLOW = f"""{LONG}
 import time
@@ -64,9 +64,9 @@ def place(panel, widget: QWidget) -> QPoint:
 
 def test_tab_follows_the_order_of_sight(drive) -> None:
     panel = drive()
+    keys = Keyboard(panel)
     panel.tick("cpu:0")
     panel.until(panel.start_button.isEnabled)
-    keys = Keyboard(panel)
     panel.start_button.setFocus()
     names = []
     for _ in range(60):
@@ -136,7 +136,7 @@ def test_whole_session_by_keyboard(drive, tmp_path) -> None:
     assert recipe.currentText() == "slow.py"
     epochs = keys.go_to("epochsBox", Qt.Key.Key_Tab)
     assert isinstance(epochs, QSpinBox)
-    panel.qtbot.keyClicks(epochs, "5000")
+    panel.qtbot.keyClicks(epochs, str(FOREVER))
     panel.until(panel.start_button.isEnabled, "Start")
     keys.press(Qt.Key.Key_Return, CONTROL)
     panel.until_state("Running")

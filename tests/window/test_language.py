@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 
 from core import language
 from core.devices.cpu import cpu_devices
-from gui.main_window import RETRY_MS
+from gui.main_window import MainWindow
 from gui.panels.window.preferences_dialog import PreferencesDialog
 from gui.services.window.preferences import Preferences, PreferencesFile
 from gui.services.window.settings_file import SettingsFile
@@ -35,6 +35,7 @@ from gui.style.window_language import can_show
 from gui.widgets.dialogs.confirm_dialog import ConfirmDialog, ask
 from gui.widgets.forms.fields import whole_number
 from tests.support.pseudo_language import CODE, accented, write_pseudo_language
+from tests.support.running import FOREVER
 from tests.support.shared import made_once
 from tests.window.clipping import clipped
 
@@ -83,7 +84,7 @@ def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, 
     window = panel.window
     panel.resize(1300, 800)
     panel.tick("cpu:1")
-    panel.set_number("epochsBox", 90_000)
+    panel.set_number("epochsBox", FOREVER)
     panel.set_text("rateEdit", "0.125")
     panel.start()
     panel.until_state("Running")
@@ -96,7 +97,7 @@ def test_switch_keeps_what_is_shown_and_chosen_and_leaves_nothing_behind(drive, 
     assert window.services.session.run.dir == run_dir
     assert window.panels.details.currentIndex() == 1
     assert window.panels.devices.table.ticked() == ("cpu:1",)
-    assert window.panels.setup.choices().training["epochs"] == 90_000
+    assert window.panels.setup.choices().training["epochs"] == FOREVER
     assert window.panels.setup.choices().training["learning_rate"] == 0.125
     assert panel.state.text() == accented("Running")  # nothing has stopped it
     step = window.services.session.facts.step
@@ -188,7 +189,7 @@ def english(window: QWidget) -> list[str]:
 def test_no_english_sentence_is_left(drive, pseudo):
     panel = drive()
     panel.tick("cpu:0")
-    panel.set_number("epochsBox", 90_000)
+    panel.set_number("epochsBox", FOREVER)
     panel.start()
     panel.until_state("Running")
     switch(panel, pseudo)
@@ -270,7 +271,7 @@ def test_no_chinese_text_is_clipped(drive, nvml):
     panel.until(lambda: panel.table.rowCount() >= 5, "the devices")
     panel.until(lambda: not clipped(window), f"the texts, but {clipped(window)}")
     panel.tick("cpu:0")
-    panel.set_number("epochsBox", 90_000)
+    panel.set_number("epochsBox", FOREVER)
     panel.start()
     panel.until(lambda: panel.state.text() == "运行中" and panel.points("lossPlot") > 2, "the run")
     details = window.panels.details
@@ -286,7 +287,9 @@ def test_no_chinese_text_is_clipped(drive, nvml):
 
 
 @pytest.mark.slow
-def test_switch_waits_for_the_answer_to_a_question(drive, pseudo):
+def test_switch_waits_for_the_answer_to_a_question(drive, pseudo, monkeypatch):
+    tries, change = [], MainWindow.change_language
+    monkeypatch.setattr(MainWindow, "change_language", lambda self: (tries.append(True), change(self)))
     panel = drive()
     window = panel.window
     before, answers = window.panels, []
@@ -295,7 +298,7 @@ def test_switch_waits_for_the_answer_to_a_question(drive, pseudo):
     window.findChild(QAction, "preferencesAction").trigger()
     box = window.findChild(PreferencesDialog).findChild(QComboBox, "languageBox")
     box.setCurrentIndex(box.findData(pseudo))
-    panel.qtbot.wait(3 * RETRY_MS)
+    panel.until(lambda: len(tries) > 3, "tries to switch")
     assert window.panels is before
     question.yes.click()
     panel.until(lambda: window.panels is not before, "the other language")

@@ -81,19 +81,19 @@ def test_view_follows_only_when_scrolled_to_end(qtbot, tmp_path, view):
     assert view.toPlainText().endswith("line 199\n10%")
     assert bar.value() == bar.maximum() > 0
     append(path, "\r20%")
-    view.follow()
+    read_all(qtbot, view)
     assert view.toPlainText().endswith("line 199\n20%")
     bar.setValue(3)
     assert not view.follows
     append(path, "\nlast\n")
-    view.follow()
+    read_all(qtbot, view)
     assert bar.value() == 3
     assert view.toPlainText().endswith("20%\nlast\n")
     bar.setValue(bar.maximum())
     assert view.follows
     append(path, "more\n" * 9)
     view.resize(300, 80)
-    view.follow()
+    read_all(qtbot, view)
     assert view.follows
     assert bar.value() == bar.maximum()
 

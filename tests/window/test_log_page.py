@@ -208,6 +208,7 @@ def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page):
     append(tmp_path / "log.txt", "from rank 0\n")
     page.show_run(tmp_path)
     page.follow()
+    read_all(qtbot, page.view)
     assert page.rank_box.isHidden()
     append(tmp_path / "log.1.txt", "from rank 1\n")
     append(tmp_path / "log.2.txt", "")
@@ -216,6 +217,7 @@ def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page):
     assert [page.rank_box.itemText(row) for row in range(page.rank_box.count())] == ["rank 0", "rank 1", "rank 2"]
     assert page.view.toPlainText() == "from rank 0\n"
     page.rank_box.setCurrentIndex(1)
+    read_all(qtbot, page.view)
     assert page.view.toPlainText() == "from rank 1\n"
     page.show_empty_words("The run printed no output.")
     page.rank_box.setCurrentIndex(2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,13 +66,13 @@ def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
 
 def test_reading_leaves_turns_to_other_work_but_not_for_ever(session, long_run, qtbot, monkeypatch):
     monkeypatch.setattr(run_opening, "PATIENCE_S", 1e9)
+    worked_s = [0.0]
+    monkeypatch.setattr(run_opening.time, "thread_time", lambda: worked_s[0])
     session.attach_to(long_run)
     turns = []
 
     def work() -> None:
-        until = time.thread_time() + 2 * run_opening.OTHERS_S
-        while time.thread_time() < until:
-            pass
+        worked_s[0] += 2 * run_opening.OTHERS_S
         turns.append(session.run.bytes_read)
 
     timer = QTimer(session)
@@ -85,6 +84,15 @@ def test_reading_leaves_turns_to_other_work_but_not_for_ever(session, long_run, 
     monkeypatch.setattr(run_opening, "PATIENCE_S", 0.01)
     until_read(qtbot, session)
     timer.stop()
+    assert_same((session.run, session.run_series), read_whole(long_run))
+
+
+def test_reading_goes_on_where_each_turn_is_longer_than_the_time_between_two_reports(
+    session, long_run, qtbot, monkeypatch
+):
+    monkeypatch.setattr(run_opening, "TOLD_S", 0.0)
+    session.attach_to(long_run)
+    until_read(qtbot, session)
     assert_same((session.run, session.run_series), read_whole(long_run))
 
 
@@ -175,8 +183,17 @@ def test_run_whose_folder_vanishes_stays_shown_and_says_so(session, long_run, qt
 
 
 @pytest.mark.slow
-def test_window_draws_long_run_coarsely_and_then_whole(drive, long_run):
+def test_window_draws_long_run_coarsely_and_then_whole(drive, long_run, monkeypatch):
     panel = drive()
+    session = panel.window.services.session
+
+    def halt(share: float) -> None:
+        """Have all turns left to other work, for ever, once there is a sketch."""
+        if share == 0.0:
+            monkeypatch.setattr(run_opening, "OTHERS_S", -1.0)
+            monkeypatch.setattr(run_opening, "PATIENCE_S", 1e9)
+
+    session.read_on.connect(halt)
     panel.until(lambda: panel.runs.count() == 1, "the run in the list")
     panel.runs.itemClicked.emit(panel.runs.item(0))
     assert panel.state.text() == "Finished"
@@ -184,7 +201,9 @@ def test_window_draws_long_run_coarsely_and_then_whole(drive, long_run):
     bar = panel.window.findChild(QProgressBar, "readingBar")
     assert bar.isVisible()
     panel.until(lambda: panel.points("lossPlot") > 0, "a coarse curve")
+    assert session.opening is not None
+    monkeypatch.setattr(run_opening, "PATIENCE_S", 0.0)
     panel.until(lambda: not bar.isVisible(), "the whole run")
-    assert panel.window.services.session.run_series.metrics["loss"].count == 60_000
+    assert session.run_series.metrics["loss"].count == 60_000
     panel.window.poll()
     assert panel.plot("lossPlot").curves()

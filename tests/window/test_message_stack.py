@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtWidgets import QDockWidget, QPushButton
+from PySide6.QtCore import QCoreApplication, QPoint, QRect, Qt
+from PySide6.QtWidgets import QDockWidget, QPushButton, QWidget
 
 from gui.controllers.window.dock_layout import MIN_RUNS_PX, MIN_SIDE_PX, RUNS_SHARE, SIDE_SHARE
 from gui.style.theme import DARK
@@ -83,13 +83,19 @@ def test_message_lies_below_the_plots_and_moves_nothing_else(drive) -> None:
     parts = [panels.header, ground, *panel.window.findChildren(QDockWidget)]
     before = [part.geometry() for part in parts]
     panels.message.show_message("Something happened. " * 8, "bad")
-    panel.until(panels.message.isVisible)
-    panel.qtbot.wait(50)
-    assert [part.geometry() for part in parts] == before
-    over = QRect(panels.messages.mapTo(panel.window, QPoint(0, 0)), panels.messages.size())
     seen = ground.viewport()
-    assert QRect(ground.mapTo(panel.window, QPoint(0, 0)), ground.size()).contains(over)
-    assert not QRect(seen.mapTo(panel.window, QPoint(0, 0)), seen.size()).intersects(over), "it covers no plot"
+
+    def place_of(part: QWidget) -> QRect:
+        return QRect(part.mapTo(panel.window, QPoint(0, 0)), part.size())
+
+    panel.until(
+        lambda: panels.message.isVisible() and not place_of(seen).intersects(place_of(panels.messages)),
+        "a message that covers no plot",
+    )
+    QCoreApplication.sendPostedEvents()  # what else is to be laid out
+    assert [part.geometry() for part in parts] == before
+    assert place_of(ground).contains(place_of(panels.messages))
+    assert not place_of(seen).intersects(place_of(panels.messages)), "it still covers no plot"
     assert panels.plots.height() <= seen.height(), "the plots share the rest"
     panels.message.dismiss()
     panel.until(lambda: seen.height() == ground.height(), "all room for the plots")

@@ -31,6 +31,7 @@ from gui.viewmodels.runs.run_rows import RunRow, run_rows
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
 GB = 2**30
+NOW = 1_750_000_000.0
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_missing_reading_is_dash_unless_run_reports_memory():
 
 
 def summary(tmp_path, state, **values):
-    defaults = {"started": time.time(), "ended": None, "error": None, "last_loss": 0.214, "step": 320, "plan": PLAN}
+    defaults = {"started": NOW, "ended": None, "error": None, "last_loss": 0.214, "step": 320, "plan": PLAN}
     return RunSummary(dir=tmp_path / state.value, name="mnist", state=state, **{**defaults, **values})
 
 
@@ -139,15 +140,15 @@ def test_run_row_outcome_texts(tmp_path):
         summary(tmp_path, RunState.FAILED, error="Worker 1 on cpu:1: ValueError: no such file\nmore"),
         summary(tmp_path, RunState.CREATED, started=None),
     ]
-    rows = run_rows(runs, time.time())
+    rows = run_rows(runs, NOW)
     assert [row.outcome for row in rows] == [
         "running · epoch 4 of 10", "finished · loss 0.214", "stopped · epoch 4 of 10",
         "failed · ValueError: no such file", "created",
     ]  # fmt: skip
     started = time.localtime(runs[0].started)
     assert rows[0].title == time.strftime("%H:%M:%S mnist", started), "several have one name and one minute"
-    assert run_rows(runs[:1], time.time())[0].title == time.strftime("%H:%M mnist", started)
-    assert run_rows(runs[:1], time.time() + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
+    assert run_rows(runs[:1], NOW)[0].title == time.strftime("%H:%M mnist", started)
+    assert run_rows(runs[:1], NOW + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
 
 
 def test_empty_run_list_is_painted_and_selection_survives_new_rows(qtbot, tmp_path):
@@ -168,14 +169,14 @@ def test_empty_run_list_is_painted_and_selection_survives_new_rows(qtbot, tmp_pa
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED, RunState.PAUSED])
 @pytest.mark.parametrize("step", [0, 99, 100, 320, 1000])
 def test_run_list_and_header_show_same_epoch(tmp_path, state, step):
-    (row,) = run_rows([summary(tmp_path, state, step=step)], time.time())
-    now = progress_view(RunFacts(state=state, plan=PLAN, step=step), None, time.time())
+    (row,) = run_rows([summary(tmp_path, state, step=step)], NOW)
+    now = progress_view(RunFacts(state=state, plan=PLAN, step=step), None, NOW)
     assert row.outcome == f"{state.value} · epoch {now.done} of {now.total}"
 
 
 def test_finished_run_with_nan_loss_is_marked_as_warning(tmp_path):
     for loss, tone in ((0.2, "good"), (float("nan"), "warn"), (float("inf"), "warn"), (None, "good")):
-        (row,) = run_rows([summary(tmp_path, RunState.FINISHED, last_loss=loss)], time.time())
+        (row,) = run_rows([summary(tmp_path, RunState.FINISHED, last_loss=loss)], NOW)
         assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
 
 

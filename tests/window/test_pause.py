@@ -11,27 +11,37 @@ from core.errors import RunError
 from core.history.index import directories
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from gui.viewmodels.run import run_header
 from tests.support.acting import played
 from tests.support.running import FOREVER, LONG, start, write_recipe
+from tests.support.waiting import PATIENCE_S
 
-STEPS = 250
-SLOW = f"""{LONG}
-import time
+STEPS, FREE_STEPS = 250, 100
+SLOW = (
+    LONG
+    + """
+import os, time
 
 print("recipe is loaded", flush=True)
 
 def loss():
+    done = []
     def measure(weight, items):
         time.sleep(0.01)
+        done.append(weight)
+        while len(done) > {free} and not os.path.exists({go!r}):
+            time.sleep(0.01)
         return weight
     return measure
 """
-"""One step per epoch, 0.01 s per step."""
+)
+"""One step per epoch, 0.01 s or more per step. After some steps it waits for a file."""
 
 
-def start_slow(panel, tmp_path, epochs=STEPS):
+def start_slow(panel, tmp_path, epochs, free=FOREVER):
+    """Start a run that waits for the file `go` after so many steps."""
     panel.tick("cpu:0")
-    panel.open_recipe(write_recipe(tmp_path, SLOW, "slow"))
+    panel.open_recipe(write_recipe(tmp_path, SLOW.format(free=free, go=str(tmp_path / "go")), "slow"))
     panel.set_number("epochsBox", epochs)
     panel.start()
     panel.until_state("Running")
@@ -52,10 +62,11 @@ def detail(panel):
 @pytest.mark.slow
 def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
     panel = drive()
-    start_slow(panel, tmp_path)
+    start_slow(panel, tmp_path, STEPS, FREE_STEPS)
     run, button = panel.run, press(panel, "pauseButton")
     assert (button.text(), button.isEnabled()) == ("Pausing…", False)
     assert "saves a checkpoint" in button.toolTip()
+    (tmp_path / "go").touch()  # the request is looked for once a second, which is 100 steps at most
     panel.until_state("Paused")
     step = run.facts.step
     assert 0 < step < STEPS
@@ -81,8 +92,10 @@ def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
 
 
 @pytest.mark.slow
-def test_save_now_writes_checkpoint_and_training_continues(drive, tmp_path):
+def test_save_now_writes_checkpoint_and_training_continues(drive, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_header, "FRESH_S", PATIENCE_S)  # how long it is shown beside the state
     panel = drive()
+    panel.choose(panel.box("checkpointUnitBox"), "never")  # none of the run's own takes its place
     assert not panel.window.findChild(QPushButton, "saveButton").isEnabled()
     start_slow(panel, tmp_path, epochs=FOREVER)
     button = press(panel, "saveButton")
@@ -140,7 +153,7 @@ def gate(monkeypatch):
     gate = threading.Event()
 
     def resume(run_dir):
-        gate.wait(30)
+        gate.wait(PATIENCE_S)
         raise RunError("The supervisor could not be started.")
 
     monkeypatch.setattr(Run, "resume", resume)

@@ -49,7 +49,9 @@ class WatchedFifo:
         self._thread.start()
 
     def _watch(self) -> None:
-        while not self._end.wait(LOOK_S):
+        is_over = False
+        while not is_over:  # one more look at the end, for what was opened just before
+            is_over = self._end.wait(LOOK_S)
             with contextlib.suppress(OSError):  # ENXIO: nothing has it open
                 os.close(os.open(self.path, os.O_WRONLY | os.O_NONBLOCK))
                 self.opened = True
@@ -177,6 +179,7 @@ def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_roo
     ticks = []
     panel.window.services.poll_timer.timeout.connect(lambda: ticks.append(1))
     panel.until(lambda: len(ticks) > 2, "the event loop to go on")
+    fifo.close()
     assert not fifo.opened
     labels = [each for each in panel.window.findChildren(QLabel) if each.objectName() != "qtooltip_label"]  # Qt's own
     assert [each for each in labels if each.textFormat() is Qt.TextFormat.AutoText] == []

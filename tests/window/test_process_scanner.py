@@ -17,6 +17,7 @@ from core.system.processes import ProcessId
 from gui.services.devices import process_scanner
 from gui.services.devices.process_scanner import ProcessScan, ProcessScanner
 from gui.services.run.run_session import RunSession
+from tests.support.waiting import PATIENCE_S
 
 MINE = ProcessInfo(pid=7, created=1.0, name="python", user="anna", age_s=1.0)
 
@@ -33,7 +34,7 @@ class FakeDescribe:
 
     def __call__(self, pid: int) -> ProcessInfo:
         self.threads.add(threading.current_thread())
-        self.gate.wait(30)
+        self.gate.wait(PATIENCE_S)
         if self.error is not None:
             raise self.error
         self.age_s += 1

@@ -10,6 +10,7 @@ from core.system.process_info import ProcessInfo
 from gui.services.devices import process_terminator
 from gui.services.devices.process_terminator import ProcessTerminator
 from gui.viewmodels.devices.process_rows import ProcessEntry
+from tests.support.waiting import PATIENCE_S
 
 
 def process_entry(pid: int) -> ProcessEntry:
@@ -37,7 +38,7 @@ def test_requests_run_one_after_another_and_none_is_lost(terminator_and_results,
     gate = threading.Event()
 
     def end_one(process):
-        gate.wait(30)
+        gate.wait(PATIENCE_S)
         return f"{process.pid} has ended.", "good"
 
     monkeypatch.setattr(process_terminator, "end_one", end_one)

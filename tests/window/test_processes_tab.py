@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QTableWidget
 
 from core.history import leftovers
 from core.runs.facts.states import RunState
-from core.system import process_info, processes
+from core.system import process_info, processes, terminate
 from core.system.process_info import ProcessInfo
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.services.devices import leftover_scanner
@@ -23,7 +23,7 @@ from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, playe
 from tests.support.recorded import GB
 from tests.support.running import start
 from tests.support.two_users import OTHER_UID
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S
 from tests.window.launching import WAITS
 
 RUNS = KnownRuns(shown="this", names={"this": "digits", "old": "mnist"}, living=frozenset({"this"}))
@@ -150,7 +150,8 @@ def test_message_is_shown_without_gpus_and_runs(drive, own_processes):
 
 
 @pytest.mark.slow
-def test_own_process_is_ended_after_confirmation(drive, nvml, launch, own_processes):
+def test_own_process_is_ended_after_confirmation(drive, nvml, launch, own_processes, monkeypatch):
+    monkeypatch.setattr(terminate, "GRACE_S", PATIENCE_S)  # it ends by SIGTERM, however long that takes
     target, bystander = launch(), launch()
     on_gpu(nvml, f"{target.pid}:{6 * GB}", f"{bystander.pid}:{2 * GB}")
     panel = drive()
@@ -264,10 +265,9 @@ def test_process_that_joined_a_run_is_not_ended(launch):
 @pytest.mark.parametrize("child", [CHILD, STUBBORN_CHILD])
 def test_leftovers_are_shown_at_start_and_can_be_ended(drive, runs_root, tmp_path, own_processes, child):
     followed = start(played(tmp_path, before=child), runs_root).until_trained()
-    worker = psutil.Process(followed.run.facts.workers[0].process.pid)
-    (orphan,) = worker.children()
+    (orphan,) = psutil.Process(followed.run.facts.workers[0].process.pid).children()
+    leftover = processes.identify(orphan.pid)
     abandon(followed)
-    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "the worker's end")
     own_processes.refresh()
     panel = drive()
     strip = panel.window.findChild(LeftoversStrip, "leftoversStrip")
@@ -283,7 +283,7 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(drive, runs_root, tmp_pat
     assert f"(pid {orphan.pid})" in panel.question().text
     assert orphan.cmdline()[0] in panel.question().text
     panel.answer("yesButton")
-    panel.until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "the process to exit")
+    panel.until(lambda: not processes.is_alive(leftover), "the process to exit")
     panel.until(lambda: not strip.isVisible(), "the strip to disappear")
     panel.until(lambda: "ended" in panel.message("messageStrip"), "the result")
 

@@ -11,9 +11,11 @@ from PySide6.QtGui import QAction
 from core.queue.listing import queue_view
 from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.system import logout
+from core.system import logout, processes
+from gui.controllers.setup import start_controller
 from tests.support.queueing import Queue, kill, stop
 from tests.support.running import LONG, Followed, write_recipe
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -138,7 +140,9 @@ def test_shown_queued_run_is_stopped_and_kept_devices_are_named(drive, queue, qt
 @pytest.mark.slow
 def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
     busy, left = queue.start(), queue.add("left")
-    kill(left.run.facts.waiter.pid)
+    waiter = left.run.facts.waiter
+    kill(waiter.pid)
+    wait_until(lambda: not processes.is_alive(waiter), "its end: the window looks for it once")
     panel = drive()
     panel.until(lambda: "left waits in the queue again." in panel.message("messageStrip"), "the message")
     panel.until(lambda: "CPU 0 is used by" in rows(panel)[0], "the reason why it waits")
@@ -149,6 +153,7 @@ def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
 @pytest.mark.slow
 def test_menu_adds_to_the_queue_without_a_question_and_a_log_out_is_warned_of_once(drive, queue, tmp_path, monkeypatch):
     monkeypatch.setattr(logout, "at_logout", lambda: logout.LogOut(ends_manager=True))
+    monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)  # however fast the first run is
     panel = drive()
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path / "mine", LONG, "mine"))

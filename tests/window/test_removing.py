@@ -7,10 +7,10 @@ from threading import Event
 import pytest
 
 from core.history import removal
+from core.runs import lock
 from core.runs.facts.states import RunState
-from gui.services.machine.machine import Machine
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -25,9 +25,18 @@ def delete(panel, menu):
     next(each for each in menu.actions() if each.text() == "Delete…").trigger()
 
 
-@pytest.mark.slow
-def test_run_is_deleted_after_confirmation(drive, script, runs_root):
+@pytest.fixture
+def ended(script, runs_root, monkeypatch):
+    """A run that is over. Removing it waits until its supervisor has tidied up."""
+    monkeypatch.setattr(lock, "PATIENCE_S", PATIENCE_S)
     run = train(script_spec(script, cwd=script.parent), runs_root).run
+    wait_until(lambda: not removal.why_not(run.dir), "the run to be removable")
+    return run
+
+
+@pytest.mark.slow
+def test_run_is_deleted_after_confirmation(drive, ended, script, runs_root):
+    run = ended
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
     panel.window.controllers.run.attach_to(str(run.dir))
@@ -69,18 +78,17 @@ def test_live_run_is_not_deleted(drive, tmp_path, runs_root):
 
 
 @pytest.mark.slow
-def test_window_keeps_updating_while_run_is_deleted(drive, script, runs_root, monkeypatch):
-    run = train(script_spec(script, cwd=script.parent), runs_root).run
+def test_window_keeps_updating_while_run_is_deleted(drive, ended, monkeypatch):
+    run = ended
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
     proceed, remove = Event(), removal.remove
 
     def slow(run_dir):
-        proceed.wait(60)
+        proceed.wait(PATIENCE_S)
         return remove(run_dir)
 
     monkeypatch.setattr(removal, "remove", slow)
-    wait_until(lambda: not Machine(run.dir.parent).check_removal(run.dir).why_not, "the run to be removable")
     panel.runs.run_menu.show_run(run.dir)
     delete(panel, panel.runs.run_menu)
     try:

@@ -80,7 +80,7 @@ def test_a_table_is_begun_stopped_and_continued(drive, runs_root: Path, tmp_path
     held.unlink()
     assert held_run.until_over().state is RunState.STOPPED
     panel.until(lambda: outcome(panel) == "stopped · 1 of 2 trained", "the end of the measuring")
-    assert "Nothing more was started." in view(panel).sentence.text()
+    panel.until(lambda: "Nothing more was started." in view(panel).sentence.text(), "why it has ended")
     click(panel, "continueButton", view(panel))
     panel.until(lambda: outcome(panel).startswith("speed-up "), "the result")
     assert outcome(panel).endswith(" on 2 devices")
@@ -152,8 +152,8 @@ def delete_alone_and_with_runs(panel: Driver, runs_root: Path, runs: list[Path])
     panel.until(lambda: panel.question() is not None, "the question")
     assert "It has 2 runs, which take " in panel.question().words.text()
     panel.answer("otherButton")
-    panel.until(lambda: panel.runs.count() == 2, "the runs alone")
-    assert panel.message("messageStrip") == "Deleted the scaling table table."
+    panel.until(lambda: panel.message("messageStrip") == "Deleted the scaling table table.", "the result")
+    assert panel.runs.count() == 2, "the runs alone"
     record = recorded(runs_root, runs).taken()
     panel.until(lambda: len(panel.window.services.scaling_tables.tables) == 1, "the row again")
     panel.runs.chosen.emit(str(record.path))

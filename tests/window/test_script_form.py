@@ -12,6 +12,7 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPlainTextEdit, QPushButton
 
 from tests.support.running import LONG_PYTORCH, script_spec, train, write_recipe
+from tests.support.waiting import PATIENCE_S
 
 
 def drop(panel, path):
@@ -194,7 +195,7 @@ def test_searching_default_python_on_dead_disk_does_not_block_window(drive, scri
         """Block on the default Python until `answers` is set, like a dead file server."""
         if str(path) == str(default_python):
             threads.append(threading.current_thread())
-            answers.wait(60)
+            answers.wait(PATIENCE_S)
         return can_access(path, *mode, **more)
 
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):

@@ -12,13 +12,15 @@ from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
 from core.runs.facts.states import RunState
+from gui.controllers.setup import start_controller
 from gui.widgets.dialogs.name_dialog import NameDialog
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.window.driving import menu_action
 
 
 @pytest.mark.slow
-def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, runs_root):
+def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, runs_root, monkeypatch):
+    monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)  # however fast the first run is
     first = train(script_spec(script, "5", cwd=script.parent), runs_root)
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtGui import QAction, QTextCursor
 
+from core.runs import lock
 from core.runs.run import Run
 from gui.panels.log.highlights import words
 from gui.panels.log.teach_dialog import TeachDialog
 from tests.support.running import script_spec, start, train
+from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     from gui.main_window import MainWindow
 
 LINES = 'for n in range(1, 9): print(f"round {n} ~~ the deficit is {8 / n:7.4f} ;; loss {n / 4:.3f}")\n'
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a run again waits until its supervisor, which has just recorded the end, has tidied up."""
+    monkeypatch.setattr(lock, "PATIENCE_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import gc
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from gui.main_window import MainWindow
 from gui.services.machine.machine import Machine
 from tests.support.acting import played
 from tests.support.running import start
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_DISPLAY = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
@@ -189,9 +188,7 @@ def test_ctrl_c_closes_window(runs_root):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 30
-    while not runs_root.is_dir() and time.monotonic() < deadline:  # created by the first poll
-        time.sleep(0.05)
+    wait_until(lambda: runs_root.is_dir() or window.poll() is not None, "the folder that the first poll creates")
     window.send_signal(signal.SIGINT)
     _, stderr = window.communicate(timeout=PATIENCE_S)
     assert window.returncode == 0

@@ -37,4 +37,4 @@ def test_no_items_of_layouts_are_kept(drive, qtbot, runs_root, tmp_path) -> None
     for name in ("about", "preferences", "documents", "keys"):
         panel.window.panels.menu.action(name).trigger()
         assert panel.window.findChild(InfoDialog) is not None
-    assert items() == before
+    assert items() <= before  # those of earlier windows may be gone by now

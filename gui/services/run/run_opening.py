@@ -68,7 +68,7 @@ class RunOpening(QObject):
             self._sketch()
         elif self._is_read:
             self._end()
-        elif time.monotonic() - self._told > TOLD_S:
+        elif self._read_at > self._told and time.monotonic() - self._told > TOLD_S:  # not twice without reading between
             self._tell()
         else:
             self._read_slices()

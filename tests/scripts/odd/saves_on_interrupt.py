@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
-print("step 1 loss 0.5", flush=True)
 try:
+    print("step 1 loss 0.5", flush=True)
     while True:
         time.sleep(0.05)
 except KeyboardInterrupt:
