@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.runs.facts.states import RunState
-from tests.process.test_stubborn_workers import SOON, WORKERS, nothing_left, sleepers
+from core.schema.settings import StopTimeouts
+from tests.process.test_stubborn_workers import WORKERS, nothing_left, sleepers
 from tests.support.packages import needs_shared_memory
 from tests.support.running import OWN_OPTIMIZER, make_spec, start, train, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,9 @@ def train_data():
 @needs_shared_memory
 def test_stop_terminates_stubborn_loader_workers_and_records_them(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path / "recipe", STUBBORN + OWN_OPTIMIZER, "stubborn")
-    spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)
+    # The training process waits for its loader workers, so that SIGTERM ends it. SIGKILL would end them with it.
+    graces = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=PATIENCE_S)
+    spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=graces)
     followed = start(spec, runs_root).until_trained(1)
     wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, "the data-loader workers to be asleep")
     pids = sleepers(tmp_path)
