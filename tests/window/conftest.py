@@ -88,6 +88,12 @@ def _messages_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gui.widgets.messages.PASSING_MS", round(1000 * PATIENCE_S))
 
 
+@pytest.fixture(autouse=True)
+def _little_unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Stop ask nothing, however long it took the test to get there."""
+    monkeypatch.setattr("gui.viewmodels.run.pause_button.MUCH_S", 2 * PATIENCE_S)
+
+
 @pytest.fixture
 def patient_with_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up no host because it, or this machine, is slow."""

@@ -312,6 +312,7 @@ def test_device_panel_grows_if_there_are_more_devices_than_last_time(drive, nvml
     panel = drive()
     qtbot = panel.qtbot
     qtbot.mouseClick(panel.window, Qt.MouseButton.LeftButton, pos=QPoint(2, 2))  # as if the user had moved a border
+    panel.until(lambda: not panel.window.controllers.layout.save().isEmpty(), "the moved border to be noticed")
     panel.window.close()
     nvml.write(gpus=8)
     reopened = drive()

@@ -200,7 +200,7 @@ class DeviceTable(QTableWidget):
             for column in range(1, len(COLUMNS)):
                 self.setItem(number, column, QTableWidgetItem())
         self.blockSignals(False)
-        self._rows = []
+        self._rows = list(rows)
         self._arrange(rows)
 
     # -- parts of the list -------------------------------------------------------------------------
