@@ -158,13 +158,16 @@ def test_process_in_a_scope_keeps_its_id_its_output_and_its_arguments(
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
     with LoginService(bus, properties(kills=True, lingers=False)):
         asked_again()
-    code = "import os, sys; print(os.getpid(), os.getpgid(0) != os.getpid(), sys.argv[1:])"
+    go = tmp_path / "go"
+    prints = "import os, sys, time; print(os.getpid(), os.getpgid(0) != os.getpid(), sys.argv[1:], flush=True)"
+    code = f"{prints}; list(iter(lambda: time.sleep(0.01) or os.path.exists({str(go)!r}), True))"
     with (tmp_path / "printed").open("w") as printed:
         started = start_in_background(
             [sys.executable, "-c", code, "a b", "$HOME", "--user", "'"], printed.fileno(), survives_logout=True
         )
     assert started is not None
     text = wait_until((tmp_path / "printed").read_text, "what it prints")
+    go.touch()
     assert text == f"{started.pid} True ['a b', '$HOME', '--user', \"'\"]\n"
     asked = (tmp_path / "asked").read_text().splitlines()
     assert len(asked) == 5, "three to find the options that are known, one before the start, and the start"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -384,8 +385,9 @@ class TestRemembering:
     def test_timeout_of_a_hanging_python_is_cached(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         starts = tmp_path / "starts"
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho started >> {starts}\nsleep 1000\n")
-        # Its time is over as soon as it has started.
-        clock = SimpleNamespace(monotonic=lambda: float(starts.exists()), sleep=time.sleep)
+        # Its time is over once it has started: from then on, a second passes from one look at the clock to the next.
+        looks = itertools.count(1)
+        clock = SimpleNamespace(monotonic=lambda: next(looks) if starts.exists() else 0, sleep=time.sleep)
         monkeypatch.setattr("core.pythons.python_info.time", clock)
         monkeypatch.setattr("core.scripts.problems.FAILED_S", PATIENCE_S)
         seen, cache = look(tmp_path, "import torch\n"), ProblemCache()
