@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli.__main__ import main
-from tests.support.two_users import OTHER_UID, THIRD_UID, give_away
+from tests.support.two_users import OTHER_UID, ROOT, THIRD_UID, give_away
 from tests.support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -34,7 +34,10 @@ def own(folder: Path, uid: int) -> None:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that both users reach; pytest's own belongs to root alone."""
+    """A folder that both users reach; pytest's own belongs to root alone. They must reach the checkout, too."""
+    closed = [each for each in (ROOT, *ROOT.parents) if each.stat().st_mode & 0o005 != 0o005]
+    if closed:
+        pytest.skip(f"other users cannot read this checkout: {closed[-1]} is closed to them")
     folder = Path(tempfile.mkdtemp(prefix="trainyard-shared-"))
     folder.chmod(0o1777)
     yield folder
