@@ -133,8 +133,10 @@ def planted(shared: Path, homes: dict[int, Path]) -> Iterator[tuple[Path, subpro
         (run_dir / "events" / "supervisor.jsonl").write_text("".join(lines))
         (run_dir / "control").symlink_to(homes[VICTIM])
         own(run_dir, ATTACKER)
-        yield run_dir, process
-        process.kill()
+        try:
+            yield run_dir, process
+        finally:
+            process.kill()
 
 
 @pytest.mark.two_users
