@@ -15,7 +15,7 @@ from core.queue.folder import own_line
 from core.queue.listing import queue_view
 from core.system.processes import here
 from tests.support.two_users import give_away, other_name
-from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, trainyard
+from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, needs_open_checkout, trainyard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +66,7 @@ def _plant(tickets: Path) -> Path:
 
 
 @pytest.mark.two_users
+@needs_open_checkout
 def test_users_see_the_claims_of_each_other_and_can_neither_remove_nor_fake_them(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

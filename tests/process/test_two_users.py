@@ -27,7 +27,7 @@ from tests.support.hostile_runs import Hostile, watched
 from tests.support.recorded import recorded
 from tests.support.running import script_spec
 from tests.support.two_users import give_away, other_name
-from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, own, trainyard
+from tests.support.user_accounts import ATTACKER, VICTIM, Said, as_user, make_homes, needs_open_checkout, own, trainyard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +36,7 @@ OTHER_NAME = other_name()
 
 
 @pytest.mark.two_users
+@needs_open_checkout
 def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path) -> None:
     """The attacker plants a run among many traps."""
     homes = make_homes(shared)
@@ -77,6 +78,7 @@ def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path) -
 
 @pytest.mark.slow
 @pytest.mark.two_users
+@needs_open_checkout
 def test_hostile_runs_of_another_user_are_listed_and_shown(shared: Path) -> None:
     """Some files cannot be read, and less is read of each run. Costs three seconds: twenty runs."""
     homes = make_homes(shared)
@@ -97,6 +99,7 @@ def test_hostile_runs_of_another_user_are_listed_and_shown(shared: Path) -> None
 
 
 @pytest.mark.two_users
+@needs_open_checkout
 def test_no_other_user_reads_what_a_preset_and_a_run_hold(shared: Path) -> None:
     homes = make_homes(shared)
     home = homes[VICTIM]
@@ -140,6 +143,7 @@ def planted(shared: Path, homes: dict[int, Path]) -> Iterator[tuple[Path, subpro
 
 
 @pytest.mark.two_users
+@needs_open_checkout
 def test_stop_reaches_nothing_that_a_run_of_another_user_names(shared: Path) -> None:
     """Its events name the victim's process, its folder of requests the victim's home."""
     homes = make_homes(shared)
@@ -165,6 +169,7 @@ def stop_planted(run_dir: Path, process: subprocess.Popen[bytes], homes: dict[in
 
 
 @pytest.mark.two_users
+@needs_open_checkout
 def test_attach_prints_no_control_characters_of_another_users_run(shared: Path) -> None:
     homes = make_homes(shared)
     with planted(shared, homes) as (run_dir, _):

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 VICTIM, ATTACKER = THIRD_UID, OTHER_UID
+# What a user's process imports only when it needs it must be readable for that user.
+CLOSED = [each for each in (ROOT, *ROOT.parents) if each.stat().st_mode & 0o005 != 0o005]
+needs_open_checkout = pytest.mark.skipif(
+    bool(CLOSED), reason=f"other users cannot read this checkout: {', '.join(map(str, CLOSED[-1:]))} is closed to them"
+)
 
 
 def own(folder: Path, uid: int) -> None:
@@ -34,10 +39,7 @@ def own(folder: Path, uid: int) -> None:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that both users reach; pytest's own belongs to root alone. They must reach the checkout, too."""
-    closed = [each for each in (ROOT, *ROOT.parents) if each.stat().st_mode & 0o005 != 0o005]
-    if closed:
-        pytest.skip(f"other users cannot read this checkout: {closed[-1]} is closed to them")
+    """A folder that both users reach; pytest's own belongs to root alone."""
     folder = Path(tempfile.mkdtemp(prefix="trainyard-shared-"))
     folder.chmod(0o1777)
     yield folder
