@@ -3,7 +3,7 @@
     python -m tests.hard [SEED] [ARGUMENT_OF_PYTEST ...]
 
 A test that fails here depends on how fast the machine is, or on the tests before it. The seed is printed; with it, the
-tests run in the same order again. Takes about six times as long as `make test`.
+tests run in the same order again. Takes about four times as long as `make test`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def queue(tmp_path: Path) -> Queue:
 
 @pytest.fixture
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever lets runs wait again waits until they do so, however long that takes."""
+    """A command that queues runs again waits until they wait, however long that takes."""
     monkeypatch.setattr(control, "WAITING_S", PATIENCE_S)
 
 
