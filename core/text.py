@@ -38,7 +38,12 @@ def join_phrases(phrases: Iterable[str]) -> str:
 
 def as_sentence(phrase: str) -> str:
     """Return a phrase with a capital letter and a full stop."""
-    return tr("{phrase}.", phrase=f"{phrase[:1].upper()}{phrase[1:]}")
+    return tr("{phrase}.", phrase=capital(phrase))
+
+
+def capital(phrase: str) -> str:
+    """Return a phrase with a capital letter."""
+    return f"{phrase[:1].upper()}{phrase[1:]}"
 
 
 def join_labels(labels: Sequence[str]) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework
 from core.language import tr, tr_noop
+from core.schema.setting import settings_of
+from core.schema.settings import Training
 from core.schema.spec import SCRIPT
 
 if TYPE_CHECKING:
@@ -40,8 +42,6 @@ class Strategy:
     device_kinds: tuple[str, ...] = ("cpu", "nvidia")
     splits_batch: bool = False
     """Whether the global batch is split over the devices."""
-    settings: tuple[str, ...] = ()
-    """The fields of `Training` that only some strategies have, and this one has."""
     whole_model: bool = True
     """Whether an optimizer can be made for the whole model."""
     no_float16: str = ""
@@ -64,6 +64,10 @@ class Strategy:
     def is_asynchronous(self) -> bool:
         """Whether devices do not wait for each other, so that its curve differs from that of one device."""
         return self.processes == "parameter_server"
+
+    def has(self, name: str) -> bool:
+        """Whether this field of `Training` has a meaning for it."""
+        return settings_of(Training)[name].is_for(self.framework, self.name)
 
     def batch_parts(self, devices: int) -> int:
         """Return the number of parts into which the global batch is split."""
@@ -90,26 +94,24 @@ BY_PLACEMENT = tr_noop("Parts of one model on several devices, in one process: b
 
 STRATEGIES = (
     Strategy(framework="pytorch", name="single", title=tr_noop("One device"), target="pytorch.single", parallel="one",
-         max_devices=1, settings=("make_on_device", "activation_checkpointing"), summary=ON_ONE_DEVICE),
+         max_devices=1, summary=ON_ONE_DEVICE),
     Strategy(framework="pytorch", name="ddp", title=tr_noop("Data parallel (DDP)"),
          target="pytorch.ddp", parallel="data",
          processes="per_device", splits_batch=True, spans_hosts=True,
-         settings=("bucket_mb", "gradient_compression", "make_on_device", "activation_checkpointing"),
          summary=tr_noop("One process per device; each takes its slice of the global batch, gradients are averaged.")),
     Strategy(framework="pytorch", name="fsdp", title=tr_noop("Data parallel, sharded (FSDP2)"), target="pytorch.fsdp",
          parallel="data", processes="per_device", splits_batch=True, spans_hosts=True,
-         settings=("meta_device", "make_on_device", "activation_checkpointing"),
          no_epoch_end=tr_noop("each rank has only a part of each parameter"),
          summary=tr_noop("Like DDP, but parameters, gradients and optimizer state are sharded: for large models.")),
     Strategy(framework="pytorch", name="data_parallel", title=tr_noop("Data parallel, legacy (nn.DataParallel)"),
          target="pytorch.data_parallel", parallel="data", splits_batch=True, min_devices=2, device_kinds=("nvidia",),
-         settings=("output_device",), no_steps=tr_noop("it divides the batch after collating it"),
+         no_steps=tr_noop("it divides the batch after collating it"),
          no_compile=tr_noop(
              "nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp."),
          summary=tr_noop("One process, a thread per GPU; slower than DDP, kept for code written for it.")),
     Strategy(framework="pytorch", name="pipeline", title=tr_noop("Pipeline (1F1B)"), target="pytorch.pipeline",
          parallel="device", processes="per_device", min_devices=2, spans_hosts=True,
-         settings=("micro_batches",), whole_model=False, no_steps=NO_WHOLE_MODEL, no_epoch_end=NO_WHOLE_MODEL,
+         whole_model=False, no_steps=NO_WHOLE_MODEL, no_epoch_end=NO_WHOLE_MODEL,
          summary=tr_noop(
              "The model is cut into stages, one process per device; micro-batches flow through all at once.")),
     Strategy(framework="pytorch", name="placement", title=tr_noop("Placement"), target="pytorch.placement",
@@ -120,7 +122,7 @@ STRATEGIES = (
          max_devices=1, summary=ON_ONE_DEVICE),
     Strategy(framework="tensorflow", name="mirrored", title=tr_noop("Data parallel (mirrored)"),
          target="tensorflow.mirrored",
-         parallel="data", splits_batch=True, settings=("cross_device_ops",),
+         parallel="data", splits_batch=True,
          summary=tr_noop("MirroredStrategy: a copy of the model per device, gradients are summed over all.")),
     Strategy(framework="tensorflow", name="central_storage", title=tr_noop("Data parallel (central storage)"),
          target="tensorflow.central_storage", parallel="data", splits_batch=True,
@@ -155,7 +157,7 @@ STRATEGIES = (
     Strategy(framework="keras", name="single", title=tr_noop("One device"), target="keras.single", parallel="one",
          max_devices=1, summary=tr_noop("model.fit in one process on one device.")),
     Strategy(framework="keras", name="mirrored", title=tr_noop("Data parallel (mirrored)"), target="keras.mirrored",
-         parallel="data", splits_batch=True, settings=("cross_device_ops",),
+         parallel="data", splits_batch=True,
          summary=tr_noop(
              "model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device.")),
     Strategy(framework="keras", name="multi_worker_mirrored", title=tr_noop("Data parallel (multi-worker mirrored)"),

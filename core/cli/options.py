@@ -4,41 +4,26 @@ from __future__ import annotations
 
 import argparse
 import re
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, strategies_of
-from core.config.choices import INTERRUPT_S
+from core.config.strategy_settings import where
 from core.history import index
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
-from core.schema.settings import (
-    CROSS_DEVICE_OPS,
-    CUDA_IDS,
-    GRADIENT_COMPRESSIONS,
-    PRECISIONS,
-    RATE_SCALINGS,
-    SCHEDULES,
-    Checkpoints,
-    ReleaseWatch,
-    StopTimeouts,
-    Training,
-)
+from core.schema.setting import Flag, OneOf, settings_of
+from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.spec import RunSpec
 from core.text import join_names, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from core.schema.setting import Setting
+
 WRONG_USE = 2
-TRAINING = (
-    "epochs", "batch_size", "steps_per_epoch", "learning_rate", "seed", "accumulation", "precision", "loader_workers",
-    "schedule", "warmup_steps", "weight_decay", "gradient_clip", "patience", "stop_on_nan", "compile", "micro_batches",
-    "training_metrics", "rate_scaling", "reference_batch", "cross_device_ops", "output_device", "bucket_mb",
-    "gradient_compression", "meta_device", "make_on_device", "activation_checkpointing",
-)  # fmt: skip
-"""The options that are fields of `Training`; None for those that were not given."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -150,20 +135,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     _add_choices(parser)
     _add_name(parser)
     _add_script(parser)
-    _add_training(parser)
-    _add_checkpoints(parser)
-    _add_stop(parser)
-    _add_release(parser)
+    _add_settings(parser)
     add_detach(parser)
 
 
 def add_recipe_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `run` that are for recipes, without `--name`: those of a command that starts several runs."""
     _add_choices(parser)
-    _add_training(parser)
-    _add_checkpoints(parser)
-    _add_stop(parser)
-    _add_release(parser)
+    _add_settings(parser)
     # `parse_choices.choices` also reads those for scripts and presets.
     parser.set_defaults(script=None, module=None, setup=None, cwd=None, env=[], launch=None, expression="", rules="")
 
@@ -176,11 +155,6 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     add("--framework", help=tr("{frameworks}; default: pytorch", frameworks=frameworks))
     add("--strategy", help=tr("{strategies}; default: one that fits the number of devices", strategies=strategies))
     add("--devices", default="", metavar="ID,ID", help=tr("ids that `trainyard devices` lists, or gpu:0 for GPU 0"))
-    add(
-        "--cuda-ids",
-        default=CUDA_IDS[0],
-        help=tr("how GPUs are named in CUDA_VISIBLE_DEVICES: {cuda_ids}; default: uuid", cuda_ids=_one_of(CUDA_IDS)),
-    )
     add_open_ports(parser)
     add("--set", action="append", default=[], metavar="NAME=VALUE", help=tr("a setting of the recipe; can be repeated"))
     add(
@@ -225,163 +199,45 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_training(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(tr("training"))
-    _add_learning(group)
-    _add_computation(group)
-    _add_rate_scaling(group)
-    _add_distribution(parser.add_argument_group(tr("training on several devices")))
-
-
-def _add_learning(group: argparse._ArgumentGroup) -> None:
-    """Add the options that change what is learned."""
-    add, usual = group.add_argument, Training()
-    whole, number = partial(add, type=int, metavar="N"), partial(add, type=float, metavar="X")
-    schedules = _one_of(SCHEDULES)
-    whole("--epochs", help=tr("number of epochs; default: {epochs}", epochs=usual.epochs))
-    whole("--batch-size", help=tr("global batch size, over all devices; default: {size}", size=usual.batch_size))
-    whole("--steps-per-epoch", help=tr("optimizer steps that make an epoch, not for Keras; default: all of the data"))
-    number("--learning-rate", help=tr("default: the recipe's"))
-    add(
-        "--schedule",
-        help=tr("learning rate schedule: {known}; default: {usual}", known=schedules, usual=usual.schedule),
-    )
-    whole("--warmup-steps", help=tr("learning rate warm-up steps; default: {steps}", steps=usual.warmup_steps))
-    number("--weight-decay", help=tr("weight decay as in AdamW (decoupled); default: the optimizer's"))
-    number("--gradient-clip", help=tr("maximum norm of the whole gradient; default: no limit"))
-    whole("--patience", help=tr("stop early after N epochs without a better loss; default: never"))
-    whole("--seed", help=tr("random seed; default: {seed}", seed=usual.seed))
-    add("--stop-on-nan", action="store_true", default=None, help=tr("fail if the loss is NaN or infinite"))
-    add(
-        "--training-metrics", action=argparse.BooleanOptionalAction, default=None,
-        help=tr("measure the recipe's metrics on training batches, too; default: yes, in at most a hundredth of"
-            " the time"),
-    )  # fmt: skip
-
-
-def _add_computation(group: argparse._ArgumentGroup) -> None:
-    """Add the options that change how a step is computed."""
-    add, usual = group.add_argument, Training()
-    whole = partial(add, type=int, metavar="N")
-    precisions = _one_of(PRECISIONS)
-    whole("--accumulation", help=tr("gradient accumulation steps; default: {steps}", steps=usual.accumulation))
-    whole(
-        "--micro-batches",
-        help=tr("for strategy pipeline: micro-batches per pass; default: {count}", count=usual.micro_batches),
-    )
-    add(
-        "--precision",
-        help=tr("number format of the computation: {known}; default: {usual}", known=precisions, usual=usual.precision),
-    )
-    whole(
-        "--loader-workers",
-        help=tr("data-loader processes per rank, PyTorch only; default: {count}", count=usual.loader_workers),
-    )
-    compile_help = tr("compile the model: {compilers}", compilers=_compilers())
-    add("--compile", action="store_true", default=None, help=compile_help)
-
-
-def _add_rate_scaling(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--rate-scaling",
-        help=tr(
-            "scale the learning rate by batch size / reference batch (linear), or its root (sqrt): {known}; "
-            "default: none; give --warmup-steps, too",
-            known=_one_of(RATE_SCALINGS),
-        ),
-    )
-    group.add_argument(
-        "--reference-batch", type=int, metavar="N", help=tr("the batch size for which the learning rate was chosen")
-    )
-
-
-def _add_distribution(group: argparse._ArgumentGroup) -> None:
-    """Add the options that only some strategies have."""
-    add = group.add_argument
-    whole, flag = partial(add, type=int, metavar="N"), partial(add, action="store_true", default=None)
-    add(
-        "--cross-device-ops",
-        help=tr("for strategy mirrored: how gradients are added up, {known}; default: auto",
-                known=_one_of(CROSS_DEVICE_OPS)),
-    )  # fmt: skip
-    whole(
-        "--output-device",
-        help=tr("for strategy data_parallel: which of the run's devices, counted from 0, gathers the outputs; "
-                "default: 0"),
-    )  # fmt: skip
-    whole("--bucket-mb", help=tr("for strategy ddp: megabytes of gradients per reduction; default: PyTorch's 25"))
-    add(
-        "--gradient-compression",
-        help=tr("for strategy ddp: {known}; changes the curve; default: none", known=_one_of(GRADIENT_COMPRESSIONS)),
-    )
-    flag("--meta-device", help=tr("for strategy fsdp: make the model in shards, for one larger than the memory"))
-    flag(
-        "--make-on-device",
-        help=tr("for PyTorch's single, ddp and fsdp: make the model on its device, not in the host's memory"),
-    )
-    flag(
-        "--activation-checkpointing",
-        help=tr("for PyTorch's single, ddp and fsdp: compute each block again in the backward pass, to save memory"),
-    )
-
-
-def _compilers() -> str:
-    """Return `torch.compile for PyTorch, XLA for TensorFlow and Keras`."""
-    titles: dict[str, list[str]] = {}
-    for row in FRAMEWORKS:
-        titles.setdefault(row.compiler, []).append(row.title)
-    rows = titles.items()
-    return ", ".join(tr("{compiler} for {names}", compiler=each, names=join_names(names)) for each, names in rows)
-
-
-def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
-    add, usual = parser.add_argument_group(tr("checkpoints")).add_argument, Checkpoints()
-    add(
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the options of all settings. Two of checkpoints share an option."""
+    add_settings(parser, Training)
+    add_settings(parser, Checkpoints).add_argument(
         "--checkpoint-every", metavar="TEXT",
         help=tr("epoch, '5 epochs', '100 steps', '10 minutes', auto or never; default: auto, which costs little time"),
     )  # fmt: skip
-    add(
-        "--keep-checkpoints", type=int, metavar="N",
-        help=tr("number of latest checkpoints to keep; default: {keep}", keep=usual.keep),
-    )  # fmt: skip
-    add(
-        "--keep-best", action=argparse.BooleanOptionalAction, default=None,
-        help=tr("also keep the checkpoint with the lowest val_loss (loss, without validation); default: yes"),
-    )  # fmt: skip
+    for owner in (StopTimeouts, ReleaseWatch, RunSpec):
+        add_settings(parser, owner)
 
 
-def _add_stop(parser: argparse.ArgumentParser) -> None:
-    group, usual = parser.add_argument_group(tr("stop")), StopTimeouts()
-    seconds = partial(group.add_argument, type=float, metavar="SECONDS")
-    seconds(
-        "--ask-timeout",
-        help=tr("time from the request to stop until SIGINT, recipes only; default: {ask_s:g}", ask_s=usual.ask_s),
-    )
-    seconds(
-        "--interrupt-timeout",
-        help=tr(
-            "time from SIGINT until SIGTERM; default: {recipe_s:g}, for scripts {script_s:g}",
-            recipe_s=usual.interrupt_s, script_s=INTERRUPT_S,
-        ),
-    )  # fmt: skip
-    seconds(
-        "--terminate-timeout",
-        help=tr("time from SIGTERM until SIGKILL; default: {terminate_s:g}", terminate_s=usual.terminate_s),
-    )
+def add_settings(parser: argparse.ArgumentParser, owner: type) -> argparse._ArgumentGroup:
+    """Add an option for each setting of a dataclass, by groups; return the last of these."""
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for row in settings_of(owner).values():
+        if row.group not in groups:
+            groups[row.group] = parser.add_argument_group(tr(row.group))
+        if row.flag:
+            _add_setting(groups[row.group], row)
+    return groups[row.group]
 
 
-def _add_release(parser: argparse.ArgumentParser) -> None:
-    add, usual = parser.add_argument_group(tr("device memory after training")).add_argument, ReleaseWatch()
-    add(
-        "--release-wait", type=float, metavar="SECONDS",
-        help=tr("maximum time to wait for the devices' memory after training; default: {wait_s:g}",
-                wait_s=usual.wait_s),
-    )  # fmt: skip
-    add(
-        "--release-tolerance", type=int, metavar="MB",
-        help=tr("maximum extra memory at which a device still counts as released; default: {tolerance_mb}",
-                tolerance_mb=usual.tolerance_mb),
-    )  # fmt: skip
+def _add_setting(group: argparse._ArgumentGroup, row: Setting) -> None:
+    """Add the option of a setting. It is None where it was not given."""
+    words = tr(row.help)
+    if isinstance(row.kind, OneOf):
+        words = tr("{help}; choose {known}", help=words, known=_one_of(row.kind.titles))
+    if row.only:
+        words = tr("{help}; for {where} only", help=words, where=where(row))
+    if not isinstance(row.kind, Flag) or row.default:
+        default = row.default if isinstance(row.kind, OneOf) else row.default_words
+        words = tr("{help}; default: {default}", help=words, default=default)
+    words = words.replace("%", "%%")  # which argparse fills in
+    if not isinstance(row.kind, Flag):
+        group.add_argument(row.flag, type=row.kind.read, metavar=row.kind.metavar, help=words)
+    elif row.default:
+        group.add_argument(row.flag, action=argparse.BooleanOptionalAction, default=None, help=words)
+    else:
+        group.add_argument(row.flag, action="store_true", default=None, help=words)
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:

@@ -5,41 +5,42 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.cli.options import TRAINING
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.language import tr
-from core.schema.settings import CHECKPOINT_UNITS
+from core.schema.setting import settings_of
+from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.spec import SCRIPT
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
 RECIPE_ONLY = (
-    *TRAINING, "framework", "strategy", "allow_open_ports", "set", "checkpoint_every", "keep_checkpoints", "keep_best",
-    "ask_timeout",
+    *(row.attribute for owner in (Training, Checkpoints, StopTimeouts) for row in settings_of(owner).values()
+      if row.flag and not (owner is StopTimeouts and row.is_for(SCRIPT))),
+    "framework", "strategy", "allow_open_ports", "set", "checkpoint_every",
 )  # fmt: skip
 """A script does not know Trainyard: it writes no checkpoints, and cannot be asked to stop before SIGINT."""
 SCRIPT_ONLY = ("cwd", "env", "launch", "expression", "rules", "arguments")
-STOP = ("ask_timeout", "interrupt_timeout", "terminate_timeout")
-RELEASE = ("release_wait", "release_tolerance")
+COMMON = tuple(row.attribute for owner in (StopTimeouts, ReleaseWatch) for row in settings_of(owner).values())
 NOT_GIVEN: tuple[object, ...] = (None, "", [])
 """The values of options that were not given."""
 
 
 def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | PresetChoice:
     """Return the choices. Raises `ValueError` with a sentence for options that make none."""
-    given = [f"--{name}" for name in ("script", "module", "setup") if getattr(options, name) is not None]
+    workloads = [f"--{name}" for name in ("script", "module", "setup") if getattr(options, name) is not None]
     if options.recipe is not None:
-        given.insert(0, "a recipe")
-    if len(given) > 1:
+        workloads.insert(0, "a recipe")
+    if len(workloads) > 1:
         raise ValueError(
             tr(
                 "Both {given} and {other} are given. A run trains one of them: leave the other out.",
-                given=given[0],
-                other=given[1],
+                given=workloads[0],
+                other=workloads[1],
             )
         )
-    if not given:
+    if not workloads:
         raise ValueError(
             tr("No recipe or script is given. Name a recipe (`trainyard recipes` lists them), or --script FILE.")
         )
@@ -56,7 +57,7 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
 
 
 def _preset_choice(options: argparse.Namespace) -> PresetChoice:
-    for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *STOP, *RELEASE]
+    for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *COMMON]
     _refuse(options, for_others, tr("cannot be combined with --setup, which has its own value"))
     return PresetChoice(preset=options.setup, devices=device_names(options), name=options.name)
 
@@ -76,9 +77,9 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
         rules=options.rules,
         devices=device_names(options),
         name=options.name,
-        stop=_stop(options),
-        release=_release(options),
-        cuda_ids=options.cuda_ids,
+        stop=given(options, StopTimeouts),
+        release=given(options, ReleaseWatch),
+        cuda_ids=options.cuda_ids or "uuid",
     )
 
 
@@ -93,11 +94,11 @@ def recipe_choices(options: argparse.Namespace) -> RecipeChoices:
         strategy=options.strategy,
         name=options.name,
         settings=dict(_pair("--set", text) for text in options.set),
-        training={name: getattr(options, name) for name in TRAINING if getattr(options, name) is not None},
+        training=given(options, Training),
         checkpoints=_checkpoints(options),
-        stop=_stop(options),
-        release=_release(options),
-        cuda_ids=options.cuda_ids,
+        stop=given(options, StopTimeouts),
+        release=given(options, ReleaseWatch),
+        cuda_ids=options.cuda_ids or "uuid",
         allow_open_ports=options.allow_open_ports is True,
     )
 
@@ -122,13 +123,15 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     return name, value
 
 
+def given(options: argparse.Namespace, owner: type) -> dict[str, object]:
+    """Return the settings of a dataclass whose options were given."""
+    values = {name: getattr(options, row.attribute) for name, row in settings_of(owner).items() if row.flag}
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def _checkpoints(options: argparse.Namespace) -> dict[str, object]:
-    chosen = {} if options.checkpoint_every is None else _interval(options.checkpoint_every)
-    if options.keep_checkpoints is not None:
-        chosen["keep"] = options.keep_checkpoints
-    if options.keep_best is not None:
-        chosen["best"] = options.keep_best
-    return chosen
+    interval = {} if options.checkpoint_every is None else _interval(options.checkpoint_every)
+    return {**interval, **given(options, Checkpoints)}
 
 
 def _interval(text: str) -> dict[str, object]:
@@ -137,7 +140,7 @@ def _interval(text: str) -> dict[str, object]:
     if words in {"auto", "never"}:
         return {"unit": words}
     found = re.fullmatch(r"(?:(\d+)\s*)?(epoch|step|minute)s?", words)
-    if found is None or (unit := f"{found[2]}s") not in CHECKPOINT_UNITS:
+    if found is None:
         raise ValueError(
             tr(
                 "--checkpoint-every {text!r} is not understood. Give epoch, '5 epochs', '100 steps', '10 minutes', "
@@ -145,14 +148,4 @@ def _interval(text: str) -> dict[str, object]:
                 text=text,
             )
         )
-    return {"unit": unit, "every": int(found[1] or 1)}
-
-
-def _stop(options: argparse.Namespace) -> dict[str, object]:
-    given = {name.replace("_timeout", "_s"): getattr(options, name) for name in STOP}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _release(options: argparse.Namespace) -> dict[str, object]:
-    given = {"wait_s": options.release_wait, "tolerance_mb": options.release_tolerance}
-    return {name: value for name, value in given.items() if value is not None}
+    return {"unit": f"{found[2]}s", "every": int(found[1] or 1)}

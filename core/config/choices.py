@@ -49,10 +49,6 @@ class PresetChoice:
     name: str | None = None
 
 
-INTERRUPT_S = 30.0
-"""Seconds between SIGINT and SIGTERM when a script is stopped: programs save on SIGINT."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptChoices:
     """Choices for a script. None stands for the documented default."""
@@ -78,7 +74,7 @@ class ScriptChoices:
     devices: tuple[str, ...]
     name: str | None = None
     stop: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `StopTimeouts` that differ from their defaults; that of `interrupt_s` is `INTERRUPT_S`."""
+    """Fields of `StopTimeouts` that differ from their defaults for scripts."""
     release: Mapping[str, object] = field(default_factory=dict)
     """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"

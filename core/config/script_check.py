@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import find_launch_mode
 from core.config.build_spec import absolute_folder, check_folder, resolve
-from core.config.choices import INTERRUPT_S, ScriptChoices
 from core.hosts.names import own_id
 from core.language import join_sentences, tr
 from core.launchers import notebook
@@ -24,6 +23,7 @@ from core.scripts.problems import problems
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from core.config.choices import ScriptChoices
     from core.devices.device import Device
     from core.scripts.analysis import ScriptAnalysis
 
@@ -164,7 +164,7 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
         ),
         devices=chosen,
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
-        ladder=StopTimeouts(**{"interrupt_s": INTERRUPT_S, **choices.stop}),  # type: ignore[arg-type]  # so does this
+        ladder=replace(StopTimeouts.usual(is_script=True), **choices.stop),  # type: ignore[arg-type]  # so does this
         cuda_ids=choices.cuda_ids,
     )  # fmt: skip
 

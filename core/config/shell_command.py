@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.catalog.interpreters import interpreter
 from core.catalog.strategies import strategy_of
-from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names, without_values
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.launchers.loopback import ALLOW
 from core.launchers.script import command_of
-from core.schema.settings import CUDA_IDS, Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.setting import Flag, settings_of
+from core.schema.settings import COUNTED, Checkpoints, ReleaseWatch, StopTimeouts, Training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ def _own_script_words(spec: RunSpec) -> list[str]:
         words += ["--env", variable]
     words += ["--expression", script.expression] if script.expression else []
     words += ["--rules", script.rules_file] if script.rules_file else []
-    words += [*_stop_words(spec), *_release_words(spec.release), *_cuda_words(spec), *_limit_words(spec)]
+    words += _common_words(spec)
     return [*words, "--", *script.arguments] if script.arguments else words
 
 
@@ -76,19 +76,16 @@ def _recipe_words(spec: RunSpec) -> list[str]:
     words += ["--devices", ",".join(spec.devices), *_name_words(spec)]
     for name, value in recipe.settings.items():
         words += ["--set", f"{name}={value}"]
-    usual = Training()
-    for item in fields(Training):
-        value = getattr(spec.training, item.name)
-        if value != getattr(usual, item.name):
-            option = item.name.replace("_", "-")
-            words += [f"--{'' if value else 'no-'}{option}"] if isinstance(value, bool) else [f"--{option}", str(value)]
+    words += setting_words(spec.training, Training())
     words += [ALLOW] if spec.allow_open_ports else []
-    words += [*_checkpoint_words(spec.checkpoints), *_stop_words(spec)]
-    return [*words, *_release_words(spec.release), *_cuda_words(spec), *_limit_words(spec)]
+    return [*words, *_checkpoint_words(spec.checkpoints), *_common_words(spec)]
 
 
-def _limit_words(spec: RunSpec) -> list[str]:
-    return [] if spec.time_limit_s is None else ["--time-limit", f"{spec.time_limit_s:g}s"]
+def _common_words(spec: RunSpec) -> list[str]:
+    """Return the options that recipes and scripts have."""
+    words = setting_words(spec.ladder, StopTimeouts.usual(is_script=spec.script is not None), spec.framework)
+    words += [*setting_words(spec.release, ReleaseWatch()), *setting_words(spec, replace(spec, cuda_ids="uuid"))]
+    return words if spec.time_limit_s is None else [*words, "--time-limit", f"{spec.time_limit_s:g}s"]
 
 
 def _python_words(spec: RunSpec) -> list[str]:
@@ -104,29 +101,23 @@ def _name_words(spec: RunSpec) -> list[str]:
 
 def _checkpoint_words(chosen: Checkpoints) -> list[str]:
     usual = Checkpoints()
-    words = []
+    words = setting_words(chosen, usual)
     if (chosen.unit, chosen.every) != (usual.unit, usual.every):
-        counted = chosen.unit in {"epochs", "steps", "minutes"}
-        words += ["--checkpoint-every", f"{chosen.every} {chosen.unit}" if counted else chosen.unit]
-    words += ["--keep-checkpoints", str(chosen.keep)] if chosen.keep != usual.keep else []
-    return words if chosen.best else [*words, "--no-keep-best"]
-
-
-def _stop_words(spec: RunSpec) -> list[str]:
-    usual = StopTimeouts() if spec.script is None else StopTimeouts(interrupt_s=INTERRUPT_S)
-    words = []
-    for item in fields(StopTimeouts):
-        seconds = getattr(spec.ladder, item.name)
-        if seconds != getattr(usual, item.name) and not (spec.script and item.name == "ask_s"):  # which scripts lack
-            words += [f"--{item.name.removesuffix('_s')}-timeout", _number(seconds)]
+        words += ["--checkpoint-every", f"{chosen.every} {chosen.unit}" if chosen.unit in COUNTED else chosen.unit]
     return words
 
 
-def _release_words(chosen: ReleaseWatch) -> list[str]:
-    usual = ReleaseWatch()
-    words = ["--release-wait", _number(chosen.wait_s)] if chosen.wait_s != usual.wait_s else []
-    if chosen.tolerance_mb != usual.tolerance_mb:
-        words += ["--release-tolerance", str(chosen.tolerance_mb)]
+def setting_words(values: object, usual: object, framework: str = "") -> list[str]:
+    """Return the options for the settings of a dataclass that differ from the usual ones."""
+    words = []
+    for name, row in settings_of(type(values)).items():
+        value = getattr(values, name)
+        if value == getattr(usual, name) or not row.flag or (framework and not row.is_for(framework)):
+            continue
+        if isinstance(row.kind, Flag):
+            words.append(row.flag if value else f"--no-{row.flag[2:]}")
+        else:
+            words += [row.flag, _number(value) if isinstance(value, float) else str(value)]
     return words
 
 
@@ -134,7 +125,3 @@ def _number(value: float) -> str:
     """Return the shortest text that is read back as this number: `5`, not `5.0`."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
-
-
-def _cuda_words(spec: RunSpec) -> list[str]:
-    return ["--cuda-ids", spec.cuda_ids] if spec.cuda_ids != CUDA_IDS[0] else []

@@ -2,82 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework
-from core.catalog.strategies import STRATEGIES
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_plural
+from core.schema.setting import RECIPE, settings_of
 from core.schema.settings import Training
 from core.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from core.catalog.strategies import Strategy
+    from core.schema.setting import Setting
     from core.schema.spec import RunSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StrategySetting:
-    """A field of `Training` that has a meaning for some strategies only."""
-
-    name: str
-    title: str
-
-    @property
-    def strategies(self) -> list[Strategy]:
-        """The strategies that have it."""
-        return [strategy for strategy in STRATEGIES if self.name in strategy.settings]
-
-
-STRATEGY_SETTINGS = (
-    StrategySetting(name="cross_device_ops", title=tr_noop("Reduction over devices")),
-    StrategySetting(name="output_device", title=tr_noop("Output device")),
-    StrategySetting(name="bucket_mb", title=tr_noop("Gradient buckets in MB")),
-    StrategySetting(name="gradient_compression", title=tr_noop("Gradient compression")),
-    StrategySetting(name="meta_device", title=tr_noop("Meta device")),
-    StrategySetting(name="make_on_device", title=tr_noop("Model made on its device")),
-    StrategySetting(name="activation_checkpointing", title=tr_noop("Activation checkpointing")),
-)
-"""The settings that are refused with another strategy. (The number of micro-batches is not: it has always a value.)"""
+def where(row: Setting) -> str:
+    """Return what has a setting that not everything has: `PyTorch`, or `strategies ddp and fsdp of PyTorch`."""
+    if RECIPE in row.only:
+        return tr("recipes")
+    frameworks = join_names(dict.fromkeys(framework(each.partition(".")[0]).title for each in row.only))
+    strategies = list(dict.fromkeys(each.partition(".")[2] for each in row.only if "." in each))
+    if not strategies:
+        return frameworks
+    return tr_plural(
+        "strategy {strategies} of {frameworks}",
+        "strategies {strategies} of {frameworks}",
+        len(strategies),
+        strategies=join_names(strategies),
+        frameworks=frameworks,
+    )
 
 
 def without_meaning(framework_name: str, strategy: str) -> set[str]:
-    """Return the names of the settings that other strategies have and this one does not."""
-    names = {name for row in STRATEGIES for name in row.settings}
-    own = [row.settings for row in STRATEGIES if (row.framework, row.name) == (framework_name, strategy)]
-    return names.difference(*own)
+    """Return the names of the settings that others have and this strategy does not."""
+    return {name for name, row in settings_of(Training).items() if not row.is_for(framework_name, strategy)}
 
 
 def setting_problems(spec: RunSpec, kinds: set[str]) -> Iterator[str]:
     """Yield what is wrong with these settings of a recipe's spec: sentences. `kinds`: of the chosen devices."""
-    usual, foreign = Training(), without_meaning(spec.framework, spec.strategy)
-    for row in STRATEGY_SETTINGS:
-        is_set = getattr(spec.training, row.name) != getattr(usual, row.name)
-        if is_set and row.name in foreign:
-            yield _belongs_elsewhere(row, spec)
+    for name, row in settings_of(Training).items():
+        if getattr(spec.training, name) != row.default and not row.is_for(spec.framework, spec.strategy):
+            yield tr(
+                "The setting “{title}” is for {where} only, but {chosen} of {framework} is chosen. Leave it at its "
+                "default.",
+                title=tr(row.title),
+                where=where(row),
+                chosen=spec.strategy,
+                framework=framework(spec.framework).title,
+            )
             return
     yield from _device_problems(spec, on_cpu="cpu" in kinds)
     yield from _conflicts(spec.training)
     yield from _rate_problems(spec)
-
-
-def _belongs_elsewhere(row: StrategySetting, spec: RunSpec) -> str:
-    strategies = list(dict.fromkeys(each.name for each in row.strategies))
-    frameworks = dict.fromkeys(framework(each.framework).title for each in row.strategies)
-    return tr_plural(
-        "The setting “{title}” is for strategy {strategies} of {frameworks} only, but {chosen} of {framework} is "
-        "chosen. Leave it at its default.",
-        "The setting “{title}” is for strategies {strategies} of {frameworks} only, but {chosen} of {framework} is "
-        "chosen. Leave it at its default.",
-        len(strategies),
-        title=tr(row.title),
-        strategies=join_names(strategies),
-        frameworks=join_names(frameworks),
-        chosen=spec.strategy,
-        framework=framework(spec.framework).title,
-    )
 
 
 def _device_problems(spec: RunSpec, *, on_cpu: bool) -> Iterator[str]:

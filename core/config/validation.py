@@ -291,20 +291,6 @@ def port_problems(spec: RunSpec) -> list[Problem]:
 
 def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
     found = _batch_problems(spec, strategy)
-    if spec.training.loader_workers and strategy.framework != "pytorch":
-        found.append(
-            tr(
-                "{title} loads data in threads and has no data-loader workers. Set their number to 0.",
-                title=framework(strategy.framework).title,
-            )
-        )
-    if spec.training.steps_per_epoch is not None and strategy.framework == "keras":
-        found.append(
-            tr(
-                "The steps per epoch can be set for PyTorch and TensorFlow, and {title} is chosen. Leave them unset.",
-                title=framework(strategy.framework).title,
-            )
-        )
     if spec.training.precision == "float16" and strategy.no_float16:
         found.append(
             tr(
@@ -313,7 +299,7 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
                 reason=tr(strategy.no_float16),
             )
         )
-    if "micro_batches" in strategy.settings and (count := spec.training.micro_batches) < len(spec.devices):
+    if strategy.has("micro_batches") and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(
             tr_plural(
                 "{count} micro-batch cannot fill a pipeline of {stages} stages. "
@@ -334,7 +320,7 @@ def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
     training, devices = spec.training, len(spec.devices)
     split = strategy.batch_parts(devices)
     parts = [(split, tr_plural("device", "devices", split))]
-    if "micro_batches" in strategy.settings:
+    if strategy.has("micro_batches"):
         parts = [
             (1, tr("pipeline of {devices} stages", devices=devices)),
             (training.micro_batches, tr("micro-batches")),

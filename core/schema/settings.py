@@ -1,4 +1,4 @@
-"""The settings of a run: frozen dataclasses that check their own fields.
+"""The settings of a run: frozen dataclasses whose fields are described once (`core.schema.setting`).
 
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
@@ -7,27 +7,26 @@ from __future__ import annotations
 
 import math
 import signal
-import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Union
 
-from ..language import tr
+from ..language import tr, tr_noop
+from .setting import RECIPE, Flag, Number, OneOf, Whole, check_settings, setting, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 PRECISIONS = ("float32", "bfloat16", "float16")
-SCHEDULES = ("constant", "cosine")
-CROSS_DEVICE_OPS = ("auto", "nccl", "hierarchical_copy", "one_device")
-GRADIENT_COMPRESSIONS = ("none", "bfloat16", "float16", "powersgd")
-RATE_SCALINGS = ("none", "linear", "sqrt")
-FLAGS = (
-    "stop_on_nan", "compile", "training_metrics", "meta_device", "make_on_device", "activation_checkpointing",
-)  # fmt: skip
-"""The settings of `Training` that are on or off."""
-CUDA_IDS = ("uuid", "integer")
-CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
+CUDA_IDS = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
+COUNTED = ("epochs", "steps", "minutes")
+"""The units of checkpoints that have an interval."""
+
+TRAINING, OPTIMIZER, EARLY_STOPPING = tr_noop("training"), tr_noop("optimizer"), tr_noop("early stopping")
+COMPUTING, DEVICES = tr_noop("computing"), tr_noop("devices and memory")
+CHECKPOINTS, STOP, RELEASE = tr_noop("checkpoints"), tr_noop("stop"), tr_noop("memory after the end")
+GPUS = tr_noop("GPUs")
+"""The groups of settings."""
 
 RECIPE_FUNCTIONS = (
     "model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model",
@@ -46,91 +45,132 @@ SettingValue = Union[bool, int, float, str, None]  # noqa: UP007 (evaluated, als
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """The settings that all strategies share."""
+    """The settings of all recipes."""
 
-    epochs: int = 10
-    batch_size: int = 64
-    """The global batch: items per optimizer step, over all devices and accumulation steps."""
-    steps_per_epoch: int | None = None
-    """Optimizer steps that make an epoch, not for Keras; None: all of the data. Streams of unknown length need it."""
-    learning_rate: float | None = None
-    """None keeps the learning rate of the recipe's optimizer."""
-    seed: int = 0
-    accumulation: int = 1
-    """Gradient accumulation: micro-batches per device and optimizer step."""
-    precision: str = "float32"
-    """`float32`, or `bfloat16` or `float16` for autocast; `float16` with a scaled loss, and for PyTorch only."""
-    loader_workers: int = 0
-    """Data-loader worker processes per rank; 0 loads in the training process."""
-    schedule: str = "constant"
-    """The learning rate after the warm-up: `constant`, or `cosine` down to 0 at the last step."""
-    warmup_steps: int = 0
-    """Optimizer steps in which the learning rate rises linearly to its full height."""
-    weight_decay: float | None = None
-    """Decoupled, as in AdamW: weights shrink by rate x decay before each step. None keeps the recipe's optimizer."""
-    gradient_clip: float | None = None
-    """Maximum norm of the whole model's gradient over the global batch; None for no limit."""
-    patience: int | None = None
-    """Early stopping: epochs without a better `val_loss`, or `loss` without validation, before training ends."""
-    stop_on_nan: bool = False
-    """Fail at a loss that is not finite. If false, a notice reports it and training continues."""
-    compile: bool = False
-    """`torch.compile`, or XLA (`jit_compile`) under TensorFlow and Keras."""
-    micro_batches: int = 4
-    """Pipelines only: micro-batches per pass, which the stages compute at the same time."""
-    training_metrics: bool = True
-    """Measure the recipe's `metrics()` on training batches, too, as far as that takes at most 1 % of the time."""
-    rate_scaling: str = "none"
-    """How the learning rate follows the batch size from `reference_batch`: `none`, `linear` or `sqrt`."""
-    reference_batch: int | None = None
-    """The batch size for which the learning rate was chosen; needed where the rate is scaled."""
-    cross_device_ops: str = "auto"
-    """MirroredStrategy only: how gradients are added up over devices; `auto` leaves the choice to TensorFlow."""
-    output_device: int = 0
-    """`nn.DataParallel` only: which of the run's devices, counted from 0, gathers the outputs."""
-    bucket_mb: int | None = None
-    """DDP only: megabytes of gradients that are reduced at once; None keeps PyTorch's 25, the first of them 1."""
-    gradient_compression: str = "none"
-    """DDP only: how gradients are compressed for the reduction; anything but `none` changes the curve."""
-    meta_device: bool = False
-    """FSDP only: make the model on the `meta` device, so that no process ever holds the whole of it."""
-    make_on_device: bool = False
-    """PyTorch's single, DDP and FSDP: make the model on the device of each rank, which draws its own random numbers."""
-    activation_checkpointing: bool = False
-    """PyTorch only: keep the inputs of each block, and compute the block again in the backward pass."""
+    epochs: int = setting(
+        10, Whole(1), group=TRAINING, title=tr_noop("Epochs"), help=tr_noop("number of passes over the training data")
+    )
+    batch_size: int = setting(
+        64, Whole(1), group=TRAINING, title=tr_noop("Global batch"),
+        help=tr_noop("items per optimizer step, over all devices and accumulation steps"),
+    )  # fmt: skip
+    learning_rate: float | None = setting(
+        None, Number(), group=TRAINING, title=tr_noop("Learning rate"), none=tr_noop("from the recipe"),
+        help=tr_noop("step size of the optimizer"),
+    )  # fmt: skip
+
+    schedule: str = setting(
+        "constant", OneOf({"constant": tr_noop("constant"), "cosine": tr_noop("cosine")}), group=OPTIMIZER,
+        title=tr_noop("Schedule"),
+        help=tr_noop("learning rate after the warm-up: constant, or half a cosine down to 0 at the last step"),
+    )  # fmt: skip
+    warmup_steps: int = setting(
+        0, Whole(0), group=OPTIMIZER, title=tr_noop("Warm-up steps"),
+        help=tr_noop("optimizer steps in which the learning rate rises linearly to its full value"),
+    )  # fmt: skip
+    rate_scaling: str = setting(
+        "none", OneOf({"none": tr_noop("off"), "linear": tr_noop("linear"), "sqrt": tr_noop("square root")}),
+        group=OPTIMIZER, title=tr_noop("Learning rate scaling"),
+        help=tr_noop("multiply the learning rate by global batch / reference batch, as for SGD (Goyal et al. 2017), or "
+                     "by the square root of that, as for Adam; needs a reference batch; give warm-up steps, too"),
+    )  # fmt: skip
+    reference_batch: int | None = setting(
+        None, Whole(1), group=OPTIMIZER, title=tr_noop("Reference batch"), none=tr_noop("none"),
+        help=tr_noop("global batch for which the learning rate was chosen"),
+    )  # fmt: skip
+    weight_decay: float | None = setting(
+        None, Number(zero=True), group=OPTIMIZER, title=tr_noop("Weight decay"), none=tr_noop("from the recipe"),
+        help=tr_noop("weights shrink by rate × decay before each step (decoupled, as in AdamW)"),
+    )  # fmt: skip
+    gradient_clip: float | None = setting(
+        None, Number(), group=OPTIMIZER, title=tr_noop("Gradient clipping"), none=tr_noop("off"),
+        help=tr_noop("maximum norm of the gradient of the whole model, over the global batch"),
+    )  # fmt: skip
+
+    patience: int | None = setting(
+        None, Whole(1), group=EARLY_STOPPING, title=tr_noop("Patience in epochs"), none=tr_noop("off"),
+        help=tr_noop("stop after this many epochs without a better val_loss (loss, without validation)"),
+    )  # fmt: skip
+    stop_on_nan: bool = setting(
+        False, Flag(), group=EARLY_STOPPING, title=tr_noop("Stop on NaN"),
+        help=tr_noop("fail when the loss becomes NaN or infinite; otherwise only a warning is shown"),
+    )  # fmt: skip
+
+    precision: str = setting(
+        "float32", OneOf({each: each for each in PRECISIONS}), group=COMPUTING, title=tr_noop("Precision"),
+        help=tr_noop("number format of the computation; bfloat16 and float16 use half the memory where possible "
+                     "(autocast), float16 scales the loss"),
+    )  # fmt: skip
+    accumulation: int = setting(
+        1, Whole(1), group=COMPUTING, title=tr_noop("Accumulation"),
+        help=tr_noop("parts per device and optimizer step, computed one after the other; more parts need less memory"),
+    )  # fmt: skip
+    micro_batches: int = setting(
+        4, Whole(1), group=COMPUTING, title=tr_noop("Micro-batches"), only=("pytorch.pipeline",),
+        help=tr_noop("parts of a batch that the stages of the pipeline compute at the same time"),
+    )  # fmt: skip
+    training_metrics: bool = setting(
+        True, Flag(), group=COMPUTING, title=tr_noop("Training metrics"),
+        help=tr_noop("measure the recipe's metrics on training batches, too, in at most 1 % of the time"),
+    )  # fmt: skip
+    steps_per_epoch: int | None = setting(
+        None, Whole(1), group=COMPUTING, title=tr_noop("Steps per epoch"), none=tr_noop("all of the data"),
+        only=("pytorch", "tensorflow"),
+        help=tr_noop("optimizer steps that make an epoch; a stream of unknown length needs it"),
+    )  # fmt: skip
+    loader_workers: int = setting(
+        0, Whole(0), group=COMPUTING, title=tr_noop("Data-loader workers"), only=("pytorch",),
+        help=tr_noop("processes per rank that load data; with 0 the training process loads them"),
+    )  # fmt: skip
+    seed: int = setting(
+        0, Whole(0, 2**63 - 1), group=COMPUTING, title=tr_noop("Seed"),
+        help=tr_noop("random seed of shuffling, splitting and initial weights"),
+    )  # fmt: skip
+    compile: bool = setting(
+        False, Flag(), group=COMPUTING, title=tr_noop("Compile"),
+        help=tr_noop("compile the model (torch.compile for PyTorch, XLA for TensorFlow and Keras): the first steps "
+                     "take longer, later steps may be faster"),
+    )  # fmt: skip
+
+    cross_device_ops: str = setting(
+        "auto", OneOf({"auto": tr_noop("auto"), "nccl": "NCCL", "hierarchical_copy": tr_noop("hierarchical copy"),
+                       "one_device": tr_noop("on one device")}),
+        group=DEVICES, title=tr_noop("Reduction over devices"), only=("tensorflow.mirrored", "keras.mirrored"),
+        help=tr_noop("how MirroredStrategy adds up gradients; nccl is for GPUs only"),
+    )  # fmt: skip
+    output_device: int = setting(
+        0, Whole(0), group=DEVICES, title=tr_noop("Output device"), only=("pytorch.data_parallel",),
+        help=tr_noop("which of the run's devices gathers the outputs and computes the loss, counted from 0"),
+    )  # fmt: skip
+    bucket_mb: int | None = setting(
+        None, Whole(1), group=DEVICES, title=tr_noop("Gradient buckets in MB"), only=("pytorch.ddp",),
+        none=tr_noop("PyTorch's 25"), help=tr_noop("gradients that are reduced at once, while others are computed"),
+    )  # fmt: skip
+    gradient_compression: str = setting(
+        "none", OneOf({"none": tr_noop("off"), "bfloat16": "bfloat16", "float16": "float16", "powersgd": "PowerSGD"}),
+        group=DEVICES, title=tr_noop("Gradient compression"), only=("pytorch.ddp",),
+        help=tr_noop("send fewer bytes per gradient; changes the curve; bfloat16 is for GPUs only"),
+    )  # fmt: skip
+    meta_device: bool = setting(
+        False, Flag(), group=DEVICES, title=tr_noop("Meta device"), only=("pytorch.fsdp",),
+        help=tr_noop("make the model in shards, so that no process ever holds the whole of it; its weights stay the "
+                     "same"),
+    )  # fmt: skip
+    make_on_device: bool = setting(
+        False, Flag(), group=DEVICES, title=tr_noop("Model made on its device"),
+        only=("pytorch.single", "pytorch.ddp", "pytorch.fsdp"),
+        help=tr_noop("make the model in the memory of each rank's device, not of the host; a GPU draws other random "
+                     "numbers than the CPU, so its first weights are others"),
+    )  # fmt: skip
+    activation_checkpointing: bool = setting(
+        False, Flag(), group=DEVICES, title=tr_noop("Activation checkpointing"),
+        only=("pytorch.single", "pytorch.ddp", "pytorch.fsdp"),
+        help=tr_noop("keep only the inputs of each block, and compute the block again in the backward pass: less "
+                     "memory, about a third more computing"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check_whole(tr("number of epochs"), self.epochs, 1)
-        check_whole(tr("batch size"), self.batch_size, 1)
-        check_whole(tr("seed"), self.seed, 0)
-        if self.seed >= 2**63:
-            raise ValueError(tr("The seed is {seed}. Give one below 2**63.", seed=self.seed))
-        check_whole(tr("gradient accumulation"), self.accumulation, 1)
-        check_whole(tr("number of data-loader workers"), self.loader_workers, 0)
-        check_whole(tr("number of warm-up steps"), self.warmup_steps, 0)
-        check_whole(tr("number of micro-batches"), self.micro_batches, 1)
-        if self.learning_rate is not None:
-            check_positive(tr("learning rate"), self.learning_rate)
-        if self.weight_decay is not None and self.weight_decay != 0:
-            check_positive(tr("weight decay"), self.weight_decay)
-        if self.gradient_clip is not None:
-            check_positive(tr("limit of the gradient norm"), self.gradient_clip)
-        if self.steps_per_epoch is not None:
-            check_whole(tr("number of steps per epoch"), self.steps_per_epoch, 1)
-        if self.patience is not None:
-            check_whole(tr("patience of early stopping"), self.patience, 1)
-        check_one_of(tr("Precision"), self.precision, PRECISIONS)
-        check_one_of(tr("Schedule"), self.schedule, SCHEDULES)
-        check_one_of(tr("Scaling of the learning rate"), self.rate_scaling, RATE_SCALINGS)
-        if self.reference_batch is not None:
-            check_whole(tr("batch size that the learning rate was chosen for"), self.reference_batch, 1)
-        check_one_of(tr("Reduction over devices"), self.cross_device_ops, CROSS_DEVICE_OPS)
-        check_whole(tr("number of the output device"), self.output_device, 0)
-        if self.bucket_mb is not None:
-            check_whole(tr("size of a gradient bucket in MB"), self.bucket_mb, 1)
-        check_one_of(tr("Gradient compression"), self.gradient_compression, GRADIENT_COMPRESSIONS)
-        for name in FLAGS:
-            check_flag(name.replace("_", " "), getattr(self, name))
+        check_settings(self)
 
     @property
     def rate_factor(self) -> float:
@@ -150,21 +190,28 @@ class Training:
 class Checkpoints:
     """When a run writes checkpoints, and which it keeps. Pause and save always write one."""
 
-    unit: str = "auto"
-    """`epochs`, `steps` or `minutes`, counted by `every`; `never`; or `auto`: at ends of epochs, as long as all
-    checkpoints together take at most a hundredth of the training time. All but `never` also write one at the end."""
-    every: int = 1
-    """Number of units between two checkpoints."""
-    keep: int = 2
-    """Number of latest checkpoints to keep."""
-    best: bool = True
-    """Whether to keep also the one with the lowest monitored loss: `val_loss`, or `loss` without validation."""
+    unit: str = setting(
+        "auto", OneOf({"auto": tr_noop("automatic"), "epochs": tr_noop("epochs"), "steps": tr_noop("steps"),
+                       "minutes": tr_noop("minutes"), "never": tr_noop("only on request")}),
+        group=CHECKPOINTS, title=tr_noop("Save checkpoints"), option=None,
+        help=tr_noop("automatic: at the end of an epoch, using at most 1 % of the time. Pause and Save now always "
+                     "write a checkpoint"),
+    )  # fmt: skip
+    every: int = setting(
+        1, Whole(1), group=CHECKPOINTS, title=tr_noop("Checkpoint interval"), option=None,
+        help=tr_noop("epochs, steps or minutes between two checkpoints"),
+    )  # fmt: skip
+    keep: int = setting(
+        2, Whole(1), group=CHECKPOINTS, title=tr_noop("Keep the latest"), option="keep-checkpoints",
+        help=tr_noop("number of latest checkpoints to keep"),
+    )  # fmt: skip
+    best: bool = setting(
+        True, Flag(), group=CHECKPOINTS, title=tr_noop("Keep the best"), option="keep-best",
+        help=tr_noop("also keep the checkpoint with the lowest val_loss (loss, without validation)"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check_one_of(tr("The unit of checkpoints"), self.unit, CHECKPOINT_UNITS)
-        check_whole(tr("checkpoint interval"), self.every, 1)
-        check_whole(tr("number of checkpoints to keep"), self.keep, 1)
-        check_flag(tr("keeping of the best checkpoint"), self.best)
+        check_settings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,61 +283,46 @@ class Script:
 class StopTimeouts:
     """Seconds that each step of a stop has before the next step follows."""
 
-    ask_s: float = 10.0
-    interrupt_s: float = 5.0
-    terminate_s: float = 5.0
+    ask_s: float = setting(
+        10.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("Stop request in s"), option="ask-timeout",
+        only=(RECIPE,), help=tr_noop("time from the request to stop until SIGINT"),
+    )  # fmt: skip
+    interrupt_s: float = setting(
+        5.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("SIGINT in s"), option="interrupt-timeout",
+        script_default=30.0,
+        help=tr_noop("time from SIGINT until SIGTERM; many programs save when they get SIGINT"),
+    )  # fmt: skip
+    terminate_s: float = setting(
+        5.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("SIGTERM in s"), option="terminate-timeout",
+        help=tr_noop("time from SIGTERM until SIGKILL"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            option = f"--{item.name.removesuffix('_s')}-timeout"
-            check_positive(tr("stop timeout ({option})", option=option), getattr(self, item.name))
+        check_settings(self)
+
+    @classmethod
+    def usual(cls, *, is_script: bool) -> StopTimeouts:
+        """Return the defaults for a script or a recipe."""
+        rows = settings_of(cls).items()
+        return cls(**{name: row.script_default if is_script else row.default for name, row in rows})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseWatch:
     """When the memory of a device counts as released after the run's last worker has exited."""
 
-    tolerance_mb: int = 64
-    """Maximum extra memory, in MB of 2**20 bytes, at which a device still counts as released."""
-    wait_s: float = 60.0
-    """Maximum seconds to wait for the memory; in almost all runs it is back within one."""
+    tolerance_mb: int = setting(
+        64, Whole(0, metavar="MB"), group=RELEASE, title=tr_noop("Memory tolerance in MB"), option="release-tolerance",
+        help=tr_noop("a device counts as released when it uses at most this much more memory than before the run, in "
+                     "MB of 2**20 bytes"),
+    )  # fmt: skip
+    wait_s: float = setting(
+        60.0, Number(metavar="SECONDS"), group=RELEASE, title=tr_noop("Memory wait in s"), option="release-wait",
+        help=tr_noop("maximum time to wait for the devices' memory after training; it is usually back within a second"),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check_whole(tr("tolerance of the memory watch in MB"), self.tolerance_mb, 0)
-        check_positive(tr("time that the memory watch waits (--release-wait)"), self.wait_s)
-
-
-def check_whole(what: str, value: object, minimum: int) -> None:
-    """Raise `ValueError` with a sentence unless this is a whole number of at least `minimum`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise ValueError(
-            tr(
-                "The {what} is {value!r}. Give a whole number of at least {minimum}.",
-                what=what,
-                value=value,
-                minimum=minimum,
-            )
-        )
-
-
-def check_positive(what: str, value: object) -> None:
-    """Raise `ValueError` with a sentence unless this is a finite number above 0."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
-        raise ValueError(tr("The {what} is {value!r}. Give a number greater than 0.", what=what, value=value))
-
-
-def check_one_of(what: str, value: object, known: tuple[str, ...]) -> None:
-    """Raise `ValueError` with a sentence unless this is one of the known texts."""
-    if value not in known:
-        raise ValueError(
-            tr("{what} {value!r} is unknown. Choose one of: {known}.", what=what, value=value, known=", ".join(known))
-        )
-
-
-def check_flag(what: str, value: object) -> None:
-    """Raise `ValueError` with a sentence unless this is true or false."""
-    if not isinstance(value, bool):
-        raise ValueError(tr("The setting {what} is {value!r}. Give true or false.", what=what, value=value))  # noqa: TRY004
+        check_settings(self)
 
 
 def check_text(what: str, value: object) -> None:

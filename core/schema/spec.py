@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..language import tr, tr_noop
 from .files import read_json, write_whole
 from .paths import NAME_FILE, RULES_FILE, SPEC_FILE
-from .settings import (
-    CUDA_IDS,
-    Checkpoints,
-    Recipe,
-    ReleaseWatch,
-    Script,
-    StopTimeouts,
-    Training,
-    check_flag,
-    check_one_of,
-    check_text,
-)
+from .setting import Flag, OneOf, check_settings, check_value, setting
+from .settings import CUDA_IDS, GPUS, Checkpoints, Recipe, ReleaseWatch, Script, StopTimeouts, Training, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,8 +52,11 @@ class RunSpec:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     ladder: StopTimeouts = field(default_factory=StopTimeouts)
     release: ReleaseWatch = field(default_factory=ReleaseWatch)
-    cuda_ids: str = "uuid"
-    """How CUDA_VISIBLE_DEVICES names the GPUs: `uuid`, or `integer` for libraries that read only numbers there."""
+    cuda_ids: str = setting(
+        "uuid", OneOf(CUDA_IDS), group=GPUS, title=tr_noop("GPU names"),
+        help=tr_noop("how CUDA_VISIBLE_DEVICES names the GPUs; give numbers if a library (such as vLLM) cannot read "
+                     "UUIDs: they are looked up at the start"),
+    )  # fmt: skip
     allow_open_ports: bool = False
     """Run a strategy whose workers listen in the machine's network, where others can connect without a password."""
     time_limit_s: float | None = None
@@ -82,11 +75,11 @@ class RunSpec:
             check_text(name.replace("_", " "), getattr(self, name))
         for device in self.devices:
             check_text(tr("device id"), device)
-        check_flag(tr("allow open ports"), self.allow_open_ports)
-        check_flag(tr("recorded"), self.recorded)
+        check_value(tr("Open ports"), Flag(), self.allow_open_ports)
+        check_value("recorded", Flag(), self.recorded)
         if self.time_limit_s is not None and not 0 < self.time_limit_s < float("inf"):
             raise ValueError(tr("The time limit is {limit} s. Give a time above 0.", limit=self.time_limit_s))
-        check_one_of(tr("The way of naming GPUs to CUDA"), self.cuda_ids, CUDA_IDS)
+        check_settings(self)
         if (self.recipe is None) == (self.script is None):
             raise ValueError(tr("A run trains either a recipe or a script. Give one of them."))
         if (self.framework == SCRIPT) != (self.script is not None):

@@ -261,9 +261,10 @@ def test_driver_trouble_is_mentioned_when_a_gpu_is_named() -> None:
 def test_help_shows_defaults(capsys) -> None:
     text = " ".join(call(capsys, "run", "--help")[1].split())
     for words in (
-        "--epochs N number of epochs; default: 10", "over all devices; default: 64", "random seed; default: 0",
-        "accumulation steps; default: 1", "per pass; default: 4", "PyTorch only; default: 0",
-        "latest checkpoints to keep; default: 2", "from SIGINT until SIGTERM; default: 5, for scripts 30",
+        "--epochs N number of passes over the training data; default: 10", "accumulation steps; default: 64",
+        "initial weights; default: 0", "need less memory; default: 1", "pipeline of PyTorch only; default: 4",
+        "for PyTorch only; default: 0", "latest checkpoints to keep; default: 2", "SIGINT; default: 5; script: 30",
+        "nccl is for GPUs only; choose auto, nccl, hierarchical_copy or one_device; for strategy mirrored of",
         "torch.compile for PyTorch, XLA for TensorFlow and Keras",
     ):  # fmt: skip
         assert words in text

@@ -187,7 +187,7 @@ def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.Capt
     for words in (("--ask-timeout", "3"), ("--keep-best",)):
         assert error_of(capsys, "run", "--script", path, *words) == f"{words[0]} is for recipes only. Leave it out."
     assert error_of(capsys, "run", "digits_cnn", "--devices", "cpu:0", "--interrupt-timeout", "0") == (
-        "The stop timeout (--interrupt-timeout) is 0.0. Give a number greater than 0."
+        "The setting “SIGINT in s” is 0.0. Give a number greater than 0."
     )
     assert error_of(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
     assert error_of(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."

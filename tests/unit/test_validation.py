@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
 from core.catalog import recipes, strategies
+from core.catalog.frameworks import FRAMEWORKS
 from core.config import validation
-from core.config.strategy_settings import STRATEGY_SETTINGS
 from core.config.validation import ProblemKind
 from core.devices.device import Device
+from core.schema.setting import settings_of
 from core.schema.settings import Training
 from tests.support.running import make_spec
 
@@ -72,10 +73,9 @@ def test_invalid_spec_has_one_problem(ids: tuple[str, ...], changes: dict[str, s
     assert sentence in problem
 
 
-def test_settings_of_strategies_are_settings_of_a_training() -> None:
-    named = {name for row in strategies.STRATEGIES for name in row.settings}
-    assert named <= {field.name for field in fields(Training)}
-    assert {row.name for row in STRATEGY_SETTINGS} <= named
+def test_strategies_that_settings_name_exist() -> None:
+    known = {f"{row.framework}.{row.name}" for row in strategies.STRATEGIES} | {row.id for row in FRAMEWORKS}
+    assert {each for row in settings_of(Training).values() for each in row.only} <= known
 
 
 def test_missing_and_unknown_devices_have_their_own_problem_kinds() -> None:
@@ -219,4 +219,4 @@ def test_recipe_of_another_framework_is_refused() -> None:
 def test_setting_that_the_framework_lacks_is_refused() -> None:
     spec = make_spec("digits_mlp", framework="keras", loader_workers=2)
     (problem,) = validation.problems(spec, CPUS)
-    assert problem.sentence.startswith("Keras loads data in threads and has no data-loader workers.")
+    assert problem.sentence.startswith("The setting “Data-loader workers” is for PyTorch only, but single of Keras is")

@@ -143,7 +143,7 @@ def test_stop_timeouts_of_a_run_are_kept_when_it_is_edited_and_started_again(set
     setup.fill(make_spec("digits_mlp"))
     assert setup.choices().stop == {}
     named(setup, QLineEdit, "askTimeoutEdit").setText("0")
-    with pytest.raises(ValueError, match=r"The stop timeout \(--ask-timeout\) is 0"):
+    with pytest.raises(ValueError, match=r"The setting “Stop request in s” is 0"):
         compose(setup.choices(), cpu_devices())
 
 

@@ -18,8 +18,8 @@ from core.language import tr
 from gui.viewmodels.setup.strategy_rows import strategy_rows
 from gui.widgets.forms import editors
 from gui.widgets.forms.fields import choice, form, label, select
+from gui.widgets.forms.settings_form import CheckpointForm
 
-from .checkpoint_form import CheckpointForm
 from .recipe_form import RecipeForm
 from .recipe_picker import RecipePicker
 from .run_form import RunForm

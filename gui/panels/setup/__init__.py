@@ -3,7 +3,7 @@
 - `setup_panel`: the card
 - `workload_switch`, `presets_button`: recipe or script; saved presets
 - `settings_sheet`: all other settings, in a sheet over the plots
-- `script_form`, `device_forms`: the form for scripts; fields that recipes and scripts share
+- `script_form`: the form for scripts
 - `start_status`: whether the run can start, and why not
 - `first_steps`: the guidance for a first run, over the plots
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,14 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from core.catalog import recipes
 from core.language import tr
-from core.schema.settings import CUDA_IDS
+from core.schema.settings import GPUS, RELEASE, ReleaseWatch
+from core.schema.spec import SCRIPT, RunSpec
 from gui.panels.recipe.recipe_setup import RecipeSetup, plain
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.forms.fields import FormScroll, row_of, stacked
+from gui.widgets.forms.settings_form import SettingsForm, StopForm
 
-from .device_forms import GpuNamesForm, MemoryCheckForm, StopForm
 from .script_form import ScriptForm
 from .settings_sheet import SettingsSheet
 from .start_status import StartStatus
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from core.catalog.recipes import RecipeFile
     from core.config.choices import RecipeChoices
     from core.devices.device import Device
-    from core.schema.spec import RunSpec
     from gui.style.theme import Theme
     from gui.viewmodels.setup.script_text import TypedScript
     from gui.viewmodels.setup.start_check import StartCheck
@@ -51,8 +52,8 @@ class SetupPanel(QWidget):
         self._recipe = RecipeSetup(theme)
         self.script = ScriptForm(theme)
         self.stop = StopForm()
-        self.release = MemoryCheckForm()
-        self.naming = GpuNamesForm()
+        self.release = SettingsForm(ReleaseWatch, RELEASE)
+        self.naming = SettingsForm(RunSpec, GPUS)
         self._everywhere = (self.naming, self.stop, self.release)
         self._groups = (*self._recipe.groups, self.script.more, *self._everywhere)
         self.sheet = SettingsSheet(self._groups, window or self)
@@ -75,7 +76,7 @@ class SetupPanel(QWidget):
     def choices(self) -> RecipeChoices | TypedScript:
         """Return all choices with the ticked devices."""
         stop, release = self.stop.chosen(), self.release.chosen()
-        cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0]
+        cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else "uuid"
         if self.is_script:
             return self.script.typed(self._devices, stop, release, cuda_ids)
         return self._recipe.choices(self._devices, stop, release, cuda_ids)
@@ -169,7 +170,7 @@ class SetupPanel(QWidget):
         else:
             self._recipe.fill(spec)
         self.stop.fill_from(spec)
-        self.release.fill({"tolerance_mb": spec.release.tolerance_mb, "wait_s": spec.release.wait_s})
+        self.release.fill(asdict(spec.release))
         self.naming.fill({"cuda_ids": spec.cuda_ids})
         self._switch.show_script(is_script=spec.script is not None)
         self._emit_changed()
@@ -194,7 +195,7 @@ class SetupPanel(QWidget):
             group.show_group(wanted=not self.is_script)
         self.script.more.show_group(wanted=self.is_script)
         self.naming.show_group(wanted=self._has_gpus)
-        self.stop.show_workload(is_script=self.is_script)
+        self.stop.show_strategy(SCRIPT if self.is_script else "")
         self.stop.show_group(wanted=True)
         self.release.show_group(wanted=True)
         self._show_changes()

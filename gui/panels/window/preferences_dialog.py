@@ -12,7 +12,9 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QPushButton
 
 from core.language import available, tr, tr_noop
-from core.schema.settings import CUDA_IDS
+from core.schema.setting import settings_of
+from core.schema.settings import ReleaseWatch
+from core.schema.spec import RunSpec
 from gui.services.window.preferences import COLOURS, THEMES, Preferences
 from gui.style.text_size import ZOOMS, zoom
 from gui.style.theme import prefers_contrast
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
 WIDTH = 64
 """Width of the dialog, in letters."""
-CUDA_TITLES = {"uuid": tr_noop("by UUID"), "integer": tr_noop("by number")}
+DEFAULTS = {**settings_of(ReleaseWatch), **settings_of(RunSpec)}
+BOXES = {"tolerance_mb": "defaultToleranceBox", "wait_s": "defaultWaitEdit", "cuda_ids": "defaultCudaIdsBox"}
+"""The settings that have a default here, with the names of their fields."""
 FOLDER_TITLES = {"runs": tr_noop("Runs"), "presets": tr_noop("Presets")}
 CHOOSE_FOLDER = {"runs": tr_noop("Folder of the runs"), "presets": tr_noop("Folder of the presets")}
 MAX_CODE = 40
@@ -68,9 +72,7 @@ class PreferencesDialog(InfoDialog):
         look.addRow(self.row_label(tr("Text size"), self._zoom.widget), self._zoom.widget)
         self._add_folders(folders)
         self._add_group(tr("Devices"), {"show_cpus": ""})
-        self._add_group(
-            tr(MEMORY), {"tolerance_mb": tr("Tolerance"), "wait_s": tr("Wait, in seconds"), "cuda_ids": tr("GPU names")}
-        )
+        self._add_group(tr(MEMORY), {name: tr(DEFAULTS[name].title) for name in BOXES})
         self._add_notifications(channels)
         for name, editor in self._editors.items():
             editor.set_value(getattr(preferences, name))
@@ -115,20 +117,7 @@ class PreferencesDialog(InfoDialog):
                 tr("List CPU devices also where there are GPUs; ticked ones always are"), take,
                 text=tr("Show CPU devices where there are GPUs"),
             ),
-            "tolerance_mb": editors.integer(
-                "defaultToleranceBox", tr("Tolerance of the memory check, in MB"),
-                tr("A device counts as released when it uses at most this much more memory than before the run"), take,
-                minimum=0, arrows=False, suffix=" MB",
-            ),
-            "wait_s": editors.number(
-                "defaultWaitEdit", tr("Maximum time of the memory check, in seconds"),
-                tr("Maximum seconds to wait for the memory; it is usually released within one"), take, empty="60",
-            ),
-            "cuda_ids": editors.one_of(
-                "defaultCudaIdsBox", tr("How GPUs are named to CUDA"),
-                tr("Use numbers if a library (such as vLLM) cannot read UUIDs"), take,
-                [(tr(CUDA_TITLES[each]), each) for each in CUDA_IDS],
-            ),
+            **{name: editors.of_setting(DEFAULTS[name], take, box) for name, box in BOXES.items()},
         }  # fmt: skip
 
     def _languages(self) -> list[tuple[str, str]]:

@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr, tr_noop
-from core.schema.settings import CUDA_IDS, ReleaseWatch
+from core.schema.setting import settings_of
+from core.schema.settings import ReleaseWatch
+from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
     from .settings_file import SettingsFile
@@ -37,16 +39,16 @@ class Preferences:
     """Whether CPU devices are listed where there are GPUs."""
     tolerance_mb: int = ReleaseWatch().tolerance_mb
     wait_s: float = ReleaseWatch().wait_s
-    cuda_ids: str = CUDA_IDS[0]
+    cuda_ids: str = settings_of(RunSpec)["cuda_ids"].default
 
     def __post_init__(self) -> None:
+        settings_of(RunSpec)["cuda_ids"].check(self.cuda_ids)
         ReleaseWatch(tolerance_mb=self.tolerance_mb, wait_s=self.wait_s)
         valid = {
             "theme": self.theme in THEMES,
             "colours": self.colours in COLOURS,
             "language": isinstance(self.language, str),
             "show_cpus": isinstance(self.show_cpus, bool),
-            "cuda_ids": self.cuda_ids in CUDA_IDS,
         }
         for name, is_valid in valid.items():
             if not is_valid:

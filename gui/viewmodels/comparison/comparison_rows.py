@@ -13,11 +13,12 @@ from core.comparison.table_text import MAX_COLUMN, setting_text
 from core.devices.names import BETWEEN_KINDS, TIMES
 from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural
+from core.schema.setting import settings_of
+from core.schema.settings import Training
 from core.text import one_line
 from core.units import BYTES_PER_GB
 from gui.style.formatting import DASH
 from gui.viewmodels.devices.device_rows import short_name
-from gui.viewmodels.run.settings_rows import TRAINING
 
 if TYPE_CHECKING:
     from core.comparison.quantities import Quantity
@@ -98,8 +99,8 @@ def comparison_rows(comparison: Comparison) -> ComparisonRows:
 
 def _title(name: str) -> str:
     """Return the title of a setting as in the tab Settings; settings of a workload have their names."""
-    title = OF_THE_RUN.get(name) or TRAINING.get(name)
-    return tr(title) if title is not None else name
+    titles = {**OF_THE_RUN, **{each: row.title for each, row in settings_of(Training).items()}}
+    return tr(titles[name]) if name in titles else name
 
 
 def _summary(comparison: Comparison) -> str:

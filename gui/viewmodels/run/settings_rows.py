@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog import recipes
 from core.catalog.frameworks import framework
 from core.catalog.strategies import strategy_of
-from core.config.choices import INTERRUPT_S
 from core.config.presets import secret_names
 from core.config.shell_command import repeat_line
-from core.config.strategy_settings import STRATEGY_SETTINGS, rate_arithmetic, without_meaning
-from core.language import tr, tr_noop, tr_plural
+from core.config.strategy_settings import rate_arithmetic, without_meaning
+from core.language import tr, tr_noop
 from core.runs.facts.model_parts import part_sentences
-from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.setting import settings_of
+from core.schema.settings import COUNTED, Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.text import join_names
 from gui.style.formatting import setting_title
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from core.catalog.recipes import RecipeFile
     from core.runs.facts.run_facts import RunFacts
@@ -30,42 +30,6 @@ if TYPE_CHECKING:
 
 HIDDEN = tr_noop("hidden")
 """In the place of a value that looks like a secret."""
-FROM_RECIPE, OFF = tr_noop("from the recipe"), tr_noop("off")
-TRAINING = {
-    "epochs": tr_noop("Epochs"), "steps_per_epoch": tr_noop("Steps per epoch"), "batch_size": tr_noop("Global batch"),
-    "learning_rate": tr_noop("Learning rate"),
-    "schedule": tr_noop("Schedule"), "warmup_steps": tr_noop("Warm-up steps"), "weight_decay": tr_noop("Weight decay"),
-    "gradient_clip": tr_noop("Gradient clipping"), "patience": tr_noop("Stop early after"),
-    "stop_on_nan": tr_noop("Stop on NaN"), "precision": tr_noop("Precision"),
-    "accumulation": tr_noop("Accumulation"), "micro_batches": tr_noop("Micro-batches"),
-    "loader_workers": tr_noop("Data-loader workers"), "seed": tr_noop("Seed"), "compile": tr_noop("Compile"),
-    "training_metrics": tr_noop("Training metrics"),
-    "rate_scaling": tr_noop("Scaling of the learning rate"), "reference_batch": tr_noop("Reference batch"),
-    **{row.name: row.title for row in STRATEGY_SETTINGS},
-}  # fmt: skip
-CHECKPOINTS = {
-    "unit": tr_noop("Save"),
-    "every": tr_noop("Every"),
-    "keep": tr_noop("Keep latest"),
-    "best": tr_noop("Keep best"),
-}
-RELEASE = {"tolerance_mb": tr_noop("Memory tolerance in MB"), "wait_s": tr_noop("Memory wait in s")}
-STOPPING = {
-    "ask_s": tr_noop("Stop request in s"),
-    "interrupt_s": tr_noop("SIGINT in s"),
-    "terminate_s": tr_noop("SIGTERM in s"),
-}
-CHOICES = {
-    "schedule": (tr_noop("constant"), tr_noop("cosine")),
-    "rate_scaling": (tr_noop("linear"), tr_noop("none")),
-    "unit": (tr_noop("auto"), tr_noop("epochs"), tr_noop("steps"), tr_noop("minutes"), tr_noop("never")),
-}
-"""Values that are words, by field."""
-NONE = {
-    "learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF,
-    "steps_per_epoch": tr_noop("all of the data"), "bucket_mb": tr_noop("PyTorch's 25"),
-}  # fmt: skip
-"""What None means, by field."""
 SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", "transformers", "accelerate")
 """Packages whose versions are shown if they are installed: of a recipe's framework too."""
 
@@ -118,7 +82,7 @@ def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_
         return RunSettings(groups=(SettingGroup(title=tr("Folders"), rows=tuple(rows), is_wide=True),), command="")
     named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
     named += [
-        (tr("After training"), [*_rows(spec.release, ReleaseWatch(), RELEASE), *_stop_rows(spec)]),
+        (tr("After training"), [*setting_rows(spec.release, ReleaseWatch()), *_stop_rows(spec)]),
     ]
     changed = [row for _, rows in named for row in rows if row.usual]
     groups = [
@@ -136,52 +100,42 @@ def _default(row: SettingRow) -> str:
     return f" {tr('(default: {value})', value=row.usual)}" if row.usual else ""
 
 
-def _rows(values: object, usual: object, labels: Mapping[str, str]) -> list[SettingRow]:
-    """Return the fields of a dataclass as rows, with the default where they differ."""
-    known = {item.name for item in fields(values)}  # type: ignore[arg-type]  # always one of our dataclasses
+def setting_rows(values: object, usual: object, left_out: Collection[str] = ()) -> list[SettingRow]:
+    """Return the settings of a dataclass as rows, with the default where they differ."""
     return [
         SettingRow(
-            label=tr(label),
-            value=_text(name, getattr(values, name)),
-            usual=_text(name, getattr(usual, name)) if getattr(values, name) != getattr(usual, name) else "",
+            label=tr(row.title),
+            value=row.words(value),
+            usual=row.words(default) if value != default else "",
         )
-        for name, label in labels.items()
-        if name in known
+        for name, row in settings_of(type(values)).items()
+        if name not in left_out
+        for value, default in [(getattr(values, name), getattr(usual, name))]
     ]
 
 
-def _text(name: str, value: object) -> str:
+def _text(value: object) -> str:
     if value is None:
-        return tr(NONE.get(name, tr_noop("none")))
+        return tr("none")
     if isinstance(value, bool):
         return tr("on") if value else tr("off")
-    if isinstance(value, float):
-        return f"{value:g}"
-    if name == "patience":
-        return tr_plural("{count} epoch", "{count} epochs", int(str(value)))
-    if name in CHOICES and value in CHOICES[name]:
-        return tr(str(value))
-    return str(value) or tr("(empty)")
+    return f"{value:g}" if isinstance(value, float) else str(value) or tr("(empty)")
 
 
 def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
     left_out = {
-        *(() if spec.framework == "pytorch" else ("loader_workers",)),
-        *(() if spec.framework != "keras" else ("steps_per_epoch",)),
         *(() if spec.training.rate_scaling != "none" else ("reference_batch",)),
         *without_meaning(spec.framework, spec.strategy),
     }
-    shown = {name: label for name, label in TRAINING.items() if name not in left_out}
     recipe = _recipe_now(spec)
     rate = recipe.learning_rate if recipe is not None else None  # a run keeps the rate that it found in the recipe
-    rows = _rows(spec.training, Training(learning_rate=rate), shown)
+    rows = setting_rows(spec.training, Training(learning_rate=rate), left_out)
     if scaled := rate_arithmetic(spec.training):
         rows.append(SettingRow(label=tr("Scaled learning rate"), value=scaled, usual=tr("not scaled")))
     yield tr("Training"), rows
     yield tr("Recipe"), _recipe_rows(spec, recipe)
-    counted = spec.checkpoints.unit not in {"auto", "never"}
-    labels = {name: label for name, label in CHECKPOINTS.items() if name != "every" or counted}
-    yield tr("Checkpoints"), _rows(spec.checkpoints, Checkpoints(), labels)
+    hidden = () if spec.checkpoints.unit in COUNTED else ("every",)
+    yield tr("Checkpoints"), setting_rows(spec.checkpoints, Checkpoints(), hidden)
 
 
 def _recipe_now(spec: RunSpec) -> RecipeFile | None:
@@ -198,8 +152,8 @@ def _recipe_rows(spec: RunSpec, recipe: RecipeFile | None) -> list[SettingRow]:
     return [
         SettingRow(
             label=setting_title(name),
-            value=_text(name, value),
-            usual=_text(name, usual[name]) if name in usual and usual[name] != value else "",
+            value=_text(value),
+            usual=_text(usual[name]) if name in usual and usual[name] != value else "",
         )
         for name, value in spec.own_recipe.settings.items()
     ]
@@ -225,8 +179,8 @@ def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
 
 
 def _stop_rows(spec: RunSpec) -> list[SettingRow]:
-    usual = StopTimeouts() if spec.script is None else StopTimeouts(interrupt_s=INTERRUPT_S)
-    return _rows(spec.ladder, usual, STOPPING)
+    hidden = {name for name, row in settings_of(StopTimeouts).items() if not row.is_for(spec.framework)}
+    return setting_rows(spec.ladder, StopTimeouts.usual(is_script=spec.script is not None), hidden)
 
 
 def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
@@ -240,7 +194,7 @@ def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
     yield SettingRow(label=tr("Strategy"), value=strategy)
     yield SettingRow(label=tr("Devices"), value=join_names(labels.get(each, each) for each in spec.devices))
     if any(not each.startswith("cpu:") for each in spec.devices):
-        yield SettingRow(label=tr("GPU names"), value=tr("by UUID") if spec.cuda_ids == "uuid" else tr("by number"))
+        yield from setting_rows(spec, replace(spec, cuda_ids="uuid"))
     if spec.allow_open_ports:
         yield SettingRow(label=tr("Open ports"), value=tr("allowed"))
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
 
+from core.language import tr
+from core.schema.setting import Flag, Number, OneOf, Whole
+from core.text import capital
 from gui.style.text_size import scaled
 
 from .fields import MAX_NUMBER, ROW_PX, choice, field, line, select, whole_number
@@ -14,11 +17,22 @@ from .fields import MAX_NUMBER, ROW_PX, choice, field, line, select, whole_numbe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from core.schema.setting import Setting
     from core.schema.settings import SettingValue
 
 MAX_CHARACTERS = 40
 """Maximum characters of a number; longer values are not restored."""
 MAX_DIGITS = 18
+NAMES = {
+    "epochs": "epochsBox", "batch_size": "batchBox", "learning_rate": "rateEdit", "warmup_steps": "warmupBox",
+    "weight_decay": "decayEdit", "gradient_clip": "clipEdit", "stop_on_nan": "nanBox", "loader_workers": "workersBox",
+    "bucket_mb": "bucketEdit", "gradient_compression": "compressionBox", "activation_checkpointing": "activationBox",
+    "unit": "checkpointUnitBox", "every": "checkpointEveryBox", "keep": "checkpointKeepBox",
+    "best": "checkpointBestBox",
+}  # fmt: skip
+"""Object names of fields that are not made from their options."""
+WITHOUT_ARROWS = ("epochs", "batch_size", "warmup_steps", "every", "keep", "tolerance_mb")
+"""Numbers that one types rather than counts up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +42,26 @@ class Editor:
     widget: QWidget
     value: Callable[[], SettingValue]
     set_value: Callable[[SettingValue], None]
+
+
+def of_setting(row: Setting, changed: Callable[[], None], name: str = "") -> Editor:
+    """Return the field of a setting. `name`: the object name, where it is not the usual one."""
+    title, tip = tr(row.title), capital(tr(row.help))
+    is_line = not isinstance(row.kind, (Flag, OneOf)) and (row.none or isinstance(row.kind, Number))
+    option = row.attribute or row.name
+    first, *others = option.split("_")
+    camel = first + "".join(each.capitalize() for each in others)
+    name = name or NAMES.get(row.name) or f"{camel}{'Edit' if is_line else 'Box'}"
+    if isinstance(row.kind, Flag):
+        return check(name, title, tip, changed, text=" ")
+    if isinstance(row.kind, OneOf):
+        return one_of(name, title, tip, changed, [(row.words(each), each) for each in row.kind.titles])
+    if isinstance(row.kind, Whole) and not is_line:
+        return integer(
+            name, title, tip, changed, minimum=row.kind.minimum, arrows=row.name not in WITHOUT_ARROWS
+        )  # fmt: skip
+    empty = tr("{help}; empty: {default}", help=tip, default=row.default_words)
+    return number(name, title, empty, changed, empty=row.default_words)
 
 
 def check(name: str, title: str, tip: str, changed: Callable[[], None], *, text: str = "") -> Editor:

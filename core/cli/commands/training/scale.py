@@ -28,7 +28,7 @@ from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
 from core.scaling import record as records
 from core.scaling.plan import BATCHES, FIXED, plan_specs
-from core.schema.settings import check_whole
+from core.schema.setting import Whole, check_value
 from core.system import processes
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _check_kept(options: Namespace) -> None:
 
 def _new(options: Namespace, found: Survey) -> ScalingRecord:
     """Return the record of a new scaling table, which is not written yet. Raises `ValueError` with a sentence."""
-    check_whole(tr("number of repeats"), options.repeats, 1)
+    check_value("--repeats", Whole(1), options.repeats)
     if options.repeats > records.MAX_REPEATS:
         raise ValueError(tr("--repeats is {count}. Give at most {limit}.",
                             count=options.repeats, limit=records.MAX_REPEATS))  # fmt: skip
