@@ -116,7 +116,7 @@ def _stop_words(spec: RunSpec) -> list[str]:
     usual = StopTimeouts() if spec.script is None else StopTimeouts(interrupt_s=INTERRUPT_S)
     words = []
     for item in fields(StopTimeouts):
-        seconds = getattr(spec.ladder, item.name)
+        seconds = getattr(spec.stop_timeouts, item.name)
         if seconds != getattr(usual, item.name) and not (spec.script and item.name == "ask_s"):  # which scripts lack
             words += [f"--{item.name.removesuffix('_s')}-timeout", _number(seconds)]
     return words

@@ -60,7 +60,7 @@ class RunSpec:
     """Device ids in the order of ranks: `cpu:0`, or a GPU's full UUID."""
     training: Training = field(default_factory=Training)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    ladder: StopTimeouts = field(default_factory=StopTimeouts)
+    stop_timeouts: StopTimeouts = field(default_factory=StopTimeouts)
     release: ReleaseWatch = field(default_factory=ReleaseWatch)
     cuda_ids: str = "uuid"
     """How CUDA_VISIBLE_DEVICES names the GPUs: `uuid`, or `integer` for libraries that read only numbers there."""

@@ -67,7 +67,7 @@ def test_spec_without_memory_watch_gets_the_defaults(data: dict[str, Any]) -> No
         ({"training": None}, "Its field training is None where an object is expected."),
         ({"training": {"learning_rate": -1}}, "The learning rate is -1. Give a number greater than 0."),
         ({"release": {"wait_s": 10**400}}, "The time that the memory watch waits (--release-wait) is 1"),
-        ({"ladder": {"ask_s": 0}}, "The stop timeout (--ask-timeout) is 0."),
+        ({"stop_timeouts": {"ask_s": 0}}, "The stop timeout (--ask-timeout) is 0."),
         (
             {"release": {"wait_s": 0}},
             "The time that the memory watch waits (--release-wait) is 0. Give a number greater than 0.",
@@ -99,7 +99,7 @@ WHOLE = {
         "activation_checkpointing": False,
     },
     "checkpoints": {"unit": "epochs", "every": 1, "keep": 2, "best": True},
-    "ladder": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},
+    "stop_timeouts": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},
     "release": {"tolerance_mb": 64, "wait_s": 0.5},
 }  # fmt: skip
 OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience", "steps_per_epoch",

@@ -32,7 +32,7 @@ class ModelPart:
     where: str
     """Where the framework says that they are, such as `cuda:1`; for fsdp, that they are shards."""
     size_bytes: int | None = None
-    """The size of these parameters on the device; None in runs of earlier versions."""
+    """The size of these parameters on the device; None if it is not known."""
     reads_from: str = ""
     """The id of the device whose parameters it reads at each step, where it has none by intention."""
 

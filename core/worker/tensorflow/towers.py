@@ -1,4 +1,4 @@
-"""Data parallel without `tf.distribute`, as before it existed: one tower per device, all on one set of variables."""
+"""Data parallel without `tf.distribute`: one tower per device, all on one set of variables."""
 
 from __future__ import annotations
 

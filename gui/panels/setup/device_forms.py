@@ -71,7 +71,7 @@ class StopForm(FieldGroup):
         """Fill in the timeouts of a run or a preset that are not the usual ones."""
         usual = StopTimeouts() if spec.script is None else StopTimeouts(interrupt_s=INTERRUPT_S)
         names = [item.name for item in fields(StopTimeouts)]
-        values = {name: getattr(spec.ladder, name) for name in names}
+        values = {name: getattr(spec.stop_timeouts, name) for name in names}
         self.fill({name: None if value == getattr(usual, name) else value for name, value in values.items()})
 
     def show_workload(self, *, is_script: bool) -> None:

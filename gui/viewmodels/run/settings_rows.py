@@ -226,7 +226,7 @@ def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
 
 def _stop_rows(spec: RunSpec) -> list[SettingRow]:
     usual = StopTimeouts() if spec.script is None else StopTimeouts(interrupt_s=INTERRUPT_S)
-    return _rows(spec.ladder, usual, STOPPING)
+    return _rows(spec.stop_timeouts, usual, STOPPING)
 
 
 def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
