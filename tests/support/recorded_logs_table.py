@@ -5,6 +5,7 @@ python -m tests.support.recorded_logs_table    # write it again
 
 from __future__ import annotations
 
+import re
 import textwrap
 from itertools import groupby
 from pathlib import Path
@@ -15,13 +16,16 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "scripts.md"
 BEGIN = "<!-- made by tests/support/recorded_logs_table.py from tests/recorded_logs -->\n"
 END = "<!-- end of the list -->\n"
 WIDTH = 118
+ORDINARY = re.compile(r"(a|two|loops|the line) ")
+VERSION = re.compile(r",? (\(|\d[\d.]*\b)")
 
 
 def programs() -> str:
-    """Return the list: an item for each kind of program with their names."""
+    """Return the list: an item for each kind of program with their names, without versions and variants."""
     logs = sorted(recorded_logs(), key=lambda log: (log.kind, log.program.lower()))
     items = (
-        f"**{kind}**: {'; '.join(log.program for log in those)}" for kind, those in groupby(logs, lambda log: log.kind)
+        f"**{kind}**: {'; '.join(dict.fromkeys(filter(None, (_name(log.program) for log in those))))}"
+        for kind, those in groupby(logs, lambda log: log.kind)
     )
     return "".join(
         textwrap.fill(
@@ -30,6 +34,11 @@ def programs() -> str:
         + "\n"
         for item in items
     )
+
+
+def _name(program: str) -> str:
+    """Return the name in front of the version or year; an empty text for a loop that is no public program."""
+    return "" if ORDINARY.match(program) else VERSION.split(program)[0]
 
 
 def document() -> str:
