@@ -43,7 +43,7 @@ def test_learned_shapes_of_lines_change_no_reading_of_a_recorded_log() -> None:
     assert differing == []
 
 
-def test_the_table_of_understood_programs_is_up_to_date() -> None:
+def test_the_list_of_understood_programs_is_up_to_date() -> None:
     """Write it again with `python -m tests.support.recorded_logs_table`."""
     assert len(LOGS) >= 60
     assert DOCUMENT.read_text(encoding="utf-8") == document()
