@@ -84,8 +84,7 @@ EXEMPT = {
     },
     "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
     "gui/viewmodels/run/run_messages.py": {
-        " Training goes on.": STORED, "Training goes on": STORED, "Training went on": STORED, " The next check": STORED,
-        "The script continues,": STORED, "The script went on,": STORED, "so the curves": STORED, "are being": STORED,
+        " The next check": STORED, "The script continues,": STORED, "The script went on,": STORED, "so the curves": STORED, "are being": STORED,
         "were terminated:": STORED, "If they wait": STORED,
     },
     "gui/widgets/forms/fields.py": {"\nQSpinBox::up-button": MARKUP},
