@@ -68,7 +68,6 @@ EXEMPT = {
     "core/diagnosis/tracebacks.py": {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
     },
-    "core/schema/spec.py": {"Mapping[str, ": IDENTIFIER},
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
     "core/supervisor/watches/slowdown.py": dict.fromkeys(("power supply", "far too hot", "too hot"), IDENTIFIER),
