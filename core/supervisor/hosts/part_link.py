@@ -15,6 +15,7 @@ from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S
 from core.hosts.mirror.link import SILENT_S
 from core.language import tr, tr_noop, tr_stored
+from core.schema.codec import encode
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.own_files import files_hash
 from core.supervisor.hosts.lasting_connection import LastingConnection
@@ -174,7 +175,7 @@ class PartLink:
     def start(self, spec: RunSpec, part: Part, files: Mapping[str, str]) -> None:
         """Start the part. Raises `HostError` with what keeps it from starting."""
         found = self._connection.ask(
-            "part", START_S, spec=spec.to_json(), part=part.to_json(), files=dict(files), hash=files_hash(files)
+            "part", START_S, spec=spec.to_json(), part=encode(part), files=dict(files), hash=files_hash(files)
         )  # fmt: skip
         run = found.get("run") if isinstance(found, dict) else None
         if not isinstance(run, str):
