@@ -2,7 +2,7 @@
 
 The annotation of a field says what its JSON value has to be:
 
-    str, bool, int, float        a text, true or false, a number; NaN, infinity and what no float can hold are refused
+    str, bool, int, float        a text, true or false, a number; NaN, infinity and numbers without end are refused
     tuple[X, ...], tuple[X, Y]   a list
     Mapping[str, X]              an object
     X | None                     also null
@@ -29,7 +29,9 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hint
 from ..language import tr, tr_noop
 
 Record = TypeVar("Record")
-LARGEST = sys.float_info.max
+MAX_WHOLE = 2**63
+"""Whole numbers from here on fit into no column."""
+MAX_FLOAT = sys.float_info.max
 
 
 class Limits(NamedTuple):
@@ -145,13 +147,13 @@ def _flag(value: Any, name: str, _: Limits) -> bool:  # noqa: ANN401
 
 
 def _whole(value: Any, name: str, _: Limits) -> int:  # noqa: ANN401
-    if type(value) is not int or not -LARGEST <= value <= LARGEST:
+    if type(value) is not int or not -MAX_WHOLE < value < MAX_WHOLE:
         raise _wrong(name, value, tr_noop("a whole number"))
     return value
 
 
 def _number(value: Any, name: str, _: Limits) -> float:  # noqa: ANN401
-    if type(value) not in {int, float} or not -LARGEST <= value <= LARGEST:
+    if type(value) not in {int, float} or not -MAX_FLOAT <= value <= MAX_FLOAT:
         raise _wrong(name, value, tr_noop("a number"))
     return value  # type: ignore[no-any-return]
 
