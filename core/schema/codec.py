@@ -7,6 +7,7 @@ The annotation of a field says what its JSON value has to be:
     Mapping[str, X]              an object
     X | None                     also null
     an `Enum`                    one of its values
+    a `NamedTuple`               a list of its fields
     another dataclass            an object; by its own `from_json` and `to_json` if it has them
     anything else                anything: the class checks it
 
@@ -129,7 +130,14 @@ def _reader(kind: Any) -> _Read:  # noqa: ANN401 (an annotation)
         return _object_reader(inside[1])
     if len(inside) == 2 and inside[1] is type(None):
         return _optional_reader(_reader(inside[0]))
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    return _class_reader(kind) if isinstance(kind, type) else _anything
+
+
+def _class_reader(kind: Any) -> _Read:  # noqa: ANN401 (a class)
+    if issubclass(kind, tuple):
+        as_list = _list_reader(*get_type_hints(kind).values())
+        return lambda value, name, limits: kind(*as_list(value, name, limits))
+    if issubclass(kind, Enum):
         return _enum_reader(kind)
     return _record_reader(kind) if is_dataclass(kind) else _anything
 

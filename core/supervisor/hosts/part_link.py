@@ -15,7 +15,7 @@ from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S
 from core.hosts.mirror.link import SILENT_S
 from core.language import tr, tr_noop, tr_stored
-from core.schema.codec import encode
+from core.schema.codec import decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.own_files import files_hash
 from core.supervisor.hosts.lasting_connection import LastingConnection
@@ -112,13 +112,9 @@ class PartLink:
         """
         found = self._connection.ask("equipment", EQUIPMENT_S, **asked)
         try:
-            texts = {name: found[name] for name in ("version", "nccl", "recipe")}
-            paths = dict(found["paths"])
-            if not all(isinstance(each, str) for each in (*texts.values(), *paths, *paths.values())):
-                raise TypeError  # noqa: TRY301 (as for what is missing)
-        except (LookupError, TypeError, ValueError):
+            return decode(Equipment, found)
+        except ValueError:
             self._connection.fail_at(tr("It does not say what it trains with."))
-        return Equipment(paths=paths, **texts)
 
     def reserve(self, devices: Sequence[Device]) -> None:
         """Keep other users of the carrier off these devices from now on. Raises `HostError` if they use them."""
