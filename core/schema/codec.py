@@ -222,7 +222,12 @@ def _record_reader(kind: Any) -> _Read:  # noqa: ANN401 (a class)
     def read(value: Any, name: str, limits: Limits) -> Any:  # noqa: ANN401
         if not isinstance(value, dict):
             raise _wrong(name, value, tr_noop("an object"))
-        return kind.from_json(value) if hasattr(kind, "from_json") else _record(kind, value, f"{name}.", limits, {})
+        if not hasattr(kind, "from_json"):
+            return _record(kind, value, f"{name}.", limits, {})
+        try:
+            return kind.from_json(value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
 
     return read
 
