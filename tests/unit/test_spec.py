@@ -66,7 +66,7 @@ def test_spec_without_memory_watch_gets_the_defaults(data: dict[str, Any]) -> No
         ({"training": {"batch_size": True}}, "Its field training.batch_size is True where a whole number is expected."),
         ({"training": None}, "Its field training is None where an object is expected."),
         ({"training": {"learning_rate": -1}}, "The learning rate is -1. Give a number greater than 0."),
-        ({"release": {"wait_s": 10**400}}, "The time that the memory watch waits (--release-wait) is 1"),
+        ({"release": {"wait_s": 10**400}}, "Its field release.wait_s is 1"),
         ({"stop_timeouts": {"ask_s": 0}}, "The stop timeout (--ask-timeout) is 0."),
         (
             {"release": {"wait_s": 0}},
