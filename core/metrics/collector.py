@@ -1,7 +1,7 @@
 """The collecting process: read what all ranks of a script measure, and record it as events.
 
 `core.metrics.process` forks this process. It imports this module in the fork only, so that the supervisor
-does not load it. numpy is loaded only for event files of TensorBoard, and for much output at once.
+does not load it. numpy is loaded only for event files of TensorBoard.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ from random import Random
 
 import pytest
 
-from core.metrics.dialects.registry import statement_of
-from core.metrics.text.log import LogReader
 from tests.support.recorded_logs import WITHOUT_METRICS, RecordedLog, parse, record, recorded_logs
 from tests.support.recorded_logs_table import DOCUMENT, document
 
@@ -30,17 +28,6 @@ def test_output_with_numbers_but_no_metrics_gives_none(log: RecordedLog) -> None
     assert curves == {}
     curves, _ = record(_pieces(log.data))
     assert curves == {}
-
-
-@pytest.mark.slow
-def test_learned_shapes_of_lines_change_no_reading_of_a_recorded_log() -> None:
-    differing = []
-    for log in LOGS:
-        readers = LogReader(), LogReader(parse=statement_of)
-        cached, parsed = ([*reader.take(log.data * 3), *reader.end()] for reader in readers)
-        if repr(cached) != repr(parsed):  # NaN is unequal to itself
-            differing.append(log.name)
-    assert differing == []
 
 
 def test_the_table_of_understood_programs_is_up_to_date() -> None:

@@ -75,11 +75,7 @@ TABLE = Statement(dialect=TABLES)
 
 
 def statement_of(text: str) -> Statement:
-    """Return what a line says; a statement without a reading if no dialect knows it.
-
-    This must depend on the line's numbers only as described in `text.shapes`: lines of one shape say the
-    same, except for the numbers.
-    """
+    """Return what a line says; a statement without a reading if no dialect knows it."""
     if _begins_table(text):
         return TABLE
     found = read(text)
