@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import framework_title
-from core.comparison import table_text
 from core.comparison.measured_run import check_different, read_run
-from core.comparison.metric import NothingInCommonError
-from core.comparison.table import compare
+from core.comparison.quantities import NothingInCommonError
+from core.comparison.table import compare, sentences, text_table
 from core.diagnosis.timeline import Timeline
 from core.language import tr, tr_plural
 from core.reports import sections
@@ -96,9 +95,9 @@ def _comparison(runs: Sequence[ReportedRun], **choices: Any) -> Iterator[Markup]
     except NothingInCommonError as error:
         yield element("p", str(error), class_="warn")
         return
-    headings, *rows = table_text.cells(found, MAX_SETTINGS)
+    headings, *rows = text_table(found, MAX_SETTINGS).cells()
     yield table(tr("Comparison of the runs"), headings, rows)
-    for sentence in table_text.sentences(found):
+    for sentence in sentences(found):
         yield element("p", sentence)
     if len(found.rows[0].differs) > MAX_SETTINGS:
         yield element("p", tr("More settings differ; they are listed below."))

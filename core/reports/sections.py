@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from core.arrays import np
 from core.catalog.frameworks import framework_title
-from core.comparison.metric import SETTINGS
+from core.comparison.quantities import SETTINGS, result_of
 from core.comparison.reasons import differing_packages
-from core.comparison.results import result_of
 from core.devices.names import shown_name
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.setting_values import setting_words
@@ -86,16 +85,16 @@ def summary(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
 
 
 def _summary(run: MeasuredRun) -> dict[str, str]:
-    facts, result = run.facts, result_of(run, LOSS, lower=True, target=None)
+    facts, numbers = run.facts, result_of(run, LOSS, lower=True, target=None).numbers
     found = {
         tr("Name"): run.spec.name,
         tr("State"): tr(state_info(facts.state).label),
         tr("Started"): clock(facts.started),
         tr("Ended"): clock(facts.ended),
-        tr("Trained"): "-" if result.training_s is None else duration(result.training_s),
+        tr("Trained"): duration(numbers["training_s"]) if "training_s" in numbers else "-",
         tr("Steps"): str(facts.step),
-        tr("Steps per second"): short(result.steps_per_s),
-        tr("Samples per second"): short(result.samples_per_s),
+        tr("Steps per second"): short(numbers.get("steps_per_s")),
+        tr("Samples per second"): short(numbers.get("samples_per_s")),
     }
     if run.spec.imported:
         found[tr("Imported from")] = run.spec.imported
