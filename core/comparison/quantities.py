@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from core.arrays import np
@@ -144,12 +144,16 @@ def peak_memory(memory: Mapping[str, Series]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """A run with the metric that is compared."""
+class RunResult:
+    """What a run came to."""
 
     run: MeasuredRun
     series: Series
     """The values of the metric; empty if the run has none."""
+    by_epoch: bool
+    """Whether the steps of the metric are numbers of epochs."""
+    last_step: int | None
+    """The step of the last value of the metric; None if there is no value."""
     best: int | None
     """The index of the best finite value."""
     reached: float | None
@@ -157,6 +161,10 @@ class Measured:
     rate: Throughput | None
     peaks: Mapping[str, float]
     """The most memory in bytes by device id; a device without a reading is left out."""
+    verdict: str | None
+    """The worst verdict of the memory watch on a device; None if there is none."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """By name of the quantity; one that the run does not have is missing. A value of the metric may be NaN."""
 
     @property
     def ended(self) -> float | None:
@@ -181,7 +189,7 @@ class Quantity:
     name: str
     """The key in JSON and the column in CSV."""
     heading: str
-    of: Callable[[Measured], float | None]
+    of: Callable[[RunResult], float | None]
     """Return the number of a run; None if it has none."""
     lower_is_better: bool | None = None
     """None: as for values of the metric."""
@@ -220,8 +228,7 @@ QUANTITIES = (
     Quantity(name="best_step", heading=tr_noop("Best at"), has_difference=False, write=_count,
              of=lambda found: None if found.best is None else int(found.series.steps[found.best])),
     Quantity(name="time_to_target_s", heading=tr_noop("To target"), lower_is_better=True, is_compared=True,
-             write=duration,
-             of=lambda found: found.trained_until(found.reached)),
+             write=duration, of=lambda found: found.trained_until(found.reached)),
     Quantity(name="samples_per_s", heading=tr_noop("Samples/s"), lower_is_better=False, is_compared=True,
              of=lambda found: found.rate.samples_per_s if found.rate else None),
     Quantity(name="steps_per_s", heading=tr_noop("Steps/s"), lower_is_better=False, is_compared=True,
@@ -234,37 +241,19 @@ QUANTITIES = (
 """In the order of the columns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """What a run came to."""
-
-    numbers: Mapping[str, float]
-    """By name of the quantity; one that the run does not have is missing. A value of the metric may be NaN."""
-    by_epoch: bool
-    """Whether the steps of the metric are numbers of epochs."""
-    last_step: int | None
-    """The step of the last value of the metric; None if there is no value."""
-    peaks: Mapping[str, float]
-    """The most memory in bytes by device id; a device without a reading is left out."""
-    verdict: str | None
-    """The worst verdict of the memory watch on a device; None if there is none."""
-
-
 def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | None) -> RunResult:
     """Return the numbers of a run. `lower`: whether lower values of the metric are better."""
     series, release = run.series.metrics.get(metric, Series()), worst(run.facts.releases.values())
     best = series.extreme_index(lowest=lower) if len(series) else None
     reached = series.first_reaching(target, below=lower) if len(series) and target is not None else None
-    found = Measured(
-        run=run, series=series, best=best, reached=None if reached is None else float(series.times[reached]),
-        rate=throughput(run), peaks=peak_memory(run.series.memory),
+    found = RunResult(
+        run=run, series=series, by_epoch=metric in run.series.by_epoch,
+        last_step=int(series.steps[-1]) if len(series) else None, best=best,
+        reached=None if reached is None else float(series.times[reached]), rate=throughput(run),
+        peaks=peak_memory(run.series.memory), verdict=release.verdict.value if release else None,
     )  # fmt: skip
-    numbers = {quantity.name: quantity.of(found) for quantity in QUANTITIES}
-    return RunResult(
-        numbers={name: number for name, number in numbers.items() if number is not None},
-        by_epoch=metric in run.series.by_epoch, last_step=int(series.steps[-1]) if len(series) else None,
-        peaks=found.peaks, verdict=release.verdict.value if release else None,
-    )  # fmt: skip
+    numbers = {each.name: each.of(found) for each in QUANTITIES}
+    return replace(found, numbers={name: number for name, number in numbers.items() if number is not None})
 
 
 def columns(runs: Collection[Collection[str]]) -> list[Quantity]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from core.arrays import np
 from core.language import tr, tr_plural
 from core.reports.chart import COLOURS, Chart, Line, chart
-from core.reports.markup import Markup, element, table
-from core.reports.page import page, section
+from core.reports.page import Markup, element, page, section, table
 from core.reports.run_report import header, parts, read_reported
 from core.scaling.table import text_table
 from core.series.series import Series

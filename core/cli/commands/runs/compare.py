@@ -124,7 +124,7 @@ def _check_files(options: Namespace) -> None:
 def _write_files(options: Namespace, comparison: Comparison, runs: Sequence[MeasuredRun], baseline: str | None) -> None:
     """Write the table, the page and the plots to the files that were asked for."""
     from core.comparison import table
-    from core.reports import run_report, sections
+    from core.reports import run_report
 
     export_options.write_tables(options, lambda: table.text_table(comparison))
 
@@ -135,7 +135,7 @@ def _write_files(options: Namespace, comparison: Comparison, runs: Sequence[Meas
         )  # fmt: skip
 
     export_options.write_page(options, page)
-    export_options.write_plots(options, lambda: sections.charts_of(runs, grouped=options.grouped is not False))
+    export_options.write_plots(options, lambda: run_report.charts_of(runs, grouped=options.grouped is not False))
 
 
 # -- why -----------------------------------------------------------------------------------------
