@@ -53,15 +53,17 @@ class Table(Generic[Row]):
     """Sentences below the table."""
     unknown: str = "-"
     """What people read in an empty cell."""
+    capitals: bool = True
+    """Whether the headings for people are in capitals."""
 
-    def cells(self, *, capitals: bool = True) -> list[list[str]]:
+    def cells(self) -> list[list[str]]:
         """Return the lines for people, the first of them the headings."""
         found = [(each, [each.cell(row) for row in self.rows]) for each in self.columns if each.title is not None]
         shown = [(each, texts) for each, texts in found if not each.is_optional or any(texts)]
         lines = zip(*(texts for _, texts in shown), strict=True)
         texts = [[self.unknown if text is None else text for text in line] for line in lines]
         headings = [each.title or each.name for each, _ in shown]
-        return [[each.upper() for each in headings] if capitals else headings, *texts]
+        return [[each.upper() for each in headings] if self.capitals else headings, *texts]
 
     def documents(self) -> list[dict[str, object]]:
         """Return each row as an object for JSON."""

@@ -233,7 +233,7 @@ RUN_COLUMNS: tuple[Column[ListedRun], ...] = (
 
 def runs_table(summaries: Iterable[RunSummary]) -> Table[ListedRun]:
     """Return a table with a line for each run, with its result and its main settings."""
-    return Table(RUN_COLUMNS, [ListedRun.of(each) for each in summaries], unknown="")
+    return Table(RUN_COLUMNS, [ListedRun.of(each) for each in summaries], unknown="", capitals=False)
 
 
 def export_csv(run_series: RunSeries, path: Path) -> None:

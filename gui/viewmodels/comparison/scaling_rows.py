@@ -75,7 +75,7 @@ def shown_cells(table: ScalingTable) -> list[list[str]]:
     """Return the rows of a table with the titles of the window, the first of them its headings."""
     from core.scaling.table import text_table  # imported here, since the window starts without it
 
-    return text_table(table, strategy_title).cells(capitals=False)
+    return replace(text_table(table, strategy_title), capitals=False).cells()
 
 
 # -- the rows in the list --------------------------------------------------------------------------
