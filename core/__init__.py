@@ -1,6 +1,7 @@
 """Trainyard without a window: runs, devices, strategies, the command line.
 
 - `errors`, `units`, `text`: the errors of a run, memory sizes, names joined in a sentence
+- `table`: tables as text, Markdown, CSV and JSON
 - `arrays`: numpy, loaded when it is first used
 - `palette`: the colours of curves and devices
 - `language`: sentences in the language of the user

@@ -1,4 +1,4 @@
-"""Join names and phrases, fit text to the columns of a terminal, make text safe to show, and tables for Markdown."""
+"""Join names and phrases, fit text to the columns of a terminal; make text safe to show."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-MARKUP = re.compile(r"[\\`*\[\]<>|~&]|(?<!\w)_|_(?!\w)")
-"""What Markdown would take for more than text."""
 
 
 def join_names(names: Iterable[str], last: str = "and") -> str:
@@ -138,20 +135,3 @@ def replace_control_characters(text: str, keep: str = "") -> str:
     A process chooses its own name and command line, so they may contain sequences that control a terminal.
     """
     return "".join(each if each.isprintable() or each in keep else "?" for each in text)
-
-
-def markdown_table(lines: Iterable[Iterable[str]], notes: Iterable[str] = ()) -> str:
-    """Return lines of cells, the first of them the headings, as a table in Markdown, with a list of notes below it."""
-    headings, *rows = [[*line] for line in lines]
-    table = [_markdown_row(headings), f"|{' --- |' * len(headings)}", *map(_markdown_row, rows)]
-    listed = [f"- {_markdown_text(each)}" for each in notes]
-    return "\n".join([*table, *(["", *listed] if listed else []), ""])
-
-
-def _markdown_row(line: Iterable[str]) -> str:
-    return "| " + " | ".join(map(_markdown_text, line)) + " |"
-
-
-def _markdown_text(text: str) -> str:
-    """Return a text in one line that Markdown shows as it is."""
-    return MARKUP.sub(lambda found: f"\\{found[0]}", replace_control_characters(" ".join(text.split())))

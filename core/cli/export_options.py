@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.cli.output import say
 from core.language import tr
 from core.series.export_file import check_free, export_bytes
+from core.table import Table
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -77,13 +78,16 @@ def check_file(path: Path, *, force: bool) -> None:
         )  # fmt: skip
 
 
-def write_tables(options: Namespace, *, csv: Callable[[], str], markdown: Callable[[], str]) -> None:
-    """Write the table to the files that were asked for. `csv`, `markdown`: return it as such a text."""
-    for path, text in ((options.csv, csv), (options.markdown, markdown)):
+def write_tables(options: Namespace, table: Callable[[], Table[Any]]) -> None:
+    """Write the table to the files that were asked for."""
+    for path, form in ((options.csv, Table.csv), (options.markdown, Table.markdown)):
+        if path is None:
+            continue
+        text = form(table())
         if path == "-":
-            say(text().removesuffix("\n"), lines=True)
-        elif path is not None:
-            export_bytes(text().encode(), Path(path))
+            say(text.removesuffix("\n"), lines=True)
+        else:
+            export_bytes(text.encode(), Path(path))
 
 
 def write_page(options: Namespace, page: Callable[[], bytes]) -> int | None:

@@ -18,14 +18,16 @@ from core.runs.facts.verdicts import Verdict, worst
 from core.runs.run import Run
 from core.series import report
 from core.system.process_info import shortened
-from core.text import columns, join_phrases, replace_control_characters, short
+from core.table import Row, Table, aligned
+from core.text import join_phrases, replace_control_characters, short
 from core.units import size
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from core.runs.facts.run_facts import RunFacts
+    from core.table import Column
 
 LOG_BYTES = 64 * 1024
 """The end of a log that is searched for lines to quote."""
@@ -79,22 +81,20 @@ def say_run(options: Namespace, run: Run, line: str) -> None:
         say(line)
 
 
-def say_rows(options: Namespace, rows: Sequence[Mapping[str, object]], fields: Sequence[str]) -> int:
-    """Print these fields as a table with headings; with `--json`, all fields. Returns the exit code 0."""
+def say_rows(options: Namespace, columns: Sequence[Column[Row]], rows: Sequence[Row]) -> int:
+    """Print a table with headings, or with `--json` what programs read of each row. Returns the exit code 0."""
+    table = Table(columns, rows)
     if options.json:
-        say_json(rows)
+        say_json(table.documents())
     elif rows:
-        headings = [field.upper() for field in fields]
-        say_table([headings, *([short(each[field]) for field in fields] for each in rows)])
+        say_table(table.cells())
     return 0
 
 
 def say_table(lines: Sequence[Sequence[str]], indent: str = "") -> None:
     """Print lines of cells in aligned columns."""
-    widths = [max(map(columns, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = (text + " " * (width - columns(text)) for text, width in zip(line, widths, strict=True))
-        say(indent + "  ".join(cells).rstrip())
+    for line in aligned(lines):
+        say(indent + line)
 
 
 def ending(run: Run) -> str:

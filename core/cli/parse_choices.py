@@ -124,9 +124,13 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def given(options: argparse.Namespace, owner: type) -> dict[str, object]:
-    """Return the settings of a dataclass whose options were given."""
-    values = {name: getattr(options, row.attribute) for name, row in settings_of(owner).items() if row.flag}
-    return {name: value for name, value in values.items() if value is not None}
+    """Return the settings of a dataclass whose options were given. Raises `ValueError` that names the option."""
+    values = {}
+    for name, row in settings_of(owner).items():
+        if row.flag and (value := getattr(options, row.attribute)) is not None:
+            row.check(value, row.flag)
+            values[name] = value
+    return values
 
 
 def _checkpoints(options: argparse.Namespace) -> dict[str, object]:

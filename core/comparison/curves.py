@@ -1,4 +1,4 @@
-"""Curves of several runs: smoothed in the columns of a plot, and combined for runs that differ only in the seed.
+"""What is drawn of several runs: smoothed curves, means of runs that differ only in the seed, axes, and readings.
 
 A curve costs the same for a thousand and for a million steps, and nothing is kept between two frames: a hundred long
 runs are drawn from what their series have anyway.
@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 from core.arrays import np
 from core.series.exponential_mean import ExponentialMean
 from core.series.min_max_tree import FACTOR, finite_or_nan
-from core.series.series import interpolate
+from core.series.series import STEP, Axis, interpolate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from core.comparison.measured_run import MeasuredRun
     from core.series.min_max_tree import Floats, Indices
-    from core.series.series import Axis, Series
+    from core.series.series import Series
 
 FORGOTTEN = 1e-5
 """Weight at which an earlier value does not count any more."""
@@ -274,3 +275,150 @@ def _spread(values: Floats, band: str) -> tuple[Floats, Floats, Floats]:
         degrees = len(values) - 1
         half = deviation * (T_95[degrees - 1] if 1 <= degrees <= len(T_95) else 1.96) / math.sqrt(len(values))
     return mean, mean - half, mean + half
+
+
+# -- the axes -------------------------------------------------------------------------------------
+
+KNOTS = 4096
+"""Steps of which a guide knows the times."""
+AXES = ("step", "epoch", "samples", "training", "wall")
+"""`training`: seconds of training without interruptions; `wall`: seconds since a moment that all runs share."""
+
+
+def axis_of(run: MeasuredRun, name: str, metric: str = "", origin: float = 0.0) -> Axis | None:
+    """Return an axis of `AXES` for a run; None if the run does not say what it needs, such as steps per epoch.
+
+    `metric`: its steps may be numbers of epochs. `origin`: unix time at which the axis `wall` begins.
+    """
+    by_epoch, plan = metric in run.series.by_epoch, run.plan
+    match name:
+        case "epoch":
+            per_epoch = 1 if by_epoch else run.series.steps_per_epoch
+            return Axis(column="step", unit=float(per_epoch)) if per_epoch else None
+        case "samples":
+            if plan is None or not plan.samples_per_epoch or not plan.steps_per_epoch:
+                return None
+            return Axis(column="step", unit=(1 if by_epoch else plan.steps_per_epoch) / plan.samples_per_epoch)
+        case "training":
+            return run.series.axes["training"]
+        case "wall":
+            return Axis(column="time", origin=origin)
+        case _:
+            return STEP
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """Tells when each step was, shape (n,) each; n is at most `KNOTS`. Between two steps the time runs evenly."""
+
+    steps: Floats
+    times: Floats
+    """Unix seconds."""
+
+    def times_of(self, axis: Axis, positions: Floats) -> Floats:
+        """Return the unix times of positions on an axis, shape (n,) -> (n,); NaN beyond the first and the last step."""
+        located = axis.locate_all(positions)
+        if axis.column == "time":
+            return located
+        if not len(self.steps):
+            return np.full(len(positions), np.nan)
+        timed: Floats = np.interp(located, self.steps, self.times, left=np.nan, right=np.nan)
+        return timed
+
+    def ends(self, axis: Axis) -> tuple[float, float] | None:
+        """Return the positions of the first and the last step; None without steps."""
+        if not len(self.steps):
+            return None
+        first, last = axis.place((self.steps if axis.column == "step" else self.times)[[0, -1]]).tolist()
+        return first, last
+
+
+def guide_of(run: MeasuredRun) -> Guide:
+    """Return the guide of a run: the steps and times of the metric that has most of them."""
+    metrics, by_epoch = run.series.metrics, run.series.by_epoch
+    found = [each for name, each in metrics.items() if name not in by_epoch and len(each)] or list(metrics.values())
+    longest = max(found, key=len, default=None)
+    if longest is None or not len(longest):
+        return Guide(np.empty(0), np.empty(0))
+    at = np.linspace(0, len(longest) - 1, min(len(longest), KNOTS)).astype(np.intp)
+    return Guide(longest.steps[at], longest.times[at])
+
+
+# -- readings of devices --------------------------------------------------------------------------
+
+HELD_PERIODS = 3.0
+"""A reading holds on for this many of the usual times between two readings; after that there is none."""
+
+
+class ReadingCurve:
+    """Readings by time, with their sums so far: the mean of an interval is a difference of two of them.
+
+    That is exact enough for percent and gigabytes; sums of losses, of which one may be 1e30, need `RangeTree`.
+    """
+
+    def __init__(self, times: Floats, values: Floats) -> None:
+        """`times` in unix seconds, rising; `values` may be NaN; shape (n,) each."""
+        self.times, self.values = times, values
+        finite = np.isfinite(values)
+        self._sums = np.concatenate([[0.0], np.cumsum(np.where(finite, values, 0.0))])
+        self._counts = np.concatenate([[0], np.cumsum(finite)])
+        self._held_s = HELD_PERIODS * float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+
+    @classmethod
+    def of(cls, devices: Mapping[str, Series], combine: Callable[..., Floats], scale: float = 1.0) -> ReadingCurve:
+        """Return the curve of several devices. `combine`: a reduction such as `np.nanmean`; `scale`: a divisor."""
+        columns = [series for series in devices.values() if len(series) and series.min is not None]
+        if not columns:
+            return cls(np.empty(0), np.empty(0))
+        guide = max(columns, key=len)
+        values = [each.values if len(each) == len(guide) else _like(each, guide) for each in columns]
+        together = _reduced(values, combine) if len(values) > 1 else values[0]
+        return cls(guide.times, together / scale)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def means(self, borders: Floats) -> Floats:
+        """Return the mean of each interval between unix times, shape (n + 1,) -> (n,); NaN without a reading.
+
+        It is NaN, too, if a border is: the interval reaches beyond what the axis knows.
+
+        In an interval between two readings, the earlier one holds on for a while.
+        """
+        edges = np.searchsorted(self.times, borders)
+        starts, stops = edges[:-1], edges[1:]
+        counts = self._counts[stops] - self._counts[starts]
+        sums = self._sums[stops] - self._sums[starts]
+        means: Floats = np.divide(sums, counts, out=np.full(len(starts), np.nan), where=counts > 0)
+        means[~np.isfinite(borders[:-1] + borders[1:])] = np.nan  # beyond the training: readings of before or after it
+        if len(self.times) and not counts.all():
+            last = np.maximum(starts - 1, 0)
+            with np.errstate(invalid="ignore"):
+                held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= self._held_s)
+            means[held] = self.values[last[held]]
+        return means
+
+    def nearest(self, time: float) -> float | None:
+        """Return the reading nearest to a unix time; None if there is none, or if it was not readable."""
+        if not len(self.times):
+            return None
+        right = min(int(np.searchsorted(self.times, time)), len(self.times) - 1)
+        left = max(right - 1, 0)
+        found = float(self.values[left if time - self.times[left] < self.times[right] - time else right])
+        return found if np.isfinite(found) else None
+
+
+def _like(series: Series, guide: Series) -> Floats:
+    """Return the readings of a device at the times of another one."""
+    place = np.minimum(np.searchsorted(series.times, guide.times), len(series) - 1)
+    found: Floats = np.where(guide.times <= series.times[-1], series.values[place], np.nan)
+    return found
+
+
+def _reduced(values: Sequence[Floats], combine: Callable[..., Floats]) -> Floats:
+    """Reduce the readings of each moment; NaN where no device has one."""
+    table = np.array(values)
+    found = np.full(table.shape[1], np.nan)
+    known = np.isfinite(table).any(axis=0)
+    found[known] = combine(table[:, known], axis=0)
+    return found

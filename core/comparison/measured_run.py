@@ -1,26 +1,57 @@
-"""A run with all that it measured, read to its end."""
+"""A run with all that it measured, read to its end, and with its settings as a comparison shows them."""
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from core.comparison.named_settings import NamedSettings
+from core.config.presets import secret_names
 from core.errors import RunError
 from core.history.index import is_run
+from core.history.setting_values import ENVIRONMENT, SEED, setting_values
 from core.language import tr
 from core.runs.run import Run
 from core.series.report import series_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from core.runs.facts.run_facts import Plan, RunFacts
     from core.schema.events import Event
+    from core.schema.settings import SettingValue
     from core.schema.spec import RunSpec
     from core.series.run_series import RunSeries
+
+HIDDEN = "(hidden)"
+"""In the place of a value that looks like a secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSettings:
+    """All settings of a run but its name."""
+
+    values: Mapping[str, SettingValue]
+    """See `setting_values`."""
+    secrets: frozenset[str] = frozenset()
+    """The names whose values look like secrets."""
+
+    @classmethod
+    def of(cls, spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> NamedSettings:
+        """Return the settings of a run. `devices`: what the run recorded of each device, by id; may be empty."""
+        secrets = frozenset(f"{ENVIRONMENT}{name}" for name in secret_names(spec))
+        return cls(values=setting_values(spec, devices), secrets=secrets)
+
+    @property
+    def group(self) -> str:
+        """The same text for runs that differ only in the seed, the name and the identity of their devices."""
+        return json.dumps({name: value for name, value in self.values.items() if name != SEED}, sort_keys=True)
+
+    def shown(self, name: str) -> SettingValue:
+        """Return a value as it may be shown; None if there is no such setting."""
+        return HIDDEN if name in self.secrets else self.values.get(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,24 +1,182 @@
-"""The registry of the numbers that a comparison shows of each run: a row here is a column of every table.
+"""What a comparison shows of each run: the metric that it compares, and the registry of its numbers.
 
-The table in the window, in a terminal, as Markdown, CSV and JSON has these columns; a row says how each is called, is
-written and is compared.
+A row of `QUANTITIES` is a column of every table: in the window, in a terminal, as Markdown, CSV and JSON. It says how
+the number is found, called, written and compared.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from core.language import tr_noop
-from core.text import short
+from core.arrays import np
+from core.errors import RunError
+from core.history.run_loss import LOSS, VALIDATION_LOSS
+from core.language import tr, tr_noop
+from core.runs.facts.verdicts import worst
+from core.series.series import Series
+from core.text import first_names, join_names, short
 from core.units import BYTES_PER_GB, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from core.comparison.results import RunResult
+    from core.comparison.measured_run import MeasuredRun
     from core.comparison.table import Statistic
+
+LOWER = frozenset({
+    "cer", "distance", "err", "error", "fid", "kl", "loss", "mae", "mape", "mse", "nll", "perplexity", "ppl", "rmse",
+    "wer",
+})  # fmt: skip
+"""Words in the name of a metric of which lower values are better. They count before those of `HIGHER`."""
+HIGHER = frozenset({
+    "acc", "accuracy", "ap", "auc", "auprc", "auroc", "bleu", "chrf", "dice", "f1", "fps", "iou", "jaccard", "kappa",
+    "map", "mcc", "meteor", "miou", "mrr", "ndcg", "precision", "psnr", "r2", "recall", "return", "reward", "rouge",
+    "score", "sensitivity", "specificity", "ssim", "throughput", "top1", "top5",
+})  # fmt: skip
+"""Words in the name of a metric of which higher values are better."""
+SETTINGS = frozenset({"learning_rate"})
+"""Series that say how the run was trained, not what it came to: never chosen, but compared on request."""
+
+
+class NothingInCommonError(RunError):
+    """No two of the runs measured the same."""
+
+
+def lower_is_better(metric: str) -> bool | None:
+    """Return whether lower values of a metric are better, by its name: `val_loss`, `mAP50`; None if it does not say."""
+    words = re.findall(r"[a-z]+[0-9]*", metric.lower())
+    words += [word.rstrip("0123456789") for word in words]
+    if LOWER.intersection(words):
+        return True
+    return False if HIGHER.intersection(words) else None
+
+
+def choose_metric(runs: Sequence[MeasuredRun], wanted: str | None = None) -> str:
+    """Return the metric to compare: `wanted`, else one that most runs have, a loss of validation rather than another.
+
+    Raises `RunError` with a sentence when no run has the wanted one, or no two runs have one in common.
+    """
+    names = {run.id: _measured(run) for run in runs}
+    counts = {name: sum(name in each for each in names.values()) for each in names.values() for name in each}
+    if wanted is not None:
+        if any(wanted in run.series.metrics for run in runs):
+            return wanted
+        known = join_names(first_names(sorted(counts), 20)) or tr("nothing")
+        raise RunError(tr("None of these runs measured {metric}. They measured {known}.", metric=wanted, known=known))
+    shared = {name: count for name, count in counts.items() if count > 1 and name not in SETTINGS}
+    if not shared:
+        raise NothingInCommonError(_nothing_in_common(names))
+    return min(shared, key=lambda name: (-shared[name], name != VALIDATION_LOSS, name != LOSS, name))
+
+
+def _measured(run: MeasuredRun) -> set[str]:
+    """Return the metrics of which a run has a value that is finite."""
+    return {name for name, series in run.series.metrics.items() if series.min is not None}
+
+
+def _nothing_in_common(names: Mapping[str, set[str]]) -> str:
+    each = [
+        tr("{run} measured {metrics}", run=run, metrics=join_names(first_names(sorted(found))) or tr("nothing"))
+        for run, found in names.items()
+    ]
+    return tr(
+        "These runs have no metric in common: {runs}. Name one of them with --metric.",
+        runs=join_names(first_names(each)),
+    )
+
+
+# -- what the numbers are found in ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """How fast a run trained in a part of it."""
+
+    steps: int
+    seconds: float
+    """Seconds of training, without pauses."""
+    samples_per_s: float | None
+    """None for scripts."""
+
+    @property
+    def steps_per_s(self) -> float:
+        """Optimizer steps per second of training."""
+        return self.steps / self.seconds
+
+
+def throughput(run: MeasuredRun, *, after: int = 0) -> Throughput | None:
+    """Return how fast a run trained from one measurement of its densest metric to the last one; None without two.
+
+    `after`: the step of that measurement, such as the last one of the first epoch, which loads and compiles.
+    """
+    dense = [series for name, series in run.series.metrics.items() if name not in run.series.by_epoch]
+    series = max(dense, key=len, default=None)
+    if series is None:
+        return None
+    begin = int(np.searchsorted(series.steps, after))
+    if len(series) - begin < 2:
+        return None
+    first, last = run.series.axes["training"].place(series.times[[begin, -1]]).tolist()
+    steps, plan = int(series.steps[-1] - series.steps[begin]), run.plan
+    if last <= first or not steps:
+        return None
+    return Throughput(
+        steps=steps, seconds=last - first,
+        samples_per_s=steps / (last - first) * plan.samples_per_epoch / plan.steps_per_epoch if plan else None,
+    )  # fmt: skip
+
+
+def highest(peaks: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the most memory by device id over several runs."""
+    found: dict[str, float] = {}
+    for each in peaks:
+        found.update({device: max(peak, found.get(device, 0.0)) for device, peak in each.items()})
+    return found
+
+
+def peak_memory(memory: Mapping[str, Series]) -> dict[str, float]:
+    """Return the most memory in bytes by device id; a device without a reading is left out."""
+    found = {device: (series, series.extreme_index(lowest=False)) for device, series in memory.items()}
+    return {device: float(series.values[at]) for device, (series, at) in found.items() if at is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run came to."""
+
+    run: MeasuredRun
+    series: Series
+    """The values of the metric; empty if the run has none."""
+    by_epoch: bool
+    """Whether the steps of the metric are numbers of epochs."""
+    last_step: int | None
+    """The step of the last value of the metric; None if there is no value."""
+    best: int | None
+    """The index of the best finite value."""
+    reached: float | None
+    """The unix time at which the metric reached the target; None also without a target."""
+    rate: Throughput | None
+    peaks: Mapping[str, float]
+    """The most memory in bytes by device id; a device without a reading is left out."""
+    verdict: str | None
+    """The worst verdict of the memory watch on a device; None if there is none."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """By name of the quantity; one that the run does not have is missing. A value of the metric may be NaN."""
+
+    @property
+    def ended(self) -> float | None:
+        """The unix time of the last measurement of any metric."""
+        return max((float(each.times[-1]) for each in self.run.series.metrics.values() if len(each)), default=None)
+
+    def trained_until(self, time: float | None) -> float | None:
+        """Return the seconds of training until a unix time, without pauses and other interruptions; None for None."""
+        return None if time is None else float(self.run.series.axes["training"].place(np.array([time]))[0])
+
+
+# -- the numbers ---------------------------------------------------------------------------------
 
 ROUNDING = 1e-9
 """A spread that is a smaller part of the mean than this comes from rounding."""
@@ -29,23 +187,18 @@ class Quantity:
     """A number of a run."""
 
     name: str
-    """The field of `RunResult`; the key in JSON and the column in CSV."""
+    """The key in JSON and the column in CSV."""
     heading: str
+    of: Callable[[RunResult], float | None]
+    """Return the number of a run; None if it has none."""
     lower_is_better: bool | None = None
     """None: as for values of the metric."""
     has_difference: bool = True
     """Whether its difference from the baseline means anything."""
     is_compared: bool = False
     """Whether the difference stands in the cell of a terminal's table, which has less room than the window."""
-    is_per_device: bool = False
-    """Whether a run has one for each device. That of the fullest device then stands for the run."""
     write: Callable[[float], str] = short
     """Return a finite value for people, in the unit of the column."""
-
-    def of(self, result: RunResult) -> float | None:
-        """Return the number of a run; None if it has none."""
-        value = getattr(result, self.name)
-        return max(value.values(), default=None) if self.is_per_device else value
 
     def spread_text(self, statistic: Statistic) -> str:
         """Return ` ± ` and the standard deviation, of which two digits mean something; nothing for a single run."""
@@ -69,18 +222,38 @@ def _count(value: float) -> str:
 
 
 QUANTITIES = (
-    Quantity(name="last", heading=tr_noop("Last")),
-    Quantity(name="best", heading=tr_noop("Best"), is_compared=True),
-    Quantity(name="best_step", heading=tr_noop("Best at"), has_difference=False, write=_count),
+    Quantity(name="last", heading=tr_noop("Last"), of=lambda found: found.series.last),
+    Quantity(name="best", heading=tr_noop("Best"), is_compared=True,
+             of=lambda found: None if found.best is None else float(found.series.values[found.best])),
+    Quantity(name="best_step", heading=tr_noop("Best at"), has_difference=False, write=_count,
+             of=lambda found: None if found.best is None else int(found.series.steps[found.best])),
     Quantity(name="time_to_target_s", heading=tr_noop("To target"), lower_is_better=True, is_compared=True,
-             write=duration),
-    Quantity(name="samples_per_s", heading=tr_noop("Samples/s"), lower_is_better=False, is_compared=True),
-    Quantity(name="steps_per_s", heading=tr_noop("Steps/s"), lower_is_better=False, is_compared=True),
-    Quantity(name="training_s", heading=tr_noop("Trained"), lower_is_better=True, write=duration),
+             write=duration, of=lambda found: found.trained_until(found.reached)),
+    Quantity(name="samples_per_s", heading=tr_noop("Samples/s"), lower_is_better=False, is_compared=True,
+             of=lambda found: found.rate.samples_per_s if found.rate else None),
+    Quantity(name="steps_per_s", heading=tr_noop("Steps/s"), lower_is_better=False, is_compared=True,
+             of=lambda found: found.rate.steps_per_s if found.rate else None),
+    Quantity(name="training_s", heading=tr_noop("Trained"), lower_is_better=True, write=duration,
+             of=lambda found: found.trained_until(found.ended)),
     Quantity(name="peak_memory_bytes", heading=tr_noop("Peak GB"), lower_is_better=True, is_compared=True,
-             is_per_device=True, write=_gigabytes),
+             write=_gigabytes, of=lambda found: max(found.peaks.values(), default=None)),
 )  # fmt: skip
 """In the order of the columns."""
+
+
+def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | None) -> RunResult:
+    """Return the numbers of a run. `lower`: whether lower values of the metric are better."""
+    series, release = run.series.metrics.get(metric, Series()), worst(run.facts.releases.values())
+    best = series.extreme_index(lowest=lower) if len(series) else None
+    reached = series.first_reaching(target, below=lower) if len(series) and target is not None else None
+    found = RunResult(
+        run=run, series=series, by_epoch=metric in run.series.by_epoch,
+        last_step=int(series.steps[-1]) if len(series) else None, best=best,
+        reached=None if reached is None else float(series.times[reached]), rate=throughput(run),
+        peaks=peak_memory(run.series.memory), verdict=release.verdict.value if release else None,
+    )  # fmt: skip
+    numbers = {each.name: each.of(found) for each in QUANTITIES}
+    return replace(found, numbers={name: number for name, number in numbers.items() if number is not None})
 
 
 def columns(runs: Collection[Collection[str]]) -> list[Quantity]:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
-from core.comparison.metric import choose_metric, lower_is_better
-from core.comparison.quantities import QUANTITIES, columns
-from core.comparison.results import result_of
-from core.history.setting_values import SEED
-from core.language import tr
+from core.comparison.quantities import QUANTITIES, choose_metric, columns, highest, lower_is_better, result_of
+from core.history.setting_values import SEED, setting_words
+from core.language import tr, tr_plural
+from core.table import Column, Table
+from core.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from core.comparison.measured_run import MeasuredRun
-    from core.comparison.quantities import Quantity
-    from core.comparison.results import RunResult
+    from core.comparison.quantities import Quantity, RunResult
     from core.schema.settings import SettingValue
 
 Json = dict[str, Any]
+MAX_COLUMN = 40
+"""Characters of a setting in a cell for people."""
+PATHS = frozenset({"imported", "recipe", "script", "python", "working_dir", "rules_file"})
+"""Settings of which a cell shows the last part, where that tells them apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +72,12 @@ class Row:
     @property
     def peaks(self) -> dict[str, float]:
         """The peak memory by device id, over all runs of the row."""
-        found: dict[str, float] = {}
-        for result in self.results:
-            for device, peak in result.peak_memory_bytes.items():
-                found[device] = max(peak, found.get(device, 0.0))
-        return found
+        return highest(each.peaks for each in self.results)
+
+    @property
+    def step_unit(self) -> str:
+        """What the steps of the metric count."""
+        return "epoch" if any(each.by_epoch for each in self.results) else "step"
 
     @property
     def verdicts(self) -> tuple[str, ...]:
@@ -180,12 +185,9 @@ def _is_same(runs: Sequence[MeasuredRun], name: str) -> bool:
 
 
 def _statistics(results: Sequence[RunResult]) -> dict[str, Statistic]:
-    found = {quantity.name: [quantity.of(each) for each in results] for quantity in QUANTITIES}
-    return {
-        name: statistic
-        for name, values in found.items()
-        if (statistic := statistic_of([value for value in values if value is not None])) is not None
-    }
+    names = [each.name for each in QUANTITIES]
+    found = {name: statistic_of([each.numbers[name] for each in results if name in each.numbers]) for name in names}
+    return {name: statistic for name, statistic in found.items() if statistic is not None}
 
 
 def statistic_of(values: Sequence[float]) -> Statistic | None:
@@ -238,9 +240,106 @@ def _notices(comparison: Comparison, name: Callable[[Row], str]) -> Iterator[str
                 run=name(row),
                 steps=", ".join("-" if each.last_step is None else str(each.last_step) for each in row.results),
             )
-    if len({each.by_epoch for row in rows for each in row.results if each.values}) > 1:
+    if len({each.by_epoch for row in rows for each in row.results if each.last_step is not None}) > 1:
         yield tr("Some runs count {metric} by epochs and others by steps: their steps of the best differ in unit.",
                  metric=metric)  # fmt: skip
+
+
+# -- as text -------------------------------------------------------------------------------------
+
+
+def text_table(comparison: Comparison, max_settings: int | None = None) -> Table[Row]:
+    """Return the comparison as a table. `max_settings`: how many of the settings that differ people read.
+
+    In CSV, `..._deviation` is the standard deviation of a group, `..._percent` the difference from the baseline.
+    """
+    grouped = any(len(row.runs) > 1 for row in comparison.rows)
+    differing = list(comparison.rows[0].differs)
+    columns: list[Column[Row]] = [
+        Column("run", lambda row: row.runs[0].id, tr("Run")),
+        Column("runs", lambda row: [run.id for run in row.runs], None),
+        Column("count", lambda row: len(row.runs), tr("RUNS") if grouped else None),
+        Column("name", lambda row: row.runs[0].spec.name, None),
+        Column("state", lambda row: [run.facts.state.value for run in row.runs], None),
+        Column("seed", lambda row: ["none" if seed is None else seed for seed in row.seeds], None),
+        Column("is_baseline", lambda row: row is comparison.rows[comparison.baseline], None),
+        Column("metric", lambda _: comparison.metric, None),
+        Column("step_unit", lambda row: row.step_unit, None),
+        Column("verdict", lambda row: row.verdicts, None),
+        *(_setting_column(comparison, name, is_shown=name in differing[:max_settings]) for name in differing),
+        *(column for each in QUANTITIES for column in _quantity_columns(comparison, each)),
+        Column("memory", title=tr("Memory"), text=lambda row: ", ".join(map(tr, row.verdicts)) or None),
+    ]
+    return Table(columns, comparison.rows, [*sentences(comparison), *comparison.notices])
+
+
+def _setting_column(comparison: Comparison, name: str, *, is_shown: bool) -> Column[Row]:
+    return Column(
+        f"setting {name}", lambda row: row.differs[name], name if is_shown else None,
+        lambda row: setting_text(comparison, name, row),
+    )  # fmt: skip
+
+
+def _quantity_columns(comparison: Comparison, quantity: Quantity) -> list[Column[Row]]:
+    name = quantity.name
+    if not any(name in row.statistics for row in comparison.rows):
+        return []
+    title = tr(quantity.heading) if quantity in comparison.quantities else None
+    return [
+        Column(name, lambda row: (found := row.statistics.get(name)) and found.mean, title,
+               lambda row: _value(row, quantity)),
+        Column(f"{name}_deviation", lambda row: (found := row.statistics.get(name)) and found.deviation, None),
+        Column(f"{name}_percent", lambda row: (found := (row.differences or {}).get(name)) and found.percent, None),
+    ]  # fmt: skip
+
+
+def sentences(comparison: Comparison) -> Iterator[str]:
+    """Yield what the numbers mean."""
+    better = tr("lower is better") if comparison.lower_is_better else tr("higher is better")
+    baseline = comparison.rows[comparison.baseline].runs[0].id
+    if len(comparison.rows) > 1:
+        yield tr("Last and best of {metric}; {better}. Percentages are differences from {baseline}.",
+                 metric=comparison.metric, better=better, baseline=baseline)  # fmt: skip
+    else:
+        yield tr("Last and best of {metric}; {better}.", metric=comparison.metric, better=better)
+    for row in comparison.rows:
+        if len(row.runs) > 1:
+            yield tr("{run} stands for {runs}, which differ in nothing but the seed: mean ± standard deviation.",
+                     run=row.runs[0].id, runs=", ".join(run.id for run in row.runs))  # fmt: skip
+
+
+def left_out(comparison: Comparison, max_settings: int) -> Iterator[str]:
+    """Yield a sentence on the settings that the table leaves out, if there are any."""
+    more = len(comparison.rows[0].differs) - max_settings
+    if more > 0:
+        yield tr_plural(
+            "{count} more setting differs; --why lists it.", "{count} more settings differ; --why lists them.", more
+        )
+
+
+def setting_text(comparison: Comparison, name: str, row: Row) -> str:
+    """Return the value of a setting; of a path the last part, if that tells the rows apart."""
+    value = row.differs[name]
+    every = {str(each.differs[name]) for each in comparison.rows}
+    if name in PATHS and isinstance(value, str) and len({PurePath(each).name for each in every}) == len(every):
+        value = PurePath(value).name
+    return one_line(setting_words(name, value), MAX_COLUMN)
+
+
+def _value(row: Row, quantity: Quantity) -> str | None:
+    """Return a quantity: `0.31`, of a group `0.31 ± 0.02`, and how far it is from the baseline: `0.31 (-4.2 %)`."""
+    statistic = row.statistics.get(quantity.name)
+    if statistic is None:
+        return None
+    text = quantity.text(statistic.mean) + quantity.spread_text(statistic)
+    if statistic.count < len(row.runs):
+        text = tr("{value} ({count} of {all})", value=text, count=statistic.count, all=len(row.runs))
+    if quantity.name == "best_step":
+        return tr("epoch {epoch}", epoch=text) if row.results[0].by_epoch else text
+    difference = row.differences.get(quantity.name) if row.differences is not None else None
+    if not quantity.is_compared or difference is None or difference.percent is None:
+        return text
+    return f"{text} ({round(difference.percent, 1) + 0.0:+.1f} %)"  # not -0.0
 
 
 # -- as JSON -------------------------------------------------------------------------------------
@@ -260,10 +359,11 @@ def to_json(comparison: Comparison) -> Json:
 
 
 def _row_to_json(row: Row) -> Json:
-    names = [quantity.name for quantity in QUANTITIES if not quantity.is_per_device]
-    means = {name: row.statistics[name].mean if name in row.statistics else None for name in names}
+    means: Json = {
+        each.name: row.statistics[each.name].mean if each.name in row.statistics else None for each in QUANTITIES
+    }
     if len(row.runs) == 1:
-        means["best_step"] = row.results[0].best_step
+        means["best_step"] = row.results[0].numbers.get("best_step")  # a whole number
     return {
         "runs": [run.id for run in row.runs],
         "n": len(row.runs),
@@ -272,7 +372,7 @@ def _row_to_json(row: Row) -> Json:
         "seeds": list(row.seeds),
         "differs": dict(row.differs),
         **means,
-        "step_unit": "epoch" if any(each.by_epoch for each in row.results) else "step",
+        "step_unit": row.step_unit,
         "peak_memory_bytes": row.peaks,
         "verdicts": list(row.verdicts),
         "spread": {name: each.deviation for name, each in row.statistics.items()},

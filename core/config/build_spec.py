@@ -45,7 +45,7 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
         devices=tuple(resolve(choices.devices, devices)),
         training=Training(**training),  # type: ignore[arg-type]  # Training checks each field itself
         checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so do these
-        ladder=StopTimeouts(**choices.stop),  # type: ignore[arg-type]
+        stop_timeouts=StopTimeouts(**choices.stop),  # type: ignore[arg-type]
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]
         cuda_ids=choices.cuda_ids,
         allow_open_ports=choices.allow_open_ports,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from core.schema.settings import SettingValue  # noqa: TC001 (the codec reads annotations)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from core.schema.settings import SettingValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

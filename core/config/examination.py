@@ -5,7 +5,7 @@ Readings of devices and other runs are not looked at. The answer travels as JSON
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,10 @@ from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices, ScriptChoices
-from core.config.validation import Problem, ProblemKind
+from core.config.validation import Problem  # noqa: TC001 (the codec reads annotations)
 from core.language import tr
-from core.schema.spec import RunSpec
+from core.schema.codec import decode
+from core.schema.spec import RunSpec  # noqa: TC001 (likewise)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,32 +50,6 @@ class Examination:
     """Why the source proposes that mode: a sentence."""
     usual_python: str = ""
     """For a script, the Python that is used if none is chosen."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        own = [[each.kind.value, each.sentence] for each in self.own]
-        return {**found, "spec": None if self.spec is None else self.spec.to_json(), "own": own}
-
-    @classmethod
-    def from_json(cls, data: Any) -> Examination:  # noqa: ANN401 (JSON)
-        """Return what `to_json` has made. Raises `ValueError` for anything else."""
-        try:
-            changed = data["changed"]
-            texts = {name: data[name] for name in ("doubt", "arithmetic", "proposed", "why", "usual_python")}
-            problems, notes = tuple(data["problems"]), tuple(data["notes"])
-            if not all(isinstance(each, str) for each in (*texts.values(), *problems, *notes)):
-                raise ValueError
-            return cls(
-                spec=None if data["spec"] is None else RunSpec.from_json(data["spec"]),
-                own=tuple(Problem(kind=ProblemKind(kind), sentence=str(text)) for kind, text in data["own"]),
-                changed=None if changed is None else (int(changed[0]), int(changed[1])),
-                problems=problems,
-                notes=notes,
-                **texts,
-            )
-        except (LookupError, TypeError) as error:
-            raise ValueError from error
 
 
 def examine(choices: RecipeChoices | ScriptChoices, devices: Sequence[Device]) -> Examination:
@@ -143,14 +118,7 @@ def changed_at(spec: RunSpec) -> tuple[int, int] | None:
 def unpack_choices(data: Mapping[str, Any]) -> RecipeChoices | ScriptChoices:
     """Return choices from `dataclasses.asdict`. Raises `ValueError` for anything else."""
     kind: type[RecipeChoices | ScriptChoices] = RecipeChoices if "recipe" in data else ScriptChoices
-    known = {each.name for each in fields(kind)}
-    try:
-        given: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
-        }
-        return kind(**given)
-    except TypeError as error:
-        raise ValueError(tr("These are no choices.")) from error
+    return decode(kind, data)
 
 
 def _of_spec(spec: RunSpec, devices: Sequence[Device]) -> Examination:

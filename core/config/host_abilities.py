@@ -18,6 +18,7 @@ from core.hosts.exchange import unpack_readings
 from core.language import tr
 from core.runs.directory import folder_problem
 from core.runs.run import Run
+from core.schema.codec import encode
 from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def examine(request: Request) -> dict[str, Any]:
     found = examine_choices(unpack_choices(choices), devices)
     can_start = found.spec is not None and not found.problems and not found.own
     return {
-        **found.to_json(),
+        **encode(found),
         "folder": folder_problem(request.runs_root) or "",
         "gpus": _gpu_check().problem(found.spec, devices) if can_start and found.spec is not None else "",
     }

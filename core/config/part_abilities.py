@@ -27,6 +27,7 @@ from core.runs import directory, stopped
 from core.runs.facts.states import RunState, state_info
 from core.runs.part import MISSING, UNREADABLE, Part, continue_holder, held, read_part, write_part
 from core.runs.run import Run
+from core.schema.codec import decode
 from core.schema.files import make_private_folder, read_whole, write_whole
 from core.schema.paths import PART_RECIPE
 from core.schema.spec import RunSpec, write_spec
@@ -159,7 +160,7 @@ def part(request: Request) -> dict[str, str]:
     """
     spec = RunSpec.from_json(request.terms.get("spec"))
     try:
-        own = Part.from_json(request.terms.get("part"))
+        own = decode(Part, request.terms.get("part"))
     except ValueError:
         raise ValueError(tr("This is no part of a run.")) from None
     files = request.terms.get("files")

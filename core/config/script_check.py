@@ -164,7 +164,7 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
         ),
         devices=chosen,
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
-        ladder=replace(StopTimeouts.usual(is_script=True), **choices.stop),  # type: ignore[arg-type]  # so does this
+        stop_timeouts=replace(StopTimeouts.usual(is_script=True), **choices.stop),  # type: ignore[arg-type]  # so does this
         cuda_ids=choices.cuda_ids,
     )  # fmt: skip
 

@@ -83,7 +83,7 @@ def _recipe_words(spec: RunSpec) -> list[str]:
 
 def _common_words(spec: RunSpec) -> list[str]:
     """Return the options that recipes and scripts have."""
-    words = setting_words(spec.ladder, StopTimeouts.usual(is_script=spec.script is not None), spec.framework)
+    words = setting_words(spec.stop_timeouts, StopTimeouts.usual(is_script=spec.script is not None), spec.framework)
     words += [*setting_words(spec.release, ReleaseWatch()), *setting_words(spec, replace(spec, cuda_ids="uuid"))]
     return words if spec.time_limit_s is None else [*words, "--time-limit", f"{spec.time_limit_s:g}s"]
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
 
 
+HARMLESS = ("micro_batches",)
+"""Settings that other strategies ignore. A preset keeps its number of micro-batches, whatever strategy it has now."""
+
+
 def where(row: Setting) -> str:
     """Return what has a setting that not everything has: `PyTorch`, or `strategies ddp and fsdp of PyTorch`."""
     if RECIPE in row.only:
@@ -42,7 +46,8 @@ def without_meaning(framework_name: str, strategy: str) -> set[str]:
 def setting_problems(spec: RunSpec, kinds: set[str]) -> Iterator[str]:
     """Yield what is wrong with these settings of a recipe's spec: sentences. `kinds`: of the chosen devices."""
     for name, row in settings_of(Training).items():
-        if getattr(spec.training, name) != row.default and not row.is_for(spec.framework, spec.strategy):
+        is_foreign = not row.is_for(spec.framework, spec.strategy)
+        if is_foreign and name not in HARMLESS and getattr(spec.training, name) != row.default:
             yield tr(
                 "The setting “{title}” is for {where} only, but {chosen} of {framework} is chosen. Leave it at its "
                 "default.",

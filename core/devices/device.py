@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,8 +67,7 @@ class Device:
         return self.id.removeprefix(f"{self.host}/").startswith("MIG-")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class Process(NamedTuple):
     """A process that uses memory of a device, as listed by the device's driver."""
 
     pid: int

@@ -73,7 +73,7 @@ def to_document(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> dict[s
     document: dict[str, Any] = {
         "time": now,
         "samples": [
-            None if was is not None and sample.time == now and sample.reading == was.reading else _pack_sample(sample)
+            None if was is not None and sample.time == now and sample.reading == was.reading else _pack(sample, _SAMPLE)
             for sample, was in zip(samples, padded, strict=True)
         ],
     }
@@ -115,13 +115,6 @@ def _pack(record: object, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(record, name)) is not None}
 
 
-def _pack_sample(sample: Sample) -> dict[str, Any]:
-    packed = _pack(sample, _SAMPLE)
-    if sample.processes:
-        packed["processes"] = [[each.pid, each.memory_used_bytes] for each in sample.processes]
-    return packed
-
-
 def _device(packed: dict[str, Any]) -> Device:
     return Device(**{**packed, "cores": tuple(packed["cores"])})
 
@@ -129,7 +122,7 @@ def _device(packed: dict[str, Any]) -> Device:
 def _sample(packed: dict[str, Any]) -> Sample:
     packed["clock_reasons"] = tuple(packed["clock_reasons"])
     if (processes := packed.get("processes")) is not None:
-        packed["processes"] = tuple(Process(pid=pid, memory_used_bytes=used) for pid, used in processes)
+        packed["processes"] = tuple(Process(*each) for each in processes)
     return Sample(**packed)
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from core.runs.facts.verdicts import Release
 
 MAX_PIDS = 40
-LISTED = re.compile(r" What (?:to do, mildest first|you can try, gentlest first): .*$", re.DOTALL)
-"""The remedies in the sentence of a verdict; the first form is that of earlier versions."""
+LISTED = re.compile(r" What you can try, gentlest first: .*$", re.DOTALL)
+"""The remedies in the sentence of a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

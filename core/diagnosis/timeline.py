@@ -296,11 +296,11 @@ class Timeline:
         "checkpoint": _checkpoint,
         "done": _done,
         "notice": _warn,
-        "stray": _warn,
+        "unticked_device": _warn,
         "stall": _stall,
         "slowed": _slowed,
         "request": _request,
-        "rung": _stop_step,
+        "stop_step": _stop_step,
         "ended": _ended,
         "release": _release,
     }

@@ -46,7 +46,7 @@ def setting_values(spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> d
         values |= {f"checkpoints.{name}": value for name, value in asdict(spec.checkpoints).items()}
         values["allow_open_ports"] = spec.allow_open_ports
     values["devices"] = device_text(spec.devices, devices)
-    values |= {f"stop.{name}": value for name, value in asdict(spec.ladder).items()}
+    values |= {f"stop.{name}": value for name, value in asdict(spec.stop_timeouts).items()}
     values |= {f"release.{name}": value for name, value in asdict(spec.release).items()}
     return values | {"cuda_ids": spec.cuda_ids, "python": spec.python, "working_dir": spec.working_dir}
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from core.devices.device import Device, Sample
-from core.devices.helper import HelperAnswer, from_document, to_document
+from core.devices.device import Device, Sample  # noqa: TC001 (the codec reads annotations)
+from core.devices.helper import HelperAnswer, to_document
+from core.language import tr
+from core.schema.codec import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from core.history.device_use import DeviceUse
 
@@ -50,6 +51,18 @@ class HostDevices:
     uses: Mapping[str, HostUse] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Readings:
+    """Readings as `core.devices.helper.to_document` writes them."""
+
+    time: float
+    samples: tuple[Sample | None, ...]
+    """None for a sample that is the one at this place of the previous answer, read again at `time`."""
+    devices: tuple[Device, ...] | None = None
+    banner: str | None = None
+    absent: bool = False
+
+
 def pack_uses(uses: Mapping[str, DeviceUse]) -> dict[str, Any]:
     """Return what uses the devices, as JSON."""
     packed = {
@@ -79,7 +92,7 @@ def unpack_uses(document: Any) -> HostUses:  # noqa: ANN401 (JSON)
         uses = {str(device): _use(use) for device, use in document["uses"].items()}
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError from error
-    if available is not None and not _is_whole(available):
+    if available is not None and type(available) is not int:
         raise ValueError
     return HostUses(by_device=uses, available_bytes=available)
 
@@ -103,61 +116,17 @@ def unpack_readings(document: Any, previous: Sequence[Sample] = ()) -> HelperAns
 
     Raises `ValueError` for anything else.
     """
-    try:
-        known = dict(document)
-        if known.get("devices") is not None:
-            known["devices"] = [_known(each, Device) for each in known["devices"]]
-        known["samples"] = [None if each is None else _known(each, Sample) for each in known["samples"]]
-        answer = from_document(known, previous)
-        for device in answer.devices or ():
-            _check(device)
-        for sample in answer.samples:
-            _check(sample)
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError from error
-    if answer.banner is not None and not isinstance(answer.banner, str):
-        raise ValueError
-    return answer
-
-
-def _known(packed: dict[str, Any], record: type[Device | Sample]) -> dict[str, Any]:
-    return {each.name: packed[each.name] for each in fields(record) if each.name in packed}
-
-
-def _check(record: Device | Sample) -> None:
-    """Raise `ValueError` unless each field has a value of its type."""
-    for each in fields(record):
-        value = getattr(record, each.name)
-        kind = str(each.type).removesuffix(" | None")
-        if value is None and kind != each.type:
-            continue
-        if not _IS[kind](value):
-            raise ValueError(each.name)
+    found = decode(_Readings, document)
+    if None in found.samples[len(previous) :]:
+        raise ValueError(tr("It lacks {missing}.", missing="samples"))
+    return HelperAnswer(
+        devices=found.devices, banner=found.banner, absent=found.absent,
+        samples=tuple([previous[place].at(found.time) if each is None else each
+                       for place, each in enumerate(found.samples)]),
+    )  # fmt: skip
 
 
 def _texts(values: object) -> tuple[str, ...]:
     if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
         raise TypeError(values)
     return tuple(values)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return (_is_whole(value) or isinstance(value, float)) and math.isfinite(value)  # type: ignore[arg-type]
-
-
-_IS: dict[str, Callable[[Any], bool]] = {
-    "str": lambda value: isinstance(value, str),
-    "bool": lambda value: isinstance(value, bool),
-    "int": _is_whole,
-    "float": _is_number,
-    "tuple[int, ...]": lambda value: all(map(_is_whole, value)),
-    "tuple[str, ...]": lambda value: all(isinstance(each, str) for each in value),
-    "tuple[Process, ...]": lambda value: all(
-        _is_whole(each.pid) and (each.memory_used_bytes is None or _is_whole(each.memory_used_bytes)) for each in value
-    ),
-}
-"""By the type of a field, whether a value is of it."""

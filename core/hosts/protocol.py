@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from core.language import tr
+from core.schema.codec import decode as decode_record
 from core.schema.files import parse_json
 from core.system.processes import HostId
 
@@ -82,7 +83,7 @@ def decode(line: bytes) -> dict[str, Any]:
 def hello_of(line: bytes) -> Hello | None:
     """Return the hello in a line; None if it is noise. Raises `ValueError` for a hello that lacks something.
 
-    Of another protocol only the number and the versions are looked at.
+    Of another protocol only the number and the version of Trainyard are looked at.
     """
     if MARK.encode() not in line:
         return None
@@ -95,14 +96,11 @@ def hello_of(line: bytes) -> Hello | None:
     protocol = found.get("protocol")
     if not isinstance(protocol, int):
         raise ValueError(tr("Its hello has no version of the protocol."))  # noqa: TRY004 (what the other side wrote)
-    place = found.get("identity")
-    parts = place if isinstance(place, dict) else {}
-    texts = {name: found.get(name) for name in ("version", "python", "user", "runs")}
-    names = {name: parts.get(name) for name in ("host", "boot", "pid_namespace")}
-    if protocol == VERSION and not all(isinstance(each, str) for each in (*texts.values(), *names.values())):
-        raise ValueError(tr("Its hello lacks something."))
-    return Hello(
-        protocol=protocol,
-        identity=HostId(**{name: str(value or "") for name, value in names.items()}),
-        **{name: str(value or "") for name, value in texts.items()},
-    )
+    if protocol != VERSION:
+        nowhere = HostId(host="", boot="", pid_namespace="")
+        version = str(found.get("version") or "")
+        return Hello(protocol=protocol, version=version, python="", user="", identity=nowhere, runs="")
+    try:
+        return decode_record(Hello, found)
+    except ValueError as error:
+        raise ValueError(tr("Its hello lacks something.")) from error

@@ -2,10 +2,10 @@
 
 - `process`: start, watch and end the process that collects a script's metrics
 - `collector`: what that process does
-- `rank_reader`: read everything one rank prints and writes
+- `rank_reader`: read everything one rank prints and writes; when its log was written
 - `event_writer`: write metrics as events
-- `log_times`: when a log was written
-- `reread`, `reread_times`: read the curves of a run again; the times of their values
+- `reread`: read the curves of a run again
+- `teaching`: teach a run what a number of its log is
 - `import_curves`: curves of other programs as runs
 - `file_owners`: find out which run writes a file
 - `expression_trial`: test an expression on an existing log

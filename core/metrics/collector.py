@@ -1,7 +1,7 @@
 """The collecting process: read what all ranks of a script measure, and record it as events.
 
 `core.metrics.process` forks this process. It imports this module in the fork only, so that the supervisor
-does not load it. numpy is loaded only for event files of TensorBoard, and for much output at once.
+does not load it. numpy is loaded only for event files of TensorBoard.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from core.catalog import strategies
 from core.metrics.event_writer import MetricEventWriter
 from core.metrics.file_owners import FileOwners
 from core.metrics.files.finder import MetricFileFinder
-from core.metrics.log_times import LOG_READ, METRIC_FILE
-from core.metrics.rank_reader import RankReader
+from core.metrics.rank_reader import LOG_READ, METRIC_FILE, RankReader
 from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
 
@@ -35,7 +34,7 @@ INTERVAL_S = 0.25
 PROGRESS_S = 0.5
 """Minimum seconds between two progress events."""
 LOG_READ_S = 5.0
-"""Minimum seconds between two notes on how far the logs have been read: see `core.metrics.log_times`."""
+"""Minimum seconds between two notes on how far the logs have been read: see `core.metrics.rank_reader`."""
 NICENESS = 5
 """Lower priority than the training."""
 

@@ -6,11 +6,15 @@ of the run stays as it is.
 Files. Newer runs have noted which files they read. For others, the files in the folder of the run are read, and those
 of the working folder that were written while the run went on and hold values that the run had recorded. A curve of
 a file that is gone stays as it was recorded.
+
+Times. A log has no times, so a value that was recorded before keeps its time; a value from a file has the file's; for
+the others the run's notes say when its log grew. What is left lies between its neighbours.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import stat
 from dataclasses import dataclass, replace
@@ -24,9 +28,7 @@ from core.metrics.common.merge import MergedReading
 from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import MetricFileFinder
 from core.metrics.files.tracker_databases import is_database
-from core.metrics.log_times import LOG_READ, LogTimes, log_notes, metric_files
-from core.metrics.rank_reader import RankReader
-from core.metrics.reread_times import Times, ValueTimes, points
+from core.metrics.rank_reader import LOG_READ, LogTimes, RankReader, log_notes, metric_files
 from core.runs import lock
 from core.runs.facts.states import state_info
 from core.runs.run import Run
@@ -58,6 +60,24 @@ MOSTLY = 0.8
 RANKED = re.compile(r"@\d+$")
 """The end of the name of a metric of a rank above 0."""
 NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+@dataclass(slots=True, kw_only=True)
+class Times:
+    """How many values have which kind of time."""
+
+    recorded: int = 0
+    """The time that was recorded before, for this value or another of its step."""
+    sources: int = 0
+    """The time in the file, or when the log grew."""
+    interpolated: int = 0
+    """Between the times of the values before and after it."""
+    spread: int = 0
+    """Nothing is known: spread evenly over the time of the run."""
+
+    def to_json(self) -> dict[str, int]:
+        """Return the counts by name."""
+        return {name: getattr(self, name) for name in ("recorded", "sources", "interpolated", "spread")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,3 +340,63 @@ def _readings(name: str, series: Series, *, counts_epochs: bool) -> list[MergedR
         MergedReading(values={name: value}, step=step, time=time, counts_epochs=counts_epochs)
         for step, (value, time) in points(series).items()
     ]
+
+
+class ValueTimes:
+    """The times of one rank's values."""
+
+    def __init__(self, recorded: Mapping[str, Series], times: Times, began: float, ended: float) -> None:
+        """`recorded`: the curves as they were recorded before. `times`: counts what is found out."""
+        self._known = {name: points(series) for name, series in recorded.items()}
+        self._steps = {step: time for found in self._known.values() for step, (_, time) in found.items()}
+        self._times, self._began, self._ended = times, began, ended
+
+    def timed(self, readings: Sequence[MergedReading]) -> list[MergedReading]:
+        """Return the readings with their times."""
+        return list(self._with_all_times([(each, self._time(each)) for each in readings]))
+
+    def _time(self, reading: MergedReading) -> float | None:
+        assert reading.step is not None
+        for name, value in reading.values.items():
+            found = self._known.get(name, {}).get(reading.step)
+            if found is not None and _same(found[0], value):
+                self._times.recorded += 1
+                return found[1]
+        if reading.time is not None:
+            self._times.sources += 1
+            return reading.time
+        time = self._steps.get(reading.step)
+        self._times.recorded += time is not None
+        return time
+
+    def _with_all_times(self, timed: Sequence[tuple[MergedReading, float | None]]) -> Iterator[MergedReading]:
+        """Yield the readings; those without a time get one between their neighbours."""
+        at, count = 0, len(timed)
+        before: float | None = None
+        while at < count:
+            reading, time = timed[at]
+            if time is not None:
+                yield replace(reading, time=time)
+                before, at = time, at + 1
+                continue
+            end = next((index for index in range(at, count) if timed[index][1] is not None), count)
+            after = timed[end][1] if end < count else None
+            first = self._began if before is None else before
+            last = max(first, self._ended if after is None else after)
+            if before is None and after is None:
+                self._times.spread += end - at
+            else:
+                self._times.interpolated += end - at
+            for number, (each, _) in enumerate(timed[at:end], start=1):
+                yield replace(each, time=first + (last - first) * number / (end - at + 1))
+            before, at = last if after is not None else before, end
+
+
+def points(series: Series) -> dict[int, tuple[float, float]]:
+    """Return value and time by step."""
+    columns = (series.steps.tolist(), series.values.tolist(), series.times.tolist())
+    return {int(step): (value, time) for step, value, time in zip(*columns, strict=True)}
+
+
+def _same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-7) or (math.isnan(one) and math.isnan(other))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.notifications.settings import FAILED, FINISHED, LOST, STALLED, STOPPED
+from core.schema.codec import encode
 from core.text import as_sentence, first_names, join_names, join_phrases, replace_control_characters, short
 from core.units import duration
 
@@ -63,7 +64,7 @@ class Message:
         whole = f"{self.title}\n{self.text}"
         return {
             "title": self.title, "message": self.text, "text": whole, "content": whole, "occasion": self.occasion,
-            "host": socket.gethostname(), "runs": [each.to_json() for each in self.news],
+            "host": socket.gethostname(), "runs": [encode(each) for each in self.news],
         }  # fmt: skip
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from core.history.summary import SummaryReader
 from core.language import tr, tr_stored
@@ -59,23 +59,6 @@ class RunNews:
     def memory_is_held(self) -> bool:
         """Whether the memory of a device did not come back."""
         return self.memory_verdict in {each.value for each in HELD}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON has them."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, found: object) -> RunNews:
-        """Read what `to_json` returned. Raises `ValueError`."""
-        names = {each.name for each in fields(cls)}
-        if not isinstance(found, dict) or set(found) != names:
-            raise ValueError
-        numbers = ("time", "duration_s", "asked_s", "last_loss", "best_validation_loss")
-        for name, value in found.items():
-            is_number = isinstance(value, (int, float)) or (value is None and name != "time")
-            if not (is_number if name in numbers else isinstance(value, str)):
-                raise ValueError
-        return cls(**found)
 
 
 def news_of_end(run_dir: Path, *, only_lost: bool = False) -> RunNews | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from core.notifications.news import RunNews
 from core.notifications.settings import FAILED, LOST
+from core.schema.codec import decode, encode
 from core.schema.files import open_to_append, read_json, write_whole
 from core.system.folders import cache_folder, make_cache_folder
 
@@ -59,7 +60,7 @@ class Outbox:
         """
         try:
             make_cache_folder(self._folder)
-            write_whole(self._folder / f"{time.time_ns()}-{os.getpid()}{SUFFIX}", json.dumps(news.to_json()))
+            write_whole(self._folder / f"{time.time_ns()}-{os.getpid()}{SUFFIX}", json.dumps(encode(news)))
         except OSError:
             self._deliver([news])
             return
@@ -102,7 +103,7 @@ class Outbox:
         try:
             arrived = path.stat().st_mtime
             age_s = self._now() - arrived
-            news = RunNews.from_json(read_json(path, MAX_BYTES)) if age_s < KEPT_S else None
+            news = decode(RunNews, read_json(path, MAX_BYTES)) if age_s < KEPT_S else None
         except (OSError, ValueError):
             return 0.0, None
         return arrived if age_s >= 0 else 0.0, news  # a clock that was set back must not delay it

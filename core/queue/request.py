@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr
 from core.queue.decision import shown_name
+from core.schema.codec import decode
 from core.schema.files import read_json, write_whole
 from core.schema.paths import QUEUE_FILE
 
@@ -74,13 +75,10 @@ def read_request(run_dir: Path) -> QueueRequest | None:
     """Return what was asked of the queue for a run; None if nothing was. Raises `ValueError` with a sentence."""
     path = run_dir / QUEUE_FILE
     try:
-        data = read_json(path, MAX_BYTES)
-        known = {each.name for each in fields(QueueRequest)}
-        given = {name: value for name, value in dict(data).items() if name in known}
-        return QueueRequest(**{**given, "any_of": tuple(given.get("any_of", ()))})
+        return decode(QueueRequest, read_json(path, MAX_BYTES))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(
             tr("{path} is not a valid request to the queue. Stop the run, and queue another.", path=path)
         ) from error

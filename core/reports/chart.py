@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from core.arrays import np
 from core.comparison.curves import MIN_MAX, Member, group_curve
 from core.language import tr, tr_plural
-from core.reports.markup import Markup, element, joined
+from core.reports.page import Markup, element, joined
 from core.series.series import STEP, Axis
 from core.text import short
 

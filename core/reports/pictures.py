@@ -13,7 +13,7 @@ from core.errors import RunError
 from core.language import tr
 from core.palette import ON_LIGHT
 from core.reports.chart import FINE, HEIGHT, INNER_WIDTH, LEFT, RIGHT, WIDTH, draw, line_class
-from core.reports.markup import Markup, element
+from core.reports.page import Markup, element
 from core.schema.files import not_written
 from core.series.export_file import check_free, export_bytes
 from core.system.helper_process import HelperProcess, clean_environment

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import tr
+from core.schema.codec import decode
 from core.schema.files import read_json, write_whole
 from core.system.folders import cache_folder
 
@@ -95,7 +96,6 @@ def write_there(root: Path, value: There) -> None:
 def _read(path: str, *version: int) -> There:
     del version  # another one is another file
     try:
-        found: Any = read_json(path, 64 * 1024 * 1024)
-        return There(**{each.name: found[each.name] for each in fields(There) if each.name in found})
-    except (OSError, ValueError, TypeError):
+        return decode(There, read_json(path, 64 * 1024 * 1024))
+    except (OSError, ValueError):
         return There()

@@ -4,7 +4,7 @@ Two folders are locked. The supervisor holds the run directory itself; the super
 folder, so that the events folder is free only when the guard has left, too.
 
 The lock of a folder is one on the file `lock` in it, opened for writing: network file systems lock nothing else between
-machines. The folder itself is locked, too, where that is possible, as earlier versions did.
+machines. The folder itself is locked, too, where that is possible: the lock then lasts when the file is removed.
 """
 
 from __future__ import annotations

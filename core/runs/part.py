@@ -14,11 +14,12 @@ import os
 import signal
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from core.schema.codec import decode, encode
 from core.schema.files import open_to_append, read_json, write_whole
 from core.schema.paths import HOLDER_FILE, KEPT_FILE, PART_FILE
-from core.schema.rank import RankAssignment
+from core.schema.rank import RankAssignment  # noqa: TC001 (the codec reads annotations)
 from core.system import processes, procfs
 from core.system.own_processes import is_agent
 from core.system.processes import ProcessId
@@ -49,41 +50,26 @@ class Part:
     assignments: tuple[RankAssignment, ...]
     grace_s: float = GRACE_S
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the content of `part.json`."""
-        return {
-            "head": self.head, "run": self.run, "grace_s": self.grace_s,
-            "assignments": [each.to_text() for each in self.assignments],
-        }  # fmt: skip
-
-    @classmethod
-    def from_json(cls, data: Any) -> Part:  # noqa: ANN401 (JSON)
-        """Return what `to_json` gave. Raises `ValueError` for anything else."""
-        try:
-            grace_s = data["grace_s"]
-            if not isinstance(grace_s, (int, float)) or not 0 <= grace_s <= MAX_GRACE_S:
-                raise ValueError
-            texts = [data["head"], data["run"]]
-            if not all(isinstance(each, str) and each.isprintable() for each in texts):
-                raise ValueError
-            assignments = tuple(RankAssignment.from_text(each) for each in data["assignments"])
-        except (LookupError, TypeError) as error:
-            raise ValueError from error
-        if not assignments:
-            raise ValueError
-        return cls(head=texts[0], run=texts[1], assignments=assignments, grace_s=float(grace_s))
+    def __post_init__(self) -> None:
+        for name in ("head", "run"):
+            if not getattr(self, name).isprintable():
+                raise ValueError(name)
+        if not 0 <= self.grace_s <= MAX_GRACE_S:
+            raise ValueError("grace_s")
+        if not self.assignments:
+            raise ValueError("assignments")
 
 
 def write_part(run_dir: Path, part: Part) -> None:
     """Write `part.json`, and make the file that is locked. Raises `OSError`."""
     os.close(open_to_append(run_dir / KEPT_FILE))
-    write_whole(run_dir / PART_FILE, json.dumps(part.to_json(), indent=1) + "\n")
+    write_whole(run_dir / PART_FILE, json.dumps(encode(part), indent=1) + "\n")
 
 
 def read_part(run_dir: Path) -> Part | None:
     """Return which ranks train in this run directory; None for a run that is no part. Raises `ValueError`."""
     try:
-        return Part.from_json(read_json(run_dir / PART_FILE, MAX_BYTES))
+        return decode(Part, read_json(run_dir / PART_FILE, MAX_BYTES))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -116,9 +102,8 @@ def continue_holder(run_dir: Path) -> bool:
     user is signalled.
     """
     try:
-        found = read_json(run_dir / HOLDER_FILE, MAX_BYTES)
-        holder = ProcessId(pid=int(found["pid"]), created=float(found["created"]))
-    except (OSError, LookupError, TypeError, ValueError):
+        holder = decode(ProcessId, read_json(run_dir / HOLDER_FILE, MAX_BYTES))
+    except (OSError, ValueError):
         return False
     stat = procfs.stat(holder.pid)
     if stat is None or stat.state not in procfs.STOPPED:

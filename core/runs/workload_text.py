@@ -40,7 +40,7 @@ def keep_workload(run_dir: Path, spec: RunSpec) -> None:
 def workload_text(run_dir: Path, spec: RunSpec, started: float | None, *, foreign: bool) -> str | None:
     """Return the text that a run trains, or trained; None if it is not known.
 
-    A run of an earlier version kept no copy: then it is the user's file, if that has not changed since the start.
+    If no copy was kept, it is the user's file, unless that has changed since the start.
     `started`: unix seconds. `foreign`: the run belongs to another user, whose spec could name any file.
     """
     with contextlib.suppress(OSError, UnicodeDecodeError):

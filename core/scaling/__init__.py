@@ -2,10 +2,7 @@
 
 - `plan`: how many of the devices each training uses, and the spec of each
 - `record`: what was asked for and which runs were made for it, in a file beside the runs, so that it can be continued
-- `same_curve`: whether two runs walked the same curve
-- `table`: throughput, speed-up, efficiency and memory of the runs, as rows and JSON
-- `table_text`: that table as cells for people, as Markdown and as CSV
+- `control`: start the command that makes the runs, and stop it; delete a table, alone or with its runs
+- `table`: throughput, speed-up, efficiency, memory and curves of the runs, for people, as CSV and as JSON
 - `scaling_report`: that table as a page of HTML, with the report on its runs
-- `deletion`: delete a table, alone or with its runs
-- `measuring`: start the command that makes the runs, so that it goes on without its window, and stop it
 """

@@ -20,6 +20,7 @@ from core.language import tr
 from core.runs.directory import ROOT_MODE, cannot_make
 from core.runs.ownership import owner_of_file
 from core.scaling.plan import BATCHES
+from core.schema.codec import decode
 from core.schema.files import is_regular, make_folder, read_json, write_whole
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
@@ -245,10 +246,9 @@ def _from_json(path: Path, name: str, data: dict[str, Any]) -> ScalingRecord:
     if data["version"] > VERSION:
         raise ValueError(tr("It was written by a newer Trainyard. Update Trainyard to open it."))
     specs = tuple(RunSpec.from_json(each) for each in data["specs"])
-    runs = tuple(
-        ScalingRun(devices=int(each["devices"]), repeat=int(each["repeat"]), run=_folder_name(each["run"]))
-        for each in data["runs"]
-    )
+    runs = tuple(decode(ScalingRun, each) for each in data["runs"])
+    for each in runs:
+        _check_folder_name(each.run)
     for spec in specs:
         strategy_of(spec)  # raises for one that this version does not know
     by, host = data["measured_by"], data["host"]
@@ -258,14 +258,12 @@ def _from_json(path: Path, name: str, data: dict[str, Any]) -> ScalingRecord:
         raise ValueError(tr("Its trainings are not those of one recipe on more and more devices."))
     return ScalingRecord(
         path=path, name=name, batch=data["batch"], repeats=data["repeats"], specs=specs, runs=runs,
-        host=HostId(**{key: str(host[key]) for key in ("host", "boot", "pid_namespace")}),
-        measured_by=None if by is None else ProcessId(pid=int(by["pid"]), created=float(by["created"])),
+        host=decode(HostId, host), measured_by=None if by is None else decode(ProcessId, by),
         note=str(data.get("note", "")),
     )  # fmt: skip
 
 
-def _folder_name(text: object) -> str:
-    """Return the name of a run's folder: a record of another user could name a folder elsewhere."""
-    if not isinstance(text, str) or text in {"", ".", ".."} or "/" in text or "\0" in text:
+def _check_folder_name(text: str) -> None:
+    """Raise `ValueError` unless this is the name of a run's folder: another user's record could name one elsewhere."""
+    if text in {"", ".", ".."} or "/" in text or "\0" in text:
         raise ValueError(tr("It names a run that is not in its folder."))
-    return text

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from core.arrays import np
 from core.language import tr, tr_plural
 from core.reports.chart import COLOURS, Chart, Line, chart
-from core.reports.markup import Markup, element, table
-from core.reports.page import page, section
+from core.reports.page import Markup, element, page, section, table
 from core.reports.run_report import header, parts, read_reported
-from core.scaling import table_text
+from core.scaling.table import text_table
 from core.series.series import Series
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def scaling_report(found: ScalingTable, *, made: float) -> bytes:
 
 
 def _result(found: ScalingTable) -> Iterator[Markup]:
-    headings, *rows = table_text.cells(found)
+    headings, *rows = text_table(found).cells()
     record, recipe = found.record, found.record.specs[0].own_recipe
     yield element("p", tr_plural(
         "The training of {recipe} on 1, 2, ... devices; {count} training on each number.",

@@ -6,37 +6,61 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from core.arrays import np
 from core.catalog.strategies import strategy_of
 from core.comparison.measured_run import read_run
-from core.comparison.results import peak_memory, throughput
+from core.comparison.quantities import highest, peak_memory, throughput
 from core.comparison.table import Statistic, statistic_of
 from core.devices.names import shown_name
 from core.errors import RunError
+from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.setting_values import device_text
 from core.language import tr, tr_plural, tr_stored
-from core.runs.facts.states import RunState
+from core.runs.facts.states import RunState, state_info
 from core.runs.facts.verdicts import Verdict, worst
 from core.runs.workload_text import workload_text
 from core.scaling.plan import PER_DEVICE
-from core.scaling.same_curve import TOLERANCES, compare_curves
 from core.schema.settings import Training
+from core.table import Column, Table
+from core.units import BYTES_PER_GB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from core.comparison.measured_run import MeasuredRun
-    from core.comparison.results import Throughput
+    from core.comparison.quantities import Throughput
     from core.scaling.record import ScalingRecord
-    from core.scaling.same_curve import CurveCheck
     from core.schema.spec import RunSpec
+    from core.series.min_max_tree import Floats
+    from core.series.series import Series
 
 Json = dict[str, Any]
+TOLERANCES = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
+"""By framework, the largest relative difference of two values of the same curve: those of `docs/recipes.md`."""
+CURVES = (LOSS, VALIDATION_LOSS)
 MISSING = "missing"
 """The state of a training of which there is no run, or whose run was removed."""
 MIN_MEASURED_S = 5.0
 """Seconds that a run must train after its first epoch. A notice says that a shorter one measures little."""
 FLOAT32 = "float32"
 """The precision in which curves are compared: the tolerances are those of its rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveCheck:
+    """How far the curve of a run is from that of another one."""
+
+    steps: int
+    """The steps of the shorter one."""
+    largest: float | None
+    """The largest relative difference of two values; infinite where only one of them is finite, None without values."""
+    first_step: int | None
+    """The first step at which they differ by more than the tolerance, or that only one of them has; None: nowhere."""
+
+    @property
+    def same(self) -> bool:
+        """Whether the curves are the same within the tolerance."""
+        return self.first_step is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +115,7 @@ class ScalingRow:
     @property
     def peaks(self) -> dict[str, float]:
         """The peak memory in bytes by device id, over all finished runs."""
-        found: dict[str, float] = {}
-        for run in self.finished:
-            for device, peak in peak_memory(run.series.memory).items():
-                found[device] = max(peak, found.get(device, 0.0))
-        return found
+        return highest(peak_memory(run.series.memory) for run in self.finished)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +183,7 @@ def _speed_up(rate: Statistic | None, single: Statistic | None, *, alone: bool) 
 
 def _check(trained: Iterable[Trained], reference: MeasuredRun | None, tolerance: float) -> CurveCheck | None:
     runs = [each.run for each in trained if each.run is not None]
-    found = [compare_curves(run, reference, tolerance) for run in runs] if reference is not None else []
+    found = [_compare_curves(run, reference, tolerance) for run in runs] if reference is not None else []
     known = [each for each in found if each is not None]
     return min(known, key=lambda each: (each.first_step or math.inf, -(each.largest or 0.0)), default=None)
 
@@ -194,6 +214,51 @@ def _why_not_compared(record: ScalingRecord) -> str | None:
             precision=several.training.precision,
         )
     return None
+
+
+# -- whether the curves are the same -------------------------------------------------------------
+
+
+def _compare_curves(run: MeasuredRun, reference: MeasuredRun, tolerance: float) -> CurveCheck | None:
+    """Compare the curve of a run with that of another one; None unless both have one."""
+    ours, theirs = run.series.metrics, reference.series.metrics
+    if not _has_loss(ours) or not _has_loss(theirs):
+        return None
+    firsts, largest = [], []
+    for name in CURVES:
+        if name in ours and name in theirs:
+            steps, values = _relative_differences(ours[name], theirs[name])
+            largest += [float(values.max())] if len(values) else []
+            firsts += steps[values > tolerance][:1].tolist()
+        firsts += _first_without_other(ours.get(name), theirs.get(name))
+    return CurveCheck(
+        steps=min(int(each[LOSS].steps[-1]) for each in (ours, theirs)),
+        largest=max(largest, default=None),
+        first_step=int(min(firsts)) if firsts else None,
+    )
+
+
+def _has_loss(metrics: Mapping[str, Series]) -> bool:
+    return LOSS in metrics and len(metrics[LOSS]) > 0
+
+
+def _relative_differences(one: Series, other: Series) -> tuple[Floats, Floats]:
+    """Return the steps that both have, and the relative difference of the values there: 0 where neither is finite."""
+    steps, at, there = np.intersect1d(one.steps, other.steps, return_indices=True)
+    ours, theirs = one.values[at], other.values[there]
+    equal = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = np.abs(ours - theirs) / np.abs(theirs)
+    values[~np.isfinite(values)] = np.inf
+    values[equal] = 0.0
+    return steps, values
+
+
+def _first_without_other(one: Series | None, other: Series | None) -> list[float]:
+    """Return the first step of which only one of them has a value, in a list; an empty one if there is none."""
+    ours, theirs = (each.steps if each is not None else np.empty(0) for each in (one, other))
+    alone: list[float] = np.setxor1d(ours, theirs)[:1].tolist()
+    return alone
 
 
 # -- what a reader of the numbers should know ----------------------------------------------------
@@ -268,6 +333,98 @@ def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
         devices = {name: {"name": kind} for name, kind in kinds.items()}
         yield tr("The devices differ: {devices}. Their number alone does not explain the throughput.",
                  devices=shown_name(device_text(devices, devices)))  # fmt: skip
+
+
+# -- as text -------------------------------------------------------------------------------------
+
+DIGITS = 3
+"""Digits of samples per second that are shown, but all of a whole number."""
+
+
+def text_table(table: ScalingTable, strategy: Callable[[RunSpec], str] | None = None) -> Table[ScalingRow]:
+    """Return a scaling table as text. `strategy`: returns how people read a strategy; by default its name.
+
+    In CSV, `..._deviation` is the standard deviation over the repeats, and `peak_memory_bytes` that of the fullest
+    device.
+    """
+    return Table((
+        Column("devices", lambda row: row.devices, tr("Devices")),
+        Column("device_ids", lambda row: row.spec.devices, None),
+        Column("strategy", lambda row: row.spec.strategy, tr("Strategy"),
+               (lambda row: strategy(row.spec)) if strategy is not None else None),
+        Column("batch_size", lambda row: row.spec.training.batch_size, tr("Batch")),
+        Column("runs", lambda row: [each.run_id or "-" for each in row.trained], None),
+        Column("states", lambda row: [each.state for each in row.trained], None),
+        *_statistic_columns("samples_per_s", tr("Samples/s"), lambda row: row.samples_per_s, _rate),
+        *_statistic_columns("speed_up", tr("Speed-up"), lambda row: row.speed_up, _gain),
+        Column("efficiency", lambda row: row.efficiency, tr("Efficiency"),
+               lambda row: None if row.efficiency is None else f"{100 * row.efficiency:.0f} %"),
+        Column("peak", title=tr("Peak GB"), text=_peaks),
+        Column("same_curve", lambda row: row.check and str(row.check.same).lower(), tr("Curve"), _curve),
+        Column("first_different_step", lambda row: row.check and row.check.first_step, None),
+        Column("peak_memory_bytes", lambda row: max(row.peaks.values(), default=None), None),
+        Column("peak_memory_bytes_by_device",
+               lambda row: [f"{name}={peak:.0f}" for name, peak in row.peaks.items()], None),
+        Column("state", title=tr("State"), text=_state),
+    ), table.rows, table.notices)  # fmt: skip
+
+
+def _statistic_columns(
+    name: str, title: str, of: Callable[[ScalingRow], Statistic | None], text: Callable[[Statistic | None], str | None]
+) -> tuple[Column[ScalingRow], ...]:
+    return (
+        Column(name, lambda row: (found := of(row)) and found.mean, title, lambda row: text(of(row))),
+        Column(f"{name}_deviation", lambda row: (found := of(row)) and found.deviation, None),
+    )
+
+
+def _gain(statistic: Statistic | None) -> str | None:
+    return _spread(statistic, ".2f")
+
+
+def _rate(statistic: Statistic | None) -> str | None:
+    if statistic is None or not statistic.mean > 0:
+        return _spread(statistic, ".3g")
+    places = max(0, DIGITS - 1 - math.floor(math.log10(statistic.mean)))
+    return _spread(statistic, f".{places}f")  # the deviation has as many places as the mean
+
+
+def _spread(statistic: Statistic | None, form: str) -> str | None:
+    """Return `1.94`, of several runs `1.94 ± 0.02`."""
+    if statistic is None:
+        return None
+    text = format(statistic.mean, form)
+    return text if statistic.deviation is None else f"{text} ± {statistic.deviation:{form}}"
+
+
+def _peaks(row: ScalingRow) -> str | None:
+    """Return the peak memory per device: `1.25`, or `1.10 to 1.25` where the devices differ."""
+    found = [f"{each / BYTES_PER_GB:.2f}" for each in sorted(row.peaks.values())]
+    if not found:
+        return None
+    return found[0] if found[0] == found[-1] else tr("{first} to {last}", first=found[0], last=found[-1])
+
+
+def _curve(row: ScalingRow) -> str | None:
+    """Return `same`, `another`, or `same to step 812` where they part after it; None if they were not compared."""
+    if row.check is None:
+        return None
+    first = row.check.first_step
+    if first is None:
+        return tr("same")
+    return tr("same to step {step}", step=first - 1) if first > 1 else tr("another")
+
+
+def _state(row: ScalingRow) -> str:
+    """Return the state of the runs: `finished`, or `finished (2 of 3), failed (1 of 3)`."""
+    states = [each.state for each in row.trained]
+    parts = []
+    for state in dict.fromkeys(states):
+        label = tr("not trained") if state == MISSING else tr(state_info(RunState(state)).label).lower()
+        count = states.count(state)
+        whole = count == len(states)
+        parts.append(label if whole else tr("{state} ({count} of {all})", state=label, count=count, all=len(states)))
+    return ", ".join(parts)
 
 
 # -- as JSON -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 Also loaded inside workers: the standard library, orjson where it is installed, and Python 3.10 syntax.
 
 - `paths`: the name of every file and folder
+- `codec`: dataclasses from JSON, checked field by field, and to JSON
 - `setting`: how a setting is described, once for all that is made from it
 - `settings`, `spec`: what was asked of a run
 - `rank`: which devices and which role a worker has

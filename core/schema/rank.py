@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+
+from .codec import decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +57,5 @@ class RankAssignment:
 
     @classmethod
     def from_text(cls, text: str) -> RankAssignment:
-        """Parse what `to_text` returned."""
-        data = json.loads(text)
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-        }
-        return cls(**values)
+        """Parse what `to_text` returned. Raises `ValueError`."""
+        return decode(cls, json.loads(text))

@@ -1,7 +1,7 @@
 """How a setting is described: once, in the metadata of its field.
 
 Everything else is made from this row: the check of a value, the option of the command line and of the shell command,
-the field in the window, the row under "Settings", the list in `docs/recipes.md`.
+the field in the window, the row under "Settings", the list in `docs/settings.md`.
 
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
@@ -151,10 +151,10 @@ class Setting:
             return usual
         return tr("{usual}; script: {script}", usual=usual, script=self.words(self.script_default))
 
-    def check(self, value: object) -> None:
-        """Raise `ValueError` with a sentence unless this can be its value."""
+    def check(self, value: object, name: str = "") -> None:
+        """Raise `ValueError` with a sentence unless this can be its value. `name`: in place of its title."""
         if value is not None or not self.none:
-            check_value(tr(self.title), self.kind, value)
+            check_value(name or tr("The setting “{title}”", title=tr(self.title)), self.kind, value)
 
 
 def setting(
@@ -195,7 +195,7 @@ def check_settings(values: object) -> None:
         row.check(getattr(values, name))
 
 
-def check_value(title: str, kind: Kind, value: object) -> None:
-    """Raise `ValueError` with a sentence unless this can be the value of a setting with this title."""
+def check_value(name: str, kind: Kind, value: object) -> None:
+    """Raise `ValueError` with a sentence that begins with this name unless this can be a value of this kind."""
     if remedy := kind.remedy(value):
-        raise ValueError(tr("The setting “{title}” is {value!r}. {remedy}", title=title, value=value, remedy=remedy))
+        raise ValueError(tr("{name} is {value!r}. {remedy}", name=name, value=value, remedy=remedy))

@@ -144,7 +144,9 @@ class Training:
     )  # fmt: skip
     bucket_mb: int | None = setting(
         None, Whole(1), group=DEVICES, title=tr_noop("Gradient buckets in MB"), only=("pytorch.ddp",),
-        none=tr_noop("PyTorch's 25"), help=tr_noop("gradients that are reduced at once, while others are computed"),
+        none=tr_noop("PyTorch's 25"),
+        help=tr_noop("gradients that are reduced at once, while others are computed; by default, the first bucket has "
+                     "1 MB"),
     )  # fmt: skip
     gradient_compression: str = setting(
         "none", OneOf({"none": tr_noop("off"), "bfloat16": "bfloat16", "float16": "float16", "powersgd": "PowerSGD"}),
@@ -284,17 +286,17 @@ class StopTimeouts:
     """Seconds that each step of a stop has before the next step follows."""
 
     ask_s: float = setting(
-        10.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("Stop request in s"), option="ask-timeout",
-        only=(RECIPE,), help=tr_noop("time from the request to stop until SIGINT"),
+        10.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("Seconds until SIGINT"),
+        option="ask-timeout", only=(RECIPE,), help=tr_noop("time from the request to stop until SIGINT"),
     )  # fmt: skip
     interrupt_s: float = setting(
-        5.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("SIGINT in s"), option="interrupt-timeout",
-        script_default=30.0,
+        5.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("Seconds until SIGTERM"),
+        option="interrupt-timeout", script_default=30.0,
         help=tr_noop("time from SIGINT until SIGTERM; many programs save when they get SIGINT"),
     )  # fmt: skip
     terminate_s: float = setting(
-        5.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("SIGTERM in s"), option="terminate-timeout",
-        help=tr_noop("time from SIGTERM until SIGKILL"),
+        5.0, Number(metavar="SECONDS"), group=STOP, title=tr_noop("Seconds until SIGKILL"),
+        option="terminate-timeout", help=tr_noop("time from SIGTERM until SIGKILL"),
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -317,7 +319,8 @@ class ReleaseWatch:
                      "MB of 2**20 bytes"),
     )  # fmt: skip
     wait_s: float = setting(
-        60.0, Number(metavar="SECONDS"), group=RELEASE, title=tr_noop("Memory wait in s"), option="release-wait",
+        60.0, Number(metavar="SECONDS"), group=RELEASE, title=tr_noop("Memory wait in seconds"),
+        option="release-wait",
         help=tr_noop("maximum time to wait for the devices' memory after training; it is usually back within a second"),
     )  # fmt: skip
 

@@ -6,18 +6,17 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 import json
-import reprlib
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ..language import tr, tr_noop
+from .codec import decode
 from .files import read_json, write_whole
 from .paths import NAME_FILE, RULES_FILE, SPEC_FILE
 from .setting import Flag, OneOf, check_settings, check_value, setting
 from .settings import CUDA_IDS, GPUS, Checkpoints, Recipe, ReleaseWatch, Script, StopTimeouts, Training, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 
@@ -33,7 +32,11 @@ RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints", "allow_open_ports
 """The parts of a spec that only recipes use."""
 UNSAID = (("imported", ""), ("time_limit_s", None), ("recorded", False))
 """Fields, with the value that is left out."""
-Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Version:
+    version: int = VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class RunSpec:
     """Device ids in the order of ranks: `cpu:0`, or a GPU's full UUID."""
     training: Training = field(default_factory=Training)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    ladder: StopTimeouts = field(default_factory=StopTimeouts)
+    stop_timeouts: StopTimeouts = field(default_factory=StopTimeouts)
     release: ReleaseWatch = field(default_factory=ReleaseWatch)
     cuda_ids: str = setting(
         "uuid", OneOf(CUDA_IDS), group=GPUS, title=tr_noop("GPU names"),
@@ -75,7 +78,7 @@ class RunSpec:
             check_text(name.replace("_", " "), getattr(self, name))
         for device in self.devices:
             check_text(tr("device id"), device)
-        check_value(tr("Open ports"), Flag(), self.allow_open_ports)
+        check_value("allow_open_ports", Flag(), self.allow_open_ports)
         check_value("recorded", Flag(), self.recorded)
         if self.time_limit_s is not None and not 0 < self.time_limit_s < float("inf"):
             raise ValueError(tr("The time limit is {limit} s. Give a time above 0.", limit=self.time_limit_s))
@@ -116,9 +119,7 @@ class RunSpec:
 
         Raises `ValueError` with a sentence that names the field, or when a newer version wrote it.
         """
-        if not isinstance(data, dict):
-            raise ValueError(tr("It is not a JSON object."))  # noqa: TRY004 (the content is wrong, not the caller)
-        version = _value("int", data.get("version", VERSION), "version")
+        version = decode(_Version, data).version
         if version > VERSION:
             raise ValueError(
                 tr(
@@ -128,7 +129,7 @@ class RunSpec:
                     own=VERSION,
                 )
             )
-        return _part(cls, data)
+        return decode(cls, data)
 
 
 def read_spec(run_dir: Path) -> RunSpec:
@@ -161,66 +162,10 @@ def given_rules(run_dir: Path) -> tuple[str, ...] | None:
         rules = read_json(run_dir / RULES_FILE, MAX_RULES_BYTES)["rules"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return tuple(rules[:MAX_RULES]) if isinstance(rules, list) and _are_texts(rules) else None
+    are_texts = isinstance(rules, list) and all(isinstance(each, str) for each in rules)
+    return tuple(rules[:MAX_RULES]) if are_texts else None
 
 
 def write_spec(run_dir: Path, spec: RunSpec) -> None:
     """Write `spec.json`. Raises `OSError`."""
     write_whole(run_dir / SPEC_FILE, json.dumps(spec.to_json(), indent=2) + "\n")
-
-
-# -- from JSON -----------------------------------------------------------------------------------
-
-_PARTS: dict[str, type] = {
-    part.__name__: part for part in (Recipe, Script, Training, Checkpoints, StopTimeouts, ReleaseWatch)
-}
-_EXPECTED: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "str": (tr_noop("a text"), lambda value: isinstance(value, str)),
-    "int": (tr_noop("a whole number"), lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "float": (tr_noop("a number"), lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
-    "bool": (tr_noop("true or false"), lambda value: isinstance(value, bool)),
-    "tuple[str, ...]": (
-        tr_noop("a list of texts"),
-        lambda value: isinstance(value, (list, tuple)) and _are_texts(value),
-    ),
-    "Mapping[str, str]": (
-        tr_noop("an object of texts"),
-        lambda value: isinstance(value, dict) and _are_texts(value.values()),
-    ),
-    "Mapping[str, SettingValue]": (tr_noop("an object"), lambda value: isinstance(value, dict)),
-}
-"""By annotation of a field, what its JSON value has to be, in words and as a test."""
-
-
-def _part(kind: type[Part], data: dict[str, Any], within: str = "") -> Part:
-    """Build a dataclass from a JSON object. `within`: the field that holds the object, with a dot; or empty."""
-    items = fields(kind)  # type: ignore[arg-type]  # always one of our dataclasses
-    needed = [item for item in items if item.default is MISSING and item.default_factory is MISSING]
-    if missing := [f"{within}{item.name}" for item in needed if item.name not in data]:
-        raise ValueError(tr("It lacks {missing}.", missing=", ".join(missing)))
-    known = [item for item in items if item.name in data]
-    return kind(**{item.name: _value(str(item.type), data[item.name], within + item.name) for item in known})
-
-
-def _value(annotation: str, value: Any, name: str) -> Any:  # noqa: ANN401 (JSON)
-    """Return a JSON value as its field has it. Raises `ValueError` that names the field when it is of another type."""
-    annotation, _, optional = annotation.partition(" | ")
-    if optional and value is None:
-        return None
-    expected, fits = _EXPECTED.get(annotation, (tr_noop("an object"), lambda found: isinstance(found, dict)))
-    if not fits(value):
-        raise ValueError(
-            tr(
-                "Its field {name} is {value} where {expected} is expected.",
-                name=name,
-                value=reprlib.repr(value),
-                expected=tr(expected),
-            )
-        )
-    if annotation in _PARTS:
-        return _part(_PARTS[annotation], value, f"{name}.")
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _are_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(value, str) for value in values)

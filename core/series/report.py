@@ -7,7 +7,7 @@ import io
 import math
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.arrays import np
 from core.history.marks import marks_fields, read_marks
@@ -17,7 +17,8 @@ from core.runs.facts.verdicts import release_fields, worst
 from core.schema.spec import read_spec
 from core.series.export_file import export_bytes, export_file
 from core.series.run_series import RunSeries
-from core.text import markdown_table, replace_control_characters, short
+from core.table import Column, Table, as_text
+from core.text import replace_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from core.runs.facts.verdicts import Release
     from core.runs.run import Run
     from core.schema.events import Event
+    from core.schema.settings import Training
+    from core.schema.spec import RunSpec
     from core.series.series import Series
 
 
 Json = dict[str, Any]
-FORMULA = ("=", "+", "-", "@")
-"""The characters with which a formula begins in a spreadsheet."""
 
 
 def read_series(run: Run) -> RunSeries:
@@ -163,15 +164,8 @@ def write_csv(run_series: RunSeries, file: TextIO) -> None:
     writer.writerow(["metric", "step", "time", "value"])
     for name, series in sorted(run_series.metrics.items()):
         rows = zip(series.steps.tolist(), series.times.tolist(), series.values.tolist(), strict=True)
-        shown = replace_control_characters(f"'{name}" if name.startswith(FORMULA) else name)
+        shown = replace_control_characters(as_text(name))
         writer.writerows([shown, int(step), f"{time:.6f}", repr(value)] for step, time, value in rows)
-
-
-RUN_COLUMNS = (
-    "run", "name", "state", "owner", "started", "seconds", "step", "loss", "mean_loss",
-    "best_validation_loss", "framework", "strategy", "workload",
-    "devices", "epochs", "batch_size", "learning_rate", "error",
-)  # fmt: skip
 
 
 def export_runs(summaries: Sequence[RunSummary], path: Path) -> None:
@@ -179,65 +173,67 @@ def export_runs(summaries: Sequence[RunSummary], path: Path) -> None:
 
     Raises `RunError` as `export_file`.
     """
-    export_bytes((runs_markdown if path.suffix.lower() == ".md" else runs_csv)(summaries).encode(), path)
+    table = runs_table(summaries)
+    export_bytes((table.markdown() if path.suffix.lower() == ".md" else table.csv()).encode(), path)
 
 
-def runs_markdown(summaries: Iterable[RunSummary]) -> str:
-    """Return a table with a line for each run, with its result and its main settings, as Markdown."""
-    rows = [[_cell(_run_row(each).get(name)) for name in RUN_COLUMNS] for each in summaries]
-    return markdown_table([RUN_COLUMNS, *rows])
+class ListedRun(NamedTuple):
+    """A run in a table of runs."""
+
+    run: RunSummary
+    spec: RunSpec | None
+    """None if it cannot be read."""
+
+    @classmethod
+    def of(cls, summary: RunSummary) -> ListedRun:
+        """Return a run with its spec."""
+        try:
+            return cls(summary, read_spec(summary.dir))
+        except ValueError:
+            return cls(summary, None)
+
+    @property
+    def training(self) -> Training | None:
+        """The settings of a recipe."""
+        return self.spec.training if self.spec is not None and self.spec.script is None else None
+
+    @property
+    def started(self) -> str | None:
+        """When it started, in ISO 8601 with the time zone of here."""
+        since = self.run.started
+        return datetime.fromtimestamp(since, UTC).astimezone().isoformat(timespec="seconds") if since else None
+
+    @property
+    def seconds(self) -> float | None:
+        """From its start to its end."""
+        return round(self.run.ended - self.run.started, 1) if self.run.started and self.run.ended else None
 
 
-def runs_csv(summaries: Iterable[RunSummary]) -> str:
-    """Return the same table as CSV."""
-    file = io.StringIO(newline="")
-    writer = csv.DictWriter(file, RUN_COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
-    for each in summaries:
-        writer.writerow({name: spreadsheet_cell(value) for name, value in _run_row(each).items()})
-    return file.getvalue()
+RUN_COLUMNS: tuple[Column[ListedRun], ...] = (
+    Column("run", lambda each: each.run.dir.name),
+    Column("name", lambda each: each.run.name),
+    Column("state", lambda each: each.run.state.value),
+    Column("owner", lambda each: each.run.owner),
+    Column("started", lambda each: each.started),
+    Column("seconds", lambda each: each.seconds),
+    Column("step", lambda each: each.run.step),
+    Column("loss", lambda each: each.run.last_loss),
+    Column("mean_loss", lambda each: each.run.mean_loss),
+    Column("best_validation_loss", lambda each: each.run.best_validation and each.run.best_validation[1]),
+    Column("framework", lambda each: each.spec and each.spec.framework),
+    Column("strategy", lambda each: each.spec and each.spec.strategy),
+    Column("workload", lambda each: each.spec and (each.spec.script or each.spec.own_recipe).name),
+    Column("devices", lambda each: each.spec and len(each.spec.devices)),
+    Column("epochs", lambda each: each.training and each.training.epochs),
+    Column("batch_size", lambda each: each.training and each.training.batch_size),
+    Column("learning_rate", lambda each: each.training and each.training.learning_rate),
+    Column("error", lambda each: each.run.error),
+)
 
 
-def _cell(value: object) -> str:
-    return "" if value is None else short(value)
-
-
-def _run_row(summary: RunSummary) -> Json:
-    started = summary.started
-    row = {
-        "run": summary.dir.name, "name": summary.name, "state": summary.state.value, "owner": summary.owner,
-        "started": datetime.fromtimestamp(started, UTC).astimezone().isoformat(timespec="seconds") if started else None,
-        "seconds": round(summary.ended - started, 1) if started and summary.ended else None,
-        "step": summary.step, "loss": summary.last_loss, "mean_loss": summary.mean_loss, "error": summary.error,
-        "best_validation_loss": summary.best_validation[1] if summary.best_validation else None,
-    }  # fmt: skip
-    try:
-        spec = read_spec(summary.dir)
-    except ValueError:
-        return row
-    row |= {"framework": spec.framework, "strategy": spec.strategy, "devices": len(spec.devices)}
-    if spec.script is not None:
-        return row | {"workload": spec.script.name}
-    settings = spec.training
-    return row | {
-        "workload": spec.own_recipe.name, "epochs": settings.epochs, "batch_size": settings.batch_size,
-        "learning_rate": settings.learning_rate,
-    }  # fmt: skip
-
-
-def csv_table(lines: Iterable[Iterable[object]]) -> str:
-    """Return lines, the first of them the headings, as CSV; None is an empty cell."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerows(map(spreadsheet_cell, line) for line in lines)
-    return file.getvalue()
-
-
-def spreadsheet_cell(value: object) -> object:
-    """Return what a spreadsheet takes for text, and not for a formula."""
-    if not isinstance(value, str):
-        return "" if value is None else value
-    return replace_control_characters(f"'{value}" if value.startswith(FORMULA) else value, keep="\n")
+def runs_table(summaries: Iterable[RunSummary]) -> Table[ListedRun]:
+    """Return a table with a line for each run, with its result and its main settings."""
+    return Table(RUN_COLUMNS, [ListedRun.of(each) for each in summaries], unknown="", capitals=False)
 
 
 def export_csv(run_series: RunSeries, path: Path) -> None:

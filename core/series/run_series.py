@@ -1,4 +1,4 @@
-"""All series of a run, built from its events, for drawing, summaries and export."""
+"""All series of a run, built from its events, for drawing, summaries and export; and the loss it came to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
+from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, recent_mean, run_loss
 from core.language import tr, tr_noop
 from core.schema.events import EPOCH
 from core.schema.packed_samples import COLUMNS, TIMES, by_device, columns
@@ -16,6 +17,7 @@ from core.series.series import STEP, Axis, Series
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from core.history.run_loss import RunLoss
     from core.series.device_readings import Heat, Slowdown
     from core.series.interruptions import Interruption
     from core.series.min_max_tree import Floats
@@ -366,3 +368,21 @@ def _up_to(step: int, series: Series) -> Series:
 
 def _floats(numbers: object) -> Floats:
     return np.array(numbers, dtype=np.float64)  # None becomes NaN
+
+
+# -- the result of a run --------------------------------------------------------------------------
+
+
+def best_validation(run_series: RunSeries) -> tuple[int, float] | None:
+    """Return the step and the value of the smallest validation loss; None without a finite one."""
+    validations = run_series.metrics.get(VALIDATION_LOSS)
+    if validations is None or (smallest := validations.min) is None:
+        return None
+    return int(validations.steps[np.argmax(validations.values == smallest)]), smallest
+
+
+def loss_of(run_series: RunSeries) -> RunLoss | None:
+    """Return the loss by which the run is compared with others: the same that lists of runs show."""
+    losses = run_series.metrics.get(LOSS)
+    newest = losses.values[-RECENT:].tolist() if losses is not None else []
+    return run_loss(best_validation(run_series), recent_mean(newest), newest[-1] if newest else None)

@@ -163,7 +163,7 @@ def _record(run_dir: Path, ended: Iterable[Terminated[ProcessTarget]]) -> None:
     records = [TerminatedProcess.of(each.target.process, each.info, each.signal, by="supervisor") for each in ended]
     events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
     try:
-        events.write("ended", **ended_fields("supervisor", records), before_leg=True)
+        events.write("ended", **ended_fields("supervisor", records), before_resume=True)
     finally:
         events.close()
 

@@ -95,7 +95,9 @@ class Supervisor:
         self._oom_kills = oom_kills()
         self._has_stepped = False
         self._measured_at = float("-inf")
-        self._escalation = StopEscalation(escalation_steps(spec.ladder), send=self._send, record=self._record_step)
+        self._escalation = StopEscalation(
+            escalation_steps(spec.stop_timeouts), send=self._send, record=self._record_step
+        )
         self._server_escalation = StopEscalation(SERVER_STEPS, send=self._send)
 
     def run(self) -> None:
@@ -293,7 +295,7 @@ class Supervisor:
         self._workers.send(number)
 
     def _record_step(self, name: str, timeout_s: float | None) -> None:
-        self._events.write("rung", name=name, grace_s=timeout_s)
+        self._events.write("stop_step", name=name, grace_s=timeout_s)
 
     # -- the end ---------------------------------------------------------------------------------
 

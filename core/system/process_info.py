@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import pwd
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr
+from core.schema.codec import decode, encode
 from core.schema.events import MAX_NUMBER
 from core.system import procfs
 from core.system.processes import TAG
@@ -77,7 +77,7 @@ class TerminatedProcess:
     command: str | None
     signal: str
     """The last signal sent to it: `SIGTERM` or `SIGKILL`."""
-    by: str
+    by: str = ""
     """`supervisor` or `guard`."""
 
     @classmethod
@@ -86,71 +86,30 @@ class TerminatedProcess:
         return cls(pid=process.pid, created=process.created, name=info.name, command=info.command, signal=signal, by=by)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    """The event of terminated processes."""
+
+    by: str
+    processes: tuple[TerminatedProcess, ...]
+
+
 def process_fields(process: ProcessInfo) -> dict[str, Any]:
     """Return a process as JSON, without its age and its device."""
-    return {
-        "pid": process.pid,
-        "created": process.created,
-        "name": process.name,
-        "user": process.user,
-        "command": _short_or_none(process.command),
-        "memory_used_bytes": process.memory_used_bytes,
-        "run_id": process.run_id,
-        "state": process.state,
-        "ours": process.ours,
-    }
-
-
-def read_process(data: object, device: str) -> ProcessInfo:
-    """Return the process that `process_fields` wrote. Raises `TypeError`, `ValueError` or `KeyError`."""
-    if not isinstance(data, dict):
-        raise TypeError(data)
-    created = data.get("created")
-    return ProcessInfo(
-        pid=int(data["pid"]),
-        created=None if created is None else finite(created),
-        device_id=device,
-        memory_used_bytes=whole_or_none(data.get("memory_used_bytes")),
-        name=_text(data.get("name")),
-        user=_text(data.get("user")),
-        command=_text(data.get("command")),
-        run_id=_text(data.get("run_id")),
-        state=_text(data.get("state")),
-        ours=data.get("ours") is True,
-    )
+    fields = encode(replace(process, command=_short_or_none(process.command)))
+    return {name: value for name, value in fields.items() if name not in {"age_s", "device_id", "listed"}}
 
 
 def read_ended(event: dict[str, Any]) -> tuple[TerminatedProcess, ...]:
-    """Return the processes in an event of `ended_fields`. Raises as `read_process`."""
-    by = str(event["by"])
-    return tuple(_read_ended(each, by) for each in event["processes"])
-
-
-def _read_ended(data: object, by: str) -> TerminatedProcess:
-    if not isinstance(data, dict):
-        raise TypeError(data)
-    return TerminatedProcess(
-        pid=int(data["pid"]),
-        created=finite(data["created"]),
-        name=_text(data.get("name")),
-        command=_text(data.get("command")),
-        signal=str(data["signal"]),
-        by=by,
-    )
+    """Return the processes in an event of `ended_fields`. Raises `ValueError`."""
+    ended = decode(_Ended, event)
+    return tuple(replace(each, by=ended.by) for each in ended.processes)
 
 
 def ended_fields(by: str, ended: Iterable[TerminatedProcess]) -> dict[str, Any]:
     """Return terminated processes as the fields of an event. `by`: `supervisor` or `guard`."""
-    return {
-        "by": by,
-        "processes": [
-            {
-                "pid": each.pid, "created": each.created, "name": each.name, "command": _short_or_none(each.command),
-                "signal": each.signal,
-            }
-            for each in ended
-        ],
-    }  # fmt: skip
+    short = [encode(replace(each, command=_short_or_none(each.command))) for each in ended]
+    return {"by": by, "processes": [{name: each[name] for name in each if name != "by"} for each in short]}
 
 
 def shortened(command: str, length: int = COMMAND_LENGTH) -> str:
@@ -171,18 +130,6 @@ def whole_or_none(value: object) -> int | None:
     if abs(number := int(value)) >= MAX_NUMBER:
         raise OverflowError(tr("too large for a float"))
     return number
-
-
-def finite(value: Any) -> float:  # noqa: ANN401 (a value from an event)
-    """Return a finite number of an event. Raises `TypeError` or `ValueError`."""
-    number = float(value)
-    if not math.isfinite(number):  # not valid JSON, but Python reads it
-        raise ValueError(value)
-    return number
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def describe(pid: int, proc: Path = PROC) -> ProcessInfo:

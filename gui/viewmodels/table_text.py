@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.table import csv_text, markdown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,10 +24,4 @@ class TableText:
 
     def text(self, kind: str) -> str:
         """Return the table as CSV for the kind `.csv`, else as Markdown."""
-        if kind == ".csv":
-            from core.series.report import csv_table  # imported here, since few windows export a table
-
-            return csv_table(self.values)
-        from core.text import markdown_table
-
-        return markdown_table(self.cells)
+        return csv_text(self.values) if kind == ".csv" else markdown(self.cells)

@@ -68,7 +68,6 @@ EXEMPT = {
     "core/diagnosis/tracebacks.py": {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
     },
-    "core/schema/spec.py": {"Mapping[str, ": IDENTIFIER},
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
     "core/supervisor/watches/slowdown.py": dict.fromkeys(("power supply", "far too hot", "too hot"), IDENTIFIER),
@@ -84,9 +83,8 @@ EXEMPT = {
     },
     "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
     "gui/viewmodels/run/run_messages.py": {
-        " Training goes on.": STORED, "Training goes on": STORED, "Training went on": STORED, " The next check": STORED,
-        "The script continues,": STORED, "The script went on,": STORED, "so the curves": STORED, "are being": STORED,
-        "were terminated:": STORED, "If they wait": STORED,
+        " The next check": STORED, "The script continues,": STORED, "The script went on,": STORED,
+        "so the curves": STORED, "are being": STORED, "were terminated:": STORED, "If they wait": STORED,
     },
     "gui/widgets/forms/fields.py": {"\nQSpinBox::up-button": MARKUP},
     "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},

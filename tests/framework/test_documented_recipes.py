@@ -1,4 +1,4 @@
-"""Every recipe in docs/recipes.md trains, with the command that its first line shows."""
+"""Every recipe in docs/recipes.md and docs/recipe-examples.md trains, with the command that its first line shows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from tests.support.running import train, write_recipe
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
-SNIPPETS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+PAGES = [Path(__file__).resolve().parents[2] / "docs" / name for name in ("recipes.md", "recipe-examples.md")]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SNIPPETS = [each for page in PAGES for each in BLOCK.findall(page.read_text(encoding="utf-8"))]
 SOURCES = [each for each in SNIPPETS if "def train_data(" in each]
 """Whole recipes. `test_epoch_functions` and `test_keras_functions` add the other snippets to recipes of their own."""
 COMMAND = re.compile(r"# trainyard (run mine\.py .*)\n")

@@ -23,7 +23,7 @@ from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
 from core.worker.context import Context
 from core.worker.training.controller import TrainingController
-from core.worker.training.metrics_reporter import RankedMetricsReporter
+from core.worker.training.metrics_reporter import MetricsReporter
 from tests.framework.test_checkpoints import DROPS
 from tests.framework.test_numbers import AWKWARD, assert_close
 from tests.support.resuming import resumed
@@ -42,13 +42,32 @@ BEST_EPOCH = 4
 """The epoch after which the validation loss rises."""
 
 
-class Every(RankedMetricsReporter):
+class Alone:
+    """This process as the only one of several ranks. Counts the reductions."""
+
+    in_step = False
+
+    def __init__(self) -> None:
+        self.meetings = 0
+
+    def wait_for(self, losses: list[float]) -> None:
+        pass
+
+    def reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
+        self.meetings += 1
+        return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
+
+    def collect_files(self, folder: Path) -> None:
+        pass
+
+
+class Every(MetricsReporter):
     """Reports after the first step and then every `steps` steps."""
 
     def __init__(self, context: Context, steps: int) -> None:
-        super().__init__(context)
+        self.ranks = Alone()
+        super().__init__(context, ranks=self.ranks)
         self._wanted = steps
-        self.meetings = 0
 
     @property
     def put_off_so_far(self) -> int:
@@ -57,10 +76,6 @@ class Every(RankedMetricsReporter):
 
     def _next_interval(self) -> int:
         return self._wanted
-
-    def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
-        self.meetings += 1
-        return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
 
 
 class Numbers:
@@ -191,7 +206,7 @@ def test_short_epochs_need_no_synchronisation_at_their_ends(new: Callable[..., P
     assert played.train()
     reports = 6  # after the first step, and after each hundred since
     ends = 3 if validates else 1  # the first; the last, before and after the validation
-    assert played.reporter.meetings == reports + ends + 1  # 1: the report of `finish`
+    assert played.reporter.ranks.meetings == reports + ends + 1  # 1: the report of `finish`
 
 
 def test_long_epochs_are_reported_immediately(new: Callable[..., Path]) -> None:

@@ -49,10 +49,22 @@ def foreign() -> str:
 
 
 @pytest.fixture(scope="module")
-def foreign_with() -> Callable[[str], str]:
+def apart(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Another environment of the same Python version, with the frameworks, without Trainyard and its dependencies."""
+    python = make_environment(tmp_path_factory.mktemp("apart") / "env")
+    ours = ("pyside6", "shiboken6", "pyqtgraph", "platformdirs", "pynvml", "nvidia_ml_py", "trainyard", "psutil")
+    for each in packages_of(Path(sys.executable)).iterdir():
+        if not each.name.lower().startswith((*ours, "__editable__", "_pytest", "pytest")) and each.suffix != ".pth":
+            (packages_of(python) / each.name).symlink_to(each)
+    return str(python)
+
+
+@pytest.fixture(scope="module")
+def foreign_with(apart: str) -> Callable[[str], str]:
     """Finds another Python with a framework, preferring another version.
 
-    Searches this machine and the folder of the project.
+    Searches this machine and the folder of the project. Where none has the framework, it is an environment of the
+    same version.
     """
     infos = [each for each in map(_facts, find_pythons(Path(core.__file__).parent)) if each is not None]
 
@@ -63,25 +75,10 @@ def foreign_with() -> Callable[[str], str]:
             for each in sorted(infos, key=lambda each: (each.version[:2] == sys.version_info[:2], each.version))
             if getattr(each, module) and each.prefix != sys.prefix and each.too_old(MIN_FOR_RECIPES) is None
         ]
-        lacking = [path for path in fit if recipe_problems(replace(make_spec("digits_mlp"), python=path))]
-        if fit == lacking:
-            pytest.skip(
-                f"No other Python from 3.10 on with {module} and numpy is on this machine or next to the project."
-            )
-        return next(path for path in fit if path not in lacking)
+        able = (path for path in fit if not recipe_problems(replace(make_spec("digits_mlp"), python=path)))
+        return next(able, apart)
 
     return choose
-
-
-@pytest.fixture(scope="module")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Another environment of the same Python version, with the frameworks, without Trainyard and its dependencies."""
-    python = make_environment(tmp_path_factory.mktemp("apart") / "env")
-    ours = ("pyside6", "shiboken6", "pyqtgraph", "platformdirs", "pynvml", "nvidia_ml_py", "trainyard", "psutil")
-    for each in packages_of(Path(sys.executable)).iterdir():
-        if not each.name.lower().startswith((*ours, "__editable__", "_pytest", "pytest")) and each.suffix != ".pth":
-            (packages_of(python) / each.name).symlink_to(each)
-    return str(python)
 
 
 def _facts(found: Found) -> PythonInfo | None:

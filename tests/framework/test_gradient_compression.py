@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +10,6 @@ import torch
 from torch import nn
 
 from core.runs.facts.states import RunState
-from core.schema import checkpoint
 from core.worker.pytorch.loop.compression import PowerSGD
 from tests.support.block_model import BLOCKS, on_two, values
 from tests.support.resuming import broken_off, resumed
@@ -98,21 +96,6 @@ def test_powersgd_continues_after_a_resume_as_if_it_had_not_ended(
     again = resumed(broken_off(compressed, step, runs_root))
     assert values(again) == values(compressed)
     assert not again.run.facts.notices
-
-
-@pytest.mark.slow
-def test_powersgd_says_so_when_a_checkpoint_lacks_its_memory(runs_root: Path, compressed: Followed) -> None:
-    run_dir = broken_off(compressed, 7, runs_root)
-    (newest, *_) = checkpoint.folders(run_dir)
-    manifest = json.loads((newest / checkpoint.MANIFEST).read_text())
-    for rank in "01":
-        (newest / f"powersgd-{rank}.pt").unlink()
-        del manifest["files"][f"powersgd-{rank}.pt"]
-    (newest / checkpoint.MANIFEST).write_text(json.dumps(manifest))
-    again = resumed(run_dir)
-    assert again.losses()[:8] == compressed.losses()[:8]
-    assert again.losses() != compressed.losses()
-    assert any("lacks the memory of PowerSGD, which begins again." in text for text in again.run.facts.notices)
 
 
 OWN_OPTIMIZER = BLOCKS[BLOCKS.index("    def optimizer(") :]

@@ -56,7 +56,7 @@ def test_stop_terminates_stubborn_loader_workers_and_records_them(runs_root: Pat
     recipe = write_recipe(tmp_path / "recipe", STUBBORN + OWN_OPTIMIZER, "stubborn")
     # The training process waits for its loader workers, so that SIGTERM ends it. SIGKILL would end them with it.
     graces = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=PATIENCE_S)
-    spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=graces)
+    spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, stop_timeouts=graces)
     followed = start(spec, runs_root).until_trained(1)
     wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, "the data-loader workers to be asleep")
     pids = sleepers(tmp_path)

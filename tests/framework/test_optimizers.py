@@ -350,7 +350,7 @@ def test_optimizer_of_a_whole_model_is_refused_for_a_pipeline(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_documented_gan_trains_on_two_devices(runs_root: Path, tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "recipe-examples.md").read_text(encoding="utf-8")
     sources = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (source,) = [each for each in sources if "def optimizers" in each]
     found = curves(train(spec(write_recipe(tmp_path, source, "circle"), "ddp", epochs=4), runs_root))

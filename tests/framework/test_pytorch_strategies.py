@@ -316,7 +316,8 @@ def test_model_that_cannot_be_split_fails_with_the_reason(runs_root: Path, tmp_p
 def test_stop_during_validation_ends_all_ranks(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     recipe = write_recipe(tmp_path, AWKWARD.replace("items=21", "items=1_000_000"), "long")
     followed = start(
-        make_spec(recipe, strategy=strategy, devices=TWO, epochs=FOREVER, batch_size=16, ladder=PATIENT), runs_root
+        make_spec(recipe, strategy=strategy, devices=TWO, epochs=FOREVER, batch_size=16, stop_timeouts=PATIENT),
+        runs_root,
     )
     followed.until_trained(5).run.request("stop")
     followed.until_over()

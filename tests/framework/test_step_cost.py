@@ -13,12 +13,13 @@ from core.schema.paths import CONTROL, EVENTS
 from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.pytorch.loop.common import passes, reporter
+from core.worker.pytorch.loop.common import own_passes
 from core.worker.pytorch.loop.saver import WholeSaver
 from core.worker.pytorch.loop.update import stepper
 from core.worker.pytorch.task.build import build
 from core.worker.recipe import LoadedRecipe
 from core.worker.training.controller import TrainingController
+from core.worker.training.metrics_reporter import MetricsReporter
 from tests.support.running import make_spec, write_recipe
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def epochs_of(source: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     )
     context = Context(str(folder), of_rank)
     task = build(LoadedRecipe(spec, folder), context)
-    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
-    step = stepper(task, context, controller, lambda part, batches: passes(part, part.forward, batches))
+    controller = TrainingController(context, MetricsReporter(context), WholeSaver(task, context), **task.size)
+    step = stepper(task, context, controller, own_passes)
 
     def epoch(number: int) -> None:
         for batches in itertools.islice(task.train.shuffled(number), STEPS):

@@ -9,7 +9,7 @@ import torch
 
 from core.runs.facts.states import RunState
 from core.worker.pytorch.task.training_metrics import TrainingMetrics
-from core.worker.training.metric_schedule import GROWTH, Cost
+from core.worker.training.training_metrics import GROWTH, Cost
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:

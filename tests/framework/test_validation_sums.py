@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from core.worker.pytorch.loop.common import Tally, Task, Validation
+from core.worker.pytorch.loop.common import Task
+from core.worker.pytorch.loop.validation import Tally, Validation
 from core.worker.pytorch.task.data import Batches
 
 CPU = torch.device("cpu")
@@ -68,10 +69,9 @@ def test_metrics_may_be_tensors_of_any_dtype_or_plain_numbers() -> None:
         },
         autocast=None,
     )
-    controller = SimpleNamespace(synchronises=True)
-    context = SimpleNamespace(end_requested=lambda: False)
+    controller = SimpleNamespace(cuts_validation=lambda: False)
 
-    sums = Validation(task, context, task.model, controller).sums().tolist()  # type: ignore[arg-type]
+    sums = Validation(task, task.model, controller).sums().tolist()  # type: ignore[arg-type]
 
     # Batches of 2, 2 and 1 of the numbers 0 to 4.
     assert sums == [10.0, 2 * 2 + 2 * 2 + 1, 2 * 1 + 2 * 3 + 4, 2 * 1 + 2 * 5 + 4, 5.0, 0.0]

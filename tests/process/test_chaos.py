@@ -87,9 +87,11 @@ class Chaos:
         script.write_text(SCRIPT)
         saves = {"unit": "steps", "every": 100, "keep": 2}
         self._specs: dict[str, RunSpec] = {
-            "one device": make_spec(recipe, epochs=FOREVER, ladder=SOON, checkpoints=saves),
-            "two devices": make_spec(recipe, epochs=FOREVER, ladder=SOON, checkpoints=saves, devices="cpu:0,cpu:1"),
-            "script": replace(script_spec(script, cwd=folder), ladder=SOON),
+            "one device": make_spec(recipe, epochs=FOREVER, stop_timeouts=SOON, checkpoints=saves),
+            "two devices": make_spec(
+                recipe, epochs=FOREVER, stop_timeouts=SOON, checkpoints=saves, devices="cpu:0,cpu:1"
+            ),
+            "script": replace(script_spec(script, cwd=folder), stop_timeouts=SOON),
         }
         self._resumable: list[Path] = []
         self._window: subprocess.Popen[bytes] | None = None

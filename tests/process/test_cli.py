@@ -80,14 +80,11 @@ VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
             ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--batch-size", "33"),
             "A batch of 33 cannot be split evenly over 2",
         ),
-        ((*RUN, "--batch-size", "0"), "The setting “Global batch” is 0. Give a whole number of at least 1."),
-        ((*RUN, "--epochs", "-1"), "The setting “Epochs” is -1. Give a whole number of at least 1."),
+        ((*RUN, "--batch-size", "0"), "--batch-size is 0. Give a whole number of at least 1."),
+        ((*RUN, "--epochs", "-1"), "--epochs is -1. Give a whole number of at least 1."),
         ((*RUN, "--epochs", "ten"), "--epochs is 'ten'. Give a whole number. See trainyard run --help."),
-        ((*RUN, "--learning-rate", "nan"), "The setting “Learning rate” is nan. Give a number greater than 0."),
-        (
-            (*RUN, "--precision", "float8"),
-            "The setting “Precision” is 'float8'. Choose one of: float32, bfloat16, float16.",
-        ),
+        ((*RUN, "--learning-rate", "nan"), "--learning-rate is nan. Give a number greater than 0."),
+        ((*RUN, "--precision", "float8"), "--precision is 'float8'. Choose one of: float32, bfloat16, float16."),
         (
             (*RUN, "--epoch", "1"),
             "--epoch 1 are not arguments of trainyard run. Did you mean --epochs? See trainyard run --help.",

@@ -49,27 +49,27 @@ def test_finished_run_has_every_step_recorded(runs_root: Path) -> None:
 
 
 def test_stop_request_stops_a_single_worker(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER, ladder=PATIENT), runs_root).until_trained(10)
+    followed = start(make_spec(endless, epochs=FOREVER, stop_timeouts=PATIENT), runs_root).until_trained(10)
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == STOPPED
-    assert [rung.name for rung in followed.run.facts.stop_steps] == ["asked"]
+    assert [step.name for step in followed.run.facts.stop_steps] == ["asked"]
     assert followed.run_series.metrics["loss"].count == followed.run.facts.step
 
 
 def test_stop_request_stops_two_workers_at_the_same_step(runs_root: Path, endless: str) -> None:
-    spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", ladder=PATIENT)
+    spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", stop_timeouts=PATIENT)
     followed = start(spec, runs_root).until_trained(10)
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == STOPPED
-    assert [rung.name for rung in followed.run.facts.stop_steps] == ["asked"]
+    assert [step.name for step in followed.run.facts.stop_steps] == ["asked"]
     assert [worker.exit_code for worker in followed.run.facts.workers.values()] == [0, 0]
 
 
 def test_stop_while_workers_load_skips_the_timeout(runs_root: Path, tmp_path: Path) -> None:
     slow = write_recipe(tmp_path, f"import time\ntime.sleep(3600)\n{LONG}", "slow")
-    followed = start(make_spec(slow, ladder=StopTimeouts(ask_s=3600)), runs_root).until(RunState.STARTING)
+    followed = start(make_spec(slow, stop_timeouts=StopTimeouts(ask_s=3600)), runs_root).until(RunState.STARTING)
     wait_until(lambda: followed.poll().run.facts.workers, "the worker")
     followed.run.request("stop")
     followed.until_over()
@@ -102,11 +102,11 @@ def test_recipe_that_ignores_stop_is_terminated_by_signals(runs_root: Path, tmp_
         """,
         "stubborn",
     )
-    followed = start(make_spec(stubborn, batch_size=4, ladder=SOON), runs_root).until(RunState.RUNNING)
+    followed = start(make_spec(stubborn, batch_size=4, stop_timeouts=SOON), runs_root).until(RunState.RUNNING)
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == STOPPED
-    assert [(rung.name, rung.grace_s) for rung in followed.run.facts.stop_steps] == [
+    assert [(step.name, step.grace_s) for step in followed.run.facts.stop_steps] == [
         ("asked", 1), ("SIGINT", 1), ("SIGTERM", 1), ("SIGKILL", None),
     ]  # fmt: skip
     assert followed.run.facts.workers[0].exit_code == -signal.SIGKILL
@@ -128,13 +128,15 @@ def train_data():
 """,
         "stuck",
     )
-    followed = start(make_spec(stuck, batch_size=4, ladder=StopTimeouts(ask_s=600)), runs_root).until(RunState.RUNNING)
+    followed = start(make_spec(stuck, batch_size=4, stop_timeouts=StopTimeouts(ask_s=600)), runs_root).until(
+        RunState.RUNNING
+    )
     followed.run.request("stop")
     followed.until(RunState.STOPPING)
     followed.run.request("force")
     followed.until_over()
     assert followed.states == STOPPED
-    assert [rung.name for rung in followed.run.facts.stop_steps] == ["asked", "SIGKILL"]
+    assert [step.name for step in followed.run.facts.stop_steps] == ["asked", "SIGKILL"]
 
 
 def test_workers_exit_when_their_supervisor_is_killed(runs_root: Path, tmp_path: Path) -> None:

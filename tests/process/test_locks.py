@@ -91,7 +91,6 @@ def test_something_else_in_the_place_of_the_lock_is_refused(tmp_path: Path, what
 
 
 def test_run_without_lock_files_is_resumed_and_removed(runs_root: Path, tmp_path: Path) -> None:
-    """As one of an earlier version."""
     followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained(1)
     followed.run.request("stop")
     run_dir = followed.until_left().run.dir

@@ -264,7 +264,7 @@ def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, 
 
 
 def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Path, slow: str) -> None:
-    spec = make_spec(slow, epochs=3, batch_size=4, ladder=StopTimeouts(ask_s=PATIENCE_S))
+    spec = make_spec(slow, epochs=3, batch_size=4, stop_timeouts=StopTimeouts(ask_s=PATIENCE_S))
     followed = start(spec, runs_root).until_trained(3)
     followed.run.request("pause")
     followed.until_over()

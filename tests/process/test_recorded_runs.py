@@ -1,4 +1,4 @@
-"""Runs that an earlier version wrote: today's command line opens them, shows them and goes on with them.
+"""Runs that were recorded once: today's command line opens them, shows them and goes on with them.
 
 `tests/recorded_runs` has a run directory of each state; its README says how each was made. The runs are seen through
 the command line alone, which stays when modules move.

@@ -164,15 +164,18 @@ def test_every_run_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
             ("--checkpoint-every", "sometimes"),
             "--checkpoint-every 'sometimes' is not understood. Give epoch, '5",
         ),
-        (("--checkpoint-every", "0 steps"), "The checkpoint interval is 0. Give a whole number of at least 1."),
-        (("--keep-checkpoints", "0"), "The number of checkpoints to keep is 0."),
+        (
+            ("--checkpoint-every", "0 steps"),
+            "The setting “Checkpoint interval” is 0. Give a whole number of at least 1.",
+        ),
+        (("--keep-checkpoints", "0"), "--keep-checkpoints is 0."),
         (
             ("--release-wait", "0"),
-            "The time that the memory watch waits (--release-wait) is 0.0. Give a number greater than 0.",
+            "--release-wait is 0.0. Give a number greater than 0.",
         ),
-        (("--schedule", "zigzag"), "Schedule 'zigzag' is unknown. Choose one of: constant, cosine."),
-        (("--patience", "0"), "The patience of early stopping is 0."),
-        (("--gradient-clip", "-1"), "The limit of the gradient norm is -1.0. Give a number greater than 0."),
+        (("--schedule", "zigzag"), "--schedule is 'zigzag'. Choose one of: constant, cosine."),
+        (("--patience", "0"), "--patience is 0."),
+        (("--gradient-clip", "-1"), "--gradient-clip is -1.0. Give a number greater than 0."),
     ],
 )
 def test_invalid_run_setting_is_rejected(call: Call, arguments: tuple[str, ...], words: str) -> None:

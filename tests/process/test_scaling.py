@@ -246,7 +246,7 @@ def planted(runs_root: Path) -> Path:
         ((*DIGITS, "--batch-size", "33"), "1 and 2 devices with an accumulation of 1. Choose a batch of 32 or 34."),
         ((*DIGITS, "--batch-size", "33", "--batch", "per-device", "--accumulation", "2"), "cannot be split evenly"),
         ((*DIGITS, "--epochs", "1"), "The first epoch does not count"),
-        ((*DIGITS, "--repeats", "0"), "The number of repeats is 0. Give a whole number of at least 1."),
+        ((*DIGITS, "--repeats", "0"), "--repeats is 0. Give a whole number of at least 1."),
         ((*DIGITS, "--allow-open-ports"), "Strategy ddp opens no ports"),
         ((*DIGITS, "--name", "a/b"), "A scaling table cannot have the name 'a/b', since its file has it, too."),
         ((*DIGITS, "--name", "taken"), "There is a scaling table taken already. Give another name, or continue it: "),

@@ -231,14 +231,14 @@ def test_leftover_processes_are_terminated_and_reported(tmp_path: Path, runs_roo
 
 def test_stop_sends_sigint_first_so_that_the_script_can_save(tmp_path: Path, runs_root: Path) -> None:
     spec = script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path)
-    assert spec.ladder == StopTimeouts(interrupt_s=30.0)
-    followed = start(replace(spec, ladder=StopTimeouts(interrupt_s=PATIENCE_S)), runs_root).until_trained()
+    assert spec.stop_timeouts == StopTimeouts(interrupt_s=30.0)
+    followed = start(replace(spec, stop_timeouts=StopTimeouts(interrupt_s=PATIENCE_S)), runs_root).until_trained()
 
     followed.run.request("stop")
     ended = followed.until_over()
 
     assert ended.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
-    assert [(rung.name, rung.grace_s) for rung in ended.run.facts.stop_steps] == [("SIGINT", PATIENCE_S)]
+    assert [(step.name, step.grace_s) for step in ended.run.facts.stop_steps] == [("SIGINT", PATIENCE_S)]
     assert (tmp_path / "saved.txt").read_text() == "saved\n"
 
 
@@ -260,14 +260,14 @@ def test_script_that_ignores_sigint_gets_stronger_signals(tmp_path: Path, runs_r
         "print('step 1 loss 1.0', flush=True)\ntime.sleep(3600)\n"
     )
     spec = script_spec(tmp_path / "deaf.py", cwd=tmp_path)
-    spec = replace(spec, ladder=StopTimeouts(interrupt_s=0.2, terminate_s=0.2))
+    spec = replace(spec, stop_timeouts=StopTimeouts(interrupt_s=0.2, terminate_s=0.2))
     followed = until_read(start(spec, runs_root))
 
     followed.run.request("stop")
     ended = followed.until_over()
 
     assert ended.state is RunState.STOPPED
-    assert [rung.name for rung in ended.run.facts.stop_steps] == ["SIGINT", "SIGTERM", "SIGKILL"]
+    assert [step.name for step in ended.run.facts.stop_steps] == ["SIGINT", "SIGTERM", "SIGKILL"]
     assert processes.tagged(ended.run.id) == []
 
 
@@ -282,14 +282,14 @@ def test_script_that_trains_on_after_sigint_gets_a_second_one(tmp_path: Path, ru
         "signal.signal(signal.SIGINT, lose)\nstep = 0\nwhile True:\n    if lost or not step:\n"
         "        step += 1\n        print(f'step {step} loss: {1 / step}', flush=True)\n    time.sleep(0.05)\n"
     )
-    spec = replace(script_spec(tmp_path / "loses.py", cwd=tmp_path), ladder=StopTimeouts(interrupt_s=PATIENCE_S))
+    spec = replace(script_spec(tmp_path / "loses.py", cwd=tmp_path), stop_timeouts=StopTimeouts(interrupt_s=PATIENCE_S))
     followed = until_read(start_patiently(spec, runs_root, INTERRUPTS_AGAIN_SOON))
 
     followed.run.request("stop")
     ended = followed.until_over()
 
     assert ended.state is RunState.STOPPED
-    assert [rung.name for rung in ended.run.facts.stop_steps] == ["SIGINT", "SIGINT"]
+    assert [step.name for step in ended.run.facts.stop_steps] == ["SIGINT", "SIGINT"]
 
 
 def test_pause_and_save_of_a_script_are_refused_with_a_notice(

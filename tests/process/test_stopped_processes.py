@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def followed(runs_root: Path, tmp_path: Path) -> Followed:
     spec = make_spec(
         write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"},
-        ladder=StopTimeouts(ask_s=0.3, interrupt_s=0.3, terminate_s=0.3),
+        stop_timeouts=StopTimeouts(ask_s=0.3, interrupt_s=0.3, terminate_s=0.3),
     )  # fmt: skip
     return start(spec, runs_root).until_trained(1)
 

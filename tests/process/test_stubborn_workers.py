@@ -61,7 +61,7 @@ def asleep(request: pytest.FixtureRequest, runs_root: Path, tmp_path: Path) -> t
     leaves = "os.setsid()" if "own" in request.param else "pass"
     recipe = write_recipe(tmp_path / "recipe", STUBBORN.format(leaves=leaves, workers=WORKERS), "stubborn")
     # The worker that is asked to stop ends by itself: its process group is not killed with it.
-    spec = make_spec(recipe, epochs=FOREVER, batch_size=8, ladder=StopTimeouts(ask_s=PATIENCE_S))
+    spec = make_spec(recipe, epochs=FOREVER, batch_size=8, stop_timeouts=StopTimeouts(ask_s=PATIENCE_S))
     followed = start(spec, runs_root).until_trained(1)
     wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, "the data-loader workers to be asleep")
     return followed, sleepers(tmp_path)

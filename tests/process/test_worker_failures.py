@@ -90,8 +90,8 @@ def loss():
 """,
         "hangs",
     )
-    ladder = StopTimeouts(ask_s=0.1, interrupt_s=PATIENCE_S)
-    followed = start(make_spec(recipe, epochs=FOREVER, ladder=ladder), runs_root)
+    stop_timeouts = StopTimeouts(ask_s=0.1, interrupt_s=PATIENCE_S)
+    followed = start(make_spec(recipe, epochs=FOREVER, stop_timeouts=stop_timeouts), runs_root)
     wait_until((tmp_path / "hangs").exists, "the step that hangs")
     followed.run.request("stop")
     followed.until_over()

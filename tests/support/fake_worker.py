@@ -187,32 +187,31 @@ def make_meter(context):
     reporters = importlib.import_module("_trainyard.worker.training.metrics_reporter")
     if context.world_size == 1 or context.assignment.role == "chief":
         return reporters.MetricsReporter(context)
-
-    class Shared(reporters.RankedMetricsReporter):
-        def __init__(self, context):
-            super().__init__(context)
-            self._ranks, self._files = Ranks(context), None
-            if context.assignment.meeting:
-                host_files = importlib.import_module("_trainyard.worker.training.host_files")
-                self._files = host_files.HostFiles(context, self._ranks.broadcast)
-                self._files.fetch_checkpoint()
-
-        def collect_files(self, folder):
-            if self._files is not None:
-                self._files.collect(folder)
-
-        def _reduce(self, losses, shares, numbers):
-            mine = [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
-            return self._ranks.combine(mine, lambda every: [sum(column) for column in zip(*every, strict=True)])
-
-    return Shared(context)
+    return reporters.MetricsReporter(context, ranks=Ranks(context))
 
 
 class Ranks:
     """The sockets between the ranks of a run. All ranks make the same calls in the same order."""
 
+    in_step = False
+
     def __init__(self, context):
-        self._rank, self._peers = context.rank, meet(context)
+        self._rank, self._peers, self._files = context.rank, meet(context), None
+        if context.assignment.meeting:
+            host_files = importlib.import_module("_trainyard.worker.training.host_files")
+            self._files = host_files.HostFiles(context, self.broadcast)
+            self._files.fetch_checkpoint()
+
+    def wait_for(self, losses):
+        pass
+
+    def collect_files(self, folder):
+        if self._files is not None:
+            self._files.collect(folder)
+
+    def reduce(self, losses, shares, numbers):
+        mine = [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
+        return self.combine(mine, lambda every: [sum(column) for column in zip(*every, strict=True)])
 
     def combine(self, mine, combination):
         """Return on all ranks what rank 0 makes of the values of all, which are in no order."""

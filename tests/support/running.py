@@ -91,7 +91,7 @@ def write_recipe(folder: Path, source: str, name: str = "recipe") -> str:
 
 def make_spec(
     recipe: str, *, devices: str = "cpu:0", framework: str = "pytorch", strategy: str | None = None,
-    settings: dict[str, Any] | None = None, checkpoints: dict[str, Any] | None = None, ladder: Any = None,
+    settings: dict[str, Any] | None = None, checkpoints: dict[str, Any] | None = None, stop_timeouts: Any = None,
     **training: Any,
 ) -> RunSpec:  # fmt: skip
     """Return a spec on CPU devices as the command line makes it."""
@@ -100,9 +100,9 @@ def make_spec(
         settings=settings or {}, checkpoints=checkpoints or {}, training=training,
     )  # fmt: skip
     spec = compose(choices, cpu_devices())
-    if ladder is None:
+    if stop_timeouts is None:
         return spec
-    return replace(spec, ladder=ladder)
+    return replace(spec, stop_timeouts=stop_timeouts)
 
 
 def script_spec(

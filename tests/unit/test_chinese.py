@@ -125,7 +125,7 @@ def test_the_account_of_a_run_is_chinese():
             {"kind": "state", "t": 1.0, "state": "starting"},
             {"kind": "state", "t": 2.0, "state": "running"},
             {"kind": "metrics", "t": 3.0, "first": 1, "values": {"val_loss": [0.5], "val_accuracy": [0.75]}},
-            {"kind": "rung", "t": 4.0, "name": "SIGINT", "grace_s": 30.0},
+            {"kind": "stop_step", "t": 4.0, "name": "SIGINT", "grace_s": 30.0},
             {"kind": "state", "t": 5.0, "state": "stopped"},
         ]
     )

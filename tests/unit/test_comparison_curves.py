@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from core.comparison.axes import AXES, axis_of, guide_of
-from core.comparison.curves import DEVIATION, INTERVAL, MIN_MAX, Member, column_smoothing, curve, group_curve
+from core.comparison.curves import (
+    AXES,
+    DEVIATION,
+    INTERVAL,
+    MIN_MAX,
+    Member,
+    ReadingCurve,
+    axis_of,
+    column_smoothing,
+    curve,
+    group_curve,
+    guide_of,
+)
 from core.comparison.measured_run import read_run
-from core.comparison.readings import ReadingCurve
 from core.series.exponential_mean import ExponentialMean
 from core.series.series import STEP, Axis, Series
 from tests.support.running import make_spec

@@ -59,11 +59,13 @@ def test_script_without_measurements_is_told_what_to_do() -> None:
 
 
 def test_notices_are_told_in_the_past_tense_once_a_run_is_over() -> None:
-    text = "The loss is inf at step 4. Training goes on. A lower rate may help."
+    text = "The disk is full. The next checkpoint is tried when it is due. Earlier checkpoints are kept."
     notice = {"t": 9.0, "kind": "notice", "text": text}
     running = fold(after("starting", "running"), [notice])
     over = fold(after("starting", "running", "releasing", "finished"), [notice])
     assert run_message(running, None, 0).text == text
-    assert run_message(over, None, 0).text == "The loss is inf at step 4. A lower rate may help."
+    assert run_message(over, None, 0).text == "The disk is full. Earlier checkpoints are kept."
     assert over.state is RunState.FINISHED
-    assert past_tense("Skipped. Training goes on from step 3.") == "Skipped. Training went on from step 3."
+    assert past_tense("Read once. The script continues, and its log is complete.") == (
+        "Read once. The script went on, and its log is complete."
+    )

@@ -14,6 +14,7 @@ from core.config.part_abilities import PART_ABILITIES
 from core.errors import RunError
 from core.hosts.agent.request import Request
 from core.runs.part import MISSING, UNREADABLE, Part
+from core.schema.codec import encode
 from core.schema.rank import RankAssignment
 from core.scripts.own_files import files_hash, own_files
 from core.supervisor.hosts import preflight
@@ -159,7 +160,7 @@ def test_recipe_that_arrives_changed_is_refused_before_anything_starts(tmp_path:
     )  # fmt: skip
     own = Part(head="head", run="20260101-recipe", assignments=(assignment,))
     terms = {
-        "spec": spec.to_json(), "part": own.to_json(), "files": {"recipe.py": f"{RECIPE}# changed\n"},
+        "spec": spec.to_json(), "part": encode(own), "files": {"recipe.py": f"{RECIPE}# changed\n"},
         "hash": files_hash({"recipe.py": RECIPE}),
     }  # fmt: skip
     root = tmp_path / "runs"

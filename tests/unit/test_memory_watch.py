@@ -309,7 +309,7 @@ def test_release_event_round_trip(machine: FakeMachine) -> None:
     again = read_release(event)
     assert release_fields(again) == event
     assert len(event["holders"][0]["command"]) == 300
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="Its field holders is 'pid 5' where an object is expected"):
         read_release({**event, "holders": ["pid 5"]})
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.metrics.dialects import registry
+from core.metrics.dialects.registry import statement_of
 from core.metrics.text.log import LogReader
 
 if TYPE_CHECKING:
@@ -90,21 +90,21 @@ PLACE_FIELDS = ("step", "epoch", "done", "total", "unit", "time")
 
 @pytest.mark.parametrize("line", READ)
 def test_metrics_in_a_line_are_read(line: str) -> None:
-    found = registry.read(line)
+    found = statement_of(line).reading
     assert found is not None
-    assert repr(dict(sorted(found[1].values.items()))) == repr(dict(sorted(READ[line].items())))
+    assert repr(dict(sorted(found.values.items()))) == repr(dict(sorted(READ[line].items())))
 
 
 @pytest.mark.parametrize("line", NOT_READ)
 def test_line_without_metrics_is_not_read(line: str) -> None:
-    assert registry.read(line) is None
+    assert statement_of(line).reading is None
 
 
 @pytest.mark.parametrize("line", PLACES)
 def test_step_epoch_and_progress_are_read(line: str) -> None:
-    found = registry.read(line.strip())
+    found = statement_of(line.strip()).reading
     assert found is not None
-    fields = {name: value for name in PLACE_FIELDS if (value := getattr(found[1], name)) not in {None, ""}}
+    fields = {name: value for name in PLACE_FIELDS if (value := getattr(found, name)) not in {None, ""}}
     assert fields == PLACES[line]
 
 

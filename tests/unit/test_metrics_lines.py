@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from core.metrics.text.line_filter import WORDS, holds
-from core.metrics.text.printed_lines import LIMIT, PrintedLine, PrintedLines
+from core.metrics.text.printed_lines import LIMIT, WORDS, PrintedLine, PrintedLines, holds
 
 
 def lines(data: bytes, *, pieces: int = 1) -> list[PrintedLine]:

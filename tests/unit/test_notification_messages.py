@@ -19,6 +19,7 @@ from core.notifications.settings import NotificationSettings, save
 from core.notifications.start import notify
 from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.run import Run
+from core.schema.codec import decode, encode
 from tests.support.written_runs import BEGAN, values, write_run
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def test_news_of_a_run_are_read_from_its_directory(tmp_path: Path) -> None:
     assert (news.occasion, news.last_loss, news.best_validation_loss) == ("finished", 2.0, 0.5)
     assert news.duration_s == news.asked_s == 9001.0
     assert (news.memory, news.memory_verdict) == ("The memory of CPU 0 is free again.", "released")
-    assert RunNews.from_json(json.loads(json.dumps(news.to_json()))) == news
+    assert decode(RunNews, json.loads(json.dumps(encode(news)))) == news
     assert news_of_end(run_dir, only_lost=True) is None
     assert news_of_stall(run_dir) is None
     assert news_of_end(tmp_path / "gone") is None
@@ -137,7 +138,7 @@ class Post:
 
     def put(self, news: RunNews, number: int = 0, when: float | None = None) -> None:
         path = self.folder / f"{number:09}-1.news"
-        path.write_text(json.dumps(news.to_json()))
+        path.write_text(json.dumps(encode(news)))
         os.utime(path, (self.time if when is None else when,) * 2)
 
     def run(self) -> None:

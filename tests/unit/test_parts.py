@@ -13,6 +13,7 @@ import pytest
 
 from core.launchers.network import interface_of, interfaces, reach
 from core.runs.part import KeptWatch, Part, continue_holder, held, read_part, write_part
+from core.schema.codec import decode, encode
 from core.schema.paths import HOLDER_FILE
 from core.schema.rank import RankAssignment
 from core.supervisor.hosts.part_record import OF_HOST, OF_WORKERS, translate, worker_exits
@@ -43,7 +44,7 @@ def test_a_part_is_read_as_it_was_written(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_part_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (the sentence is that of whoever reads it)
-        Part.from_json({**PART.to_json(), **change})
+        decode(Part, {**encode(PART), **change})
 
 
 def test_a_part_is_left_when_nothing_has_held_it_for_its_grace_time(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) 
         "digits_cnn", devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, seed=4, learning_rate=0.01,
         schedule="cosine", stop_on_nan=True, weight_decay=0.5, training_metrics=False,
         checkpoints={"unit": "steps", "every": 7, "keep": 3, "best": False},
-        ladder=StopTimeouts(ask_s=2.5, interrupt_s=30, terminate_s=0.123456789),
+        stop_timeouts=StopTimeouts(ask_s=2.5, interrupt_s=30, terminate_s=0.123456789),
     )  # fmt: skip
     spec = replace(spec, release=ReleaseWatch(wait_s=5.0, tolerance_mb=8), cuda_ids="integer", name="a name")
     spec = replace(spec, allow_open_ports=True)
@@ -187,7 +187,7 @@ def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.Capt
     for words in (("--ask-timeout", "3"), ("--keep-best",)):
         assert error_of(capsys, "run", "--script", path, *words) == f"{words[0]} is for recipes only. Leave it out."
     assert error_of(capsys, "run", "digits_cnn", "--devices", "cpu:0", "--interrupt-timeout", "0") == (
-        "The setting “SIGINT in s” is 0.0. Give a number greater than 0."
+        "--interrupt-timeout is 0.0. Give a number greater than 0."
     )
     assert error_of(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
     assert error_of(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."

@@ -83,7 +83,7 @@ def test_notes_on_the_growth_of_the_log_give_times(tmp_path: Path) -> None:
 
 
 def test_a_curve_of_a_file_that_is_gone_stays(tmp_path: Path) -> None:
-    """Runs of earlier versions did not note their files: what was never printed came from a file."""
+    """If no file is noted, what was never printed came from a file."""
     run_dir = written(tmp_path, batch(BEGAN + 50, 1, "score", 0.5111, 0.6222), batch(BEGAN + 60, 1, "lr", 0.25))
     result = reread(run_dir)
     assert result.kept == ("score",), "0.25 is in the log, and is a loss there"

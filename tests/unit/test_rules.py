@@ -12,7 +12,7 @@ from core.cli import __main__
 from core.errors import RunError
 from core.metrics.rules.rule import parse_rule
 from core.metrics.rules.rule_file import read_rules, write_rules
-from core.metrics.rules.teaching import find_number, propose_name, teach, with_rule
+from core.metrics.teaching import find_number, propose_name, teach, with_rule
 from core.metrics.text.log import LogReader
 from core.runs.run import Run
 from core.schema.event_log import Log

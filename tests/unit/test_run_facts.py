@@ -58,7 +58,7 @@ def test_facts_of_a_complete_run() -> None:
             {"t": 2.2, "kind": "plan", "epochs": 3, "steps_per_epoch": 10, "samples_per_epoch": 100},
             state("running", 3.0),
             {"t": 4.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 0.5]}},
-            {"t": 4.5, "kind": "rung", "name": "asked", "grace_s": 10},
+            {"t": 4.5, "kind": "stop_step", "name": "asked", "grace_s": 10},
             {"t": 4.6, "kind": "from the future", "shape": "unknown"},
             state("releasing", 5.0),
             {"t": 5.1, "kind": "worker_exit", "rank": 0, "exit_code": -9},
@@ -71,7 +71,7 @@ def test_facts_of_a_complete_run() -> None:
     assert facts.plan.steps == 30
     assert (facts.step, facts.started, facts.ended) == (2, 2.0, 6.0)
     assert (facts.error, facts.traceback) == ("It broke.", "Traceback")
-    assert [(rung.name, rung.grace_s) for rung in facts.stop_steps] == [("asked", 10)]
+    assert [(step.name, step.grace_s) for step in facts.stop_steps] == [("asked", 10)]
     assert facts.notices == ()
 
 
@@ -137,7 +137,7 @@ def test_second_supervisor_resets_facts_but_keeps_step_and_checkpoint() -> None:
 
 
 def test_unticked_device_uses_are_kept_until_the_run_is_resumed() -> None:
-    use = {"t": 4.5, "kind": "stray", "device": "GPU-1", "pids": [4711], "text": "Process 4711 is on GPU 1."}
+    use = {"t": 4.5, "kind": "unticked_device", "device": "GPU-1", "pids": [4711], "text": "Process 4711 is on GPU 1."}
     facts = fold(RunFacts(), [*BEFORE_RESUME, use, use])
     (known,) = facts.unticked_device_uses
     assert (known.device_id, known.pids, known.sentence) == ("GPU-1", (4711,), "Process 4711 is on GPU 1.")
@@ -197,7 +197,7 @@ def test_a_thousand_processes_that_were_terminated_are_counted() -> None:
     left = [
         {"pid": pid, "created": 4.0, "name": "sleep", "command": "x" * 300, "signal": "SIGKILL"} for pid in range(1000)
     ]
-    before_resume = {"t": 5.6, "kind": "ended", "by": "supervisor", "before_leg": True, "processes": left}
+    before_resume = {"t": 5.6, "kind": "ended", "by": "supervisor", "before_resume": True, "processes": left}
     facts = fold(RunFacts(), [*BEFORE_RESUME, before_resume])
     assert len(facts.ended_processes) == 1000
     texts = [facts.notices[-1], ended_words(facts), str(hard_end(facts))]

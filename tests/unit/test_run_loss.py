@@ -18,8 +18,7 @@ from core.schema.files import write_whole
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.series.exponential_mean import ExponentialMean
-from core.series.result import loss_of
-from core.series.run_series import RunSeries
+from core.series.run_series import RunSeries, loss_of
 from tests.support.running import make_spec
 from tests.unit.test_run_series import metrics
 

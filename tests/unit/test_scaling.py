@@ -16,12 +16,10 @@ from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.history.index import RunIndex
 from core.runs.facts.states import RunState
-from core.scaling import measuring
+from core.scaling import control
 from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
 from core.scaling.record import free_name, names, read_record
-from core.scaling.same_curve import TOLERANCES
-from core.scaling.table import read_table, to_json
-from core.scaling.table_text import cells, csv_text, markdown
+from core.scaling.table import TOLERANCES, read_table, text_table, to_json
 from core.schema.files import write_whole
 from gui.viewmodels.comparison.scaling_rows import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
 from gui.viewmodels.runs.run_rows import run_rows
@@ -119,7 +117,7 @@ def test_the_first_epoch_does_not_count(tmp_path: Path) -> None:
 
 def test_people_see_numbers_without_exponents(tmp_path: Path) -> None:
     runs = [trained(tmp_path, "one", 1, 0.0015), trained(tmp_path, "two", 2, 10.0)]
-    _, one, two = cells(read_table(recorded(tmp_path, runs)))
+    _, one, two = text_table(read_table(recorded(tmp_path, runs))).cells()
     assert one == ["1", "single", "64", "21333", "1.00", "100 %", "0.00", "same", "finished"]
     assert two == ["2", "ddp", "64", "3.20", "0.00", "0 %", "0.00", "same", "finished"]
 
@@ -147,12 +145,12 @@ def test_repeats_have_a_mean_and_a_spread(tmp_path: Path) -> None:
     relative = math.hypot(*(statistics.stdev(each) / statistics.mean(each) for each in rates))
     assert (two["speed_up"], two["spread"]["speed_up"]) == pytest.approx((gain, gain * relative))
     assert (one["speed_up"], one["n"], two["n"]) == (1.0, 3, 3)
-    rows = list(csv.DictReader(csv_text(table).splitlines()))
+    rows = list(csv.DictReader(text_table(table).csv().splitlines()))
     assert [float(rows[1][name]) for name in ("speed_up", "speed_up_deviation")] == pytest.approx(
         (gain, gain * relative)
     )
     assert rows[1]["peak_memory_bytes_by_device"] == "cpu:0=1000 cpu:1=2000"
-    assert f"| {gain:.2f} ± {gain * relative:.2f} | " in markdown(table).splitlines()[3]
+    assert f"| {gain:.2f} ± {gain * relative:.2f} | " in text_table(table).markdown().splitlines()[3]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +174,7 @@ def test_curves_are_the_same_within_the_documented_tolerance(
     row = to_json(table)["rows"][1]
     assert (row["same_curve"], row["curve"]["first_different_step"]) == (same, step)
     words = "same" if step is None else f"same to step {step - 1}" if step > 1 else "another"
-    assert cells(table)[2][-2] == words
+    assert text_table(table).cells()[2][-2] == words
     assert ("On 2 devices the curve leaves that of one device" in notices(table)) is not same
     if step is not None:
         assert f"at step {step} of " in notices(table)
@@ -280,11 +278,11 @@ def test_an_old_record_has_no_note_and_a_new_one_keeps_it(tmp_path: Path) -> Non
 def test_a_table_of_another_machine_or_another_command_is_not_begun(tmp_path: Path) -> None:
     record = recorded(tmp_path).saved()
     with pytest.raises(ValueError, match=r"is being measured by another command \(pid \d+\)"):
-        measuring.launch(record.taken())
+        control.launch(record.taken())
     other = replace(record, host=replace(record.host, host="elsewhere")).saved()
     with pytest.raises(ValueError, match=r"was begun on the machine elsewhere, whose devices it measures"):
-        measuring.launch(other)
-    assert not measuring.stop(other), "nothing of here measures it"
+        control.launch(other)
+    assert not control.stop(other), "nothing of here measures it"
 
 
 # -- the rows of the window ------------------------------------------------------------------------

@@ -66,11 +66,11 @@ def test_spec_without_memory_watch_gets_the_defaults(data: dict[str, Any]) -> No
         ({"training": {"batch_size": True}}, "Its field training.batch_size is True where a whole number is expected."),
         ({"training": None}, "Its field training is None where an object is expected."),
         ({"training": {"learning_rate": -1}}, "The setting “Learning rate” is -1. Give a number greater than 0."),
-        ({"release": {"wait_s": 10**400}}, "The setting “Memory wait in s” is 1"),
-        ({"ladder": {"ask_s": 0}}, "The setting “Stop request in s” is 0."),
+        ({"release": {"wait_s": 10**400}}, "Its field release.wait_s is 1"),
+        ({"stop_timeouts": {"ask_s": 0}}, "The setting “Seconds until SIGINT” is 0."),
         (
             {"release": {"wait_s": 0}},
-            "The setting “Memory wait in s” is 0. Give a number greater than 0.",
+            "The setting “Memory wait in seconds” is 0. Give a number greater than 0.",
         ),
         ({"release": {"tolerance_mb": -1}}, "The setting “Memory tolerance in MB” is -1. Give a whole number of at"),
         ({"recipe": {"name": "x", "path": "y", "settings": {"a": [1]}}}, "Setting 'a' is [1]."),
@@ -99,7 +99,7 @@ WHOLE = {
         "activation_checkpointing": False,
     },
     "checkpoints": {"unit": "epochs", "every": 1, "keep": 2, "best": True},
-    "ladder": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},
+    "stop_timeouts": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},
     "release": {"tolerance_mb": 64, "wait_s": 0.5},
 }  # fmt: skip
 OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience", "steps_per_epoch",

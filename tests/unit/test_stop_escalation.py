@@ -20,13 +20,13 @@ class Climb:
         self.sent: list[signal.Signals] = []
         self.recorded: list[tuple[str, float | None]] = []
         graces = StopTimeouts(ask_s=10, interrupt_s=5, terminate_s=2)
-        self.ladder = StopEscalation(
-            escalation_steps(graces), send=self.sent.append, record=lambda *rung: self.recorded.append(rung)
+        self.escalation = StopEscalation(
+            escalation_steps(graces), send=self.sent.append, record=lambda *step: self.recorded.append(step)
         )
 
     def at(self, now: float, measured_at: float = 0.0) -> list[signal.Signals]:
         self.now = now
-        self.ladder.tick(measured_at)
+        self.escalation.tick(measured_at)
         return self.sent
 
 
@@ -41,8 +41,8 @@ def test_no_signal_is_sent_before_the_escalation_begins(climb: Climb) -> None:
 
 
 def test_each_signal_follows_after_the_previous_timeout(climb: Climb) -> None:
-    climb.ladder.begin()
-    climb.ladder.begin()  # a second call has no effect
+    climb.escalation.begin()
+    climb.escalation.begin()  # a second call has no effect
     assert climb.at(109.9) == []
     assert climb.at(110) == [signal.SIGINT]
     assert climb.at(114.9) == [signal.SIGINT]
@@ -53,21 +53,21 @@ def test_each_signal_follows_after_the_previous_timeout(climb: Climb) -> None:
 
 
 def test_force_sends_sigkill_at_once_and_only_once(climb: Climb) -> None:
-    climb.ladder.begin()
-    climb.ladder.force()
-    climb.ladder.force()
+    climb.escalation.begin()
+    climb.escalation.force()
+    climb.escalation.force()
     assert climb.at(10_000) == [signal.SIGKILL]
     assert climb.recorded == [("asked", 10), ("SIGKILL", None)]
 
 
 def test_escalation_can_begin_with_sigterm(climb: Climb) -> None:
-    climb.ladder.begin("SIGTERM")
+    climb.escalation.begin("SIGTERM")
     assert climb.sent == [signal.SIGTERM]
     assert climb.at(102) == [signal.SIGTERM, signal.SIGKILL]
 
 
 def test_sigint_is_repeated_once_to_workers_that_train_on(climb: Climb) -> None:
-    climb.ladder.begin("SIGINT")
+    climb.escalation.begin("SIGINT")
     assert climb.at(101.6, 101.5) == [signal.SIGINT]
     assert climb.at(102, 100.1) == [signal.SIGINT], "it may be saving since the first"
     assert climb.at(103, 102.9) == [signal.SIGINT] * 2

@@ -173,7 +173,7 @@ def test_script_has_its_validations_and_epochs_but_no_parts_of_a_start():
 def test_damaged_events_are_left_out_and_the_oldest_entries_go_first():
     timeline = Timeline(None, "PyTorch", max_entries=3)
     timeline.fold(
-        [{"t": BEGAN, "kind": kind} for kind in ("state", "phase", "checkpoint", "release", "slowed", "rung")]
+        [{"t": BEGAN, "kind": kind} for kind in ("state", "phase", "checkpoint", "release", "slowed", "stop_step")]
     )
     timeline.fold([{"t": BEGAN, "kind": "notice", "text": str(number)} for number in range(10)])
     assert timeline.count == 10

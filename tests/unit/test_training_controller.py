@@ -14,7 +14,7 @@ from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.training.controller import TrainingController
-from core.worker.training.metrics_reporter import MetricsReporter, RankedMetricsReporter
+from core.worker.training.metrics_reporter import MetricsReporter
 from tests.support.running import make_spec
 
 if TYPE_CHECKING:
@@ -36,18 +36,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return found
 
 
-class SingleRankReporter(RankedMetricsReporter):
-    """A RankedMetricsReporter without other ranks, which counts the reductions."""
+class Alone:
+    """This process as the only one of several ranks. Counts the reductions."""
 
-    reductions = 0
+    in_step = False
 
-    def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
+    def __init__(self) -> None:
+        self.reductions = 0
+
+    def wait_for(self, losses: list[float]) -> None:
+        pass
+
+    def reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
         self.reductions += 1
         return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
 
+    def collect_files(self, folder: Path) -> None:
+        pass
+
 
 def controller_of(
-    runs_root: Path, reporter: type[MetricsReporter], **settings: object
+    runs_root: Path, ranks: Alone | None = None, **settings: object
 ) -> tuple[TrainingController, MetricsReporter, Path]:
     run_dir = new_directory(runs_root, "course")
     write_spec(run_dir, make_spec("digits_mlp", checkpoints={"unit": "never"}, **settings))
@@ -55,7 +64,7 @@ def controller_of(
         rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
     )
     context = Context(str(run_dir), assignment)
-    metrics_reporter = reporter(context)
+    metrics_reporter = MetricsReporter(context, ranks=ranks)
     nothing_to_save = cast("StateSaver", None)
     return (
         TrainingController(
@@ -82,25 +91,25 @@ def test_ranks_synchronise_at_most_once_at_the_end_of_an_epoch(
     runs_root: Path, settings: dict[str, int], expected: list[int]
 ) -> None:
     """One reduction carries losses, validation sums and requests. Early stopping needs it in every epoch."""
-    controller, reporter, _ = controller_of(runs_root, SingleRankReporter, epochs=3, **settings)
-    assert isinstance(reporter, SingleRankReporter)
+    ranks = Alone()
+    controller, reporter, _ = controller_of(runs_root, ranks, epochs=3, **settings)
     for epoch, reductions in enumerate(expected):
         controller.after_step(1.0)
         reporter.report()  # so that no report is due
         reporter._interval = reporter._countdown = 1000
-        before = reporter.reductions
+        before = ranks.reductions
         for _ in range(STEPS - 1):
             controller.after_step(2.0)
         controller.after_epoch_steps(0.1)
         values = controller.finish_validation([3.0, 1.5], mean)
         assert values == ({"val_loss": [2.0]} if reductions else None)
         assert not controller.after_epoch(values)
-        assert reporter.reductions - before == reductions, f"epoch {epoch}"
+        assert ranks.reductions - before == reductions, f"epoch {epoch}"
 
 
 def test_single_device_skips_reports_of_short_epochs_but_loses_no_values(runs_root: Path) -> None:
     """The first epoch is reported, since its validation time is unknown, and the last, since training ends."""
-    controller, reporter, run_dir = controller_of(runs_root, MetricsReporter, epochs=3)
+    controller, reporter, run_dir = controller_of(runs_root, epochs=3)
     log, reported = run_dir / EVENTS / "worker-0.jsonl", []
     for _ in range(3):
         controller.after_step(1.0)
@@ -127,13 +136,13 @@ def test_report_interval_adapts_to_the_duration_of_a_report(
     """Steps take 1 ms. A slow report is made less often, but at least once a second, so that requests are answered."""
     reported: list[int] = []
 
-    class Slow(SingleRankReporter):
-        def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
+    class Slow(Alone):
+        def reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
             clock.now += report_s
-            reported.append(self.steps)
-            return super()._reduce(losses, shares, numbers)
+            reported.append(reporter.steps)
+            return super().reduce(losses, shares, numbers)
 
-    _, reporter, _ = controller_of(runs_root, Slow)
+    _, reporter, _ = controller_of(runs_root, Slow())
     for _ in range(60_000):
         clock.now += 0.001
         reporter.step(1.0)
@@ -141,20 +150,19 @@ def test_report_interval_adapts_to_the_duration_of_a_report(
     assert reported[:4] == [1, 3, 7, 15]
 
 
-@pytest.mark.parametrize("reporter", [MetricsReporter, SingleRankReporter])
+@pytest.mark.parametrize("ranks", [None, Alone()])
 def test_validation_time_is_not_counted_as_step_time(
-    runs_root: Path, clock: SimpleNamespace, reporter: type[MetricsReporter]
+    runs_root: Path, clock: SimpleNamespace, ranks: Alone | None
 ) -> None:
     """Reports after the validation keep the times of the steps before it; later steps start after the validation."""
-    controller, metrics_reporter, run_dir = controller_of(runs_root, reporter, epochs=2)
+    controller, metrics_reporter, run_dir = controller_of(runs_root, ranks, epochs=2)
     controller.after_step(1.0)
     metrics_reporter.report()
     begun: list[float] = []
     ended: list[float] = []
     for _ in range(2):
         metrics_reporter._interval, metrics_reporter._due = 1000, float("inf")  # no report is due
-        if isinstance(metrics_reporter, SingleRankReporter):
-            metrics_reporter._countdown = 1000
+        metrics_reporter._countdown = 1000
         clock.now += 1.0
         begun.append(clock.now)
         controller.after_step(2.0)

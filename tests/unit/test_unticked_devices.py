@@ -26,7 +26,7 @@ def sample(device: str, *pids: int | None) -> Sample:
 
 
 def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 4712)) -> list[str]:
-    return [stray.sentence for stray in unticked_devices.find(ticked, [*GPUS, *PARTS], samples, pids)]
+    return [use.sentence for use in unticked_devices.find(ticked, [*GPUS, *PARTS], samples, pids)]
 
 
 def test_process_on_an_unticked_gpu_is_reported() -> None:
@@ -56,7 +56,7 @@ def test_each_finding_is_reported_once_and_again_when_it_grows() -> None:
 
     def poll_with(*pids: int) -> list[tuple[int, ...]]:
         survey = Survey(devices=tuple(GPUS), samples=(sample("GPU-2", *pids),))
-        return [stray.pids for stray in watch.poll(survey, next(clock))]
+        return [use.pids for use in watch.poll(survey, next(clock))]
 
     assert [
         poll_with(4711),
@@ -90,8 +90,8 @@ def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None
 
 
 def test_event_has_the_device_the_pids_and_the_text() -> None:
-    (stray,) = unticked_devices.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
-    assert stray.to_event() == {"device": "GPU-1", "pids": [4711], "text": stray.sentence}
+    (use,) = unticked_devices.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
+    assert use.to_event() == {"device": "GPU-1", "pids": [4711], "text": use.sentence}
 
 
 def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
@@ -100,8 +100,8 @@ def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
         sampler.survey(PATIENCE_S)
         survey = wait_until(lambda: (each := sampler.poll()).samples and each, "the readings")
     assert [device.id for device in survey.devices] == [uuid(0), uuid(1), mig_uuid(1, 0)], "and no CPU device"
-    (stray,) = unticked_devices.find([uuid(0)], survey.devices, survey.samples, [4711])
-    assert stray.device_id == uuid(1)
+    (use,) = unticked_devices.find([uuid(0)], survey.devices, survey.samples, [4711])
+    assert use.device_id == uuid(1)
 
 
 def test_sampler_of_a_cpu_run_does_not_call_the_driver(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,6 +198,12 @@ def test_settings_for_gpus_are_accepted_with_gpus(framework: str, strategy: str,
         assert "The output device is number 2, but the run has 2 devices, counted from 0." in problem.sentence
 
 
+def test_number_of_micro_batches_is_kept_for_strategies_without_a_pipeline() -> None:
+    spec = make_spec("digits_mlp", strategy="ddp", devices="cpu:0,cpu:1", micro_batches=8)
+    assert validation.problems(spec, CPUS) == []
+    assert spec.training.micro_batches == 8
+
+
 def test_scaled_learning_rate_is_shown_as_a_product() -> None:
     common = {"devices": "cpu:0,cpu:1", "learning_rate": 0.1, "batch_size": 256, "reference_batch": 64}
     spec = make_spec("digits_mlp", rate_scaling="linear", **common)

@@ -313,7 +313,7 @@ def test_run_without_findings_shows_no_verdict(drive, runs_root):
 
 def test_process_on_unticked_device_is_reported_in_red(drive, runs_root):
     text = "Process 4711 of this run is on GPU 1, which was not ticked."
-    recorded(runs_root, more=[{"kind": "stray", "device": "GPU-1", "pids": [4711], "text": text}])
+    recorded(runs_root, more=[{"kind": "unticked_device", "device": "GPU-1", "pids": [4711], "text": text}])
     panel = drive()
     open_run(panel)
     panel.until(lambda: panel.message() == text, "the message")

@@ -92,16 +92,15 @@ def test_smoothing_is_set_with_a_slider(plots, run_series, qtbot) -> None:
     ("kept", "shown"),
     [
         ({}, ("step", 0.6, True, False)),
-        ({"axis": "time", "smoothing": 10, "logarithmic": True}, ("step", 0.6, True, True)),  # the former defaults
-        ({"axis": "epoch", "smoothing": 50}, ("epoch", 0.96, True, False)),
-        ({"smoothing": 0}, ("step", 0.0, True, False)),
-        ({"axis": [], "smoothing": "x", "weight": True, "ignore_outliers": 3}, ("step", 0.6, True, False)),
+        ({"x_axis": "epoch", "weight": 0.96, "logarithmic": True}, ("epoch", 0.96, True, True)),
+        ({"weight": 0}, ("step", 0.0, True, False)),
+        ({"x_axis": [], "weight": True, "ignore_outliers": 3}, ("step", 0.6, True, False)),
         ({"x_axis": "no", "weight": 1.5, "logarithmic": 1}, ("step", 0.6, True, False)),
         ({"weight": float("nan")}, ("step", 0.6, True, False)),
         ({"x_axis": "training", "weight": 0.25, "ignore_outliers": False}, ("training", 0.25, False, False)),
     ],
 )
-def test_saved_controls_are_restored_also_from_earlier_versions(plots, kept, shown) -> None:
+def test_saved_controls_are_restored(plots, kept, shown) -> None:
     controls = plots["lossPlot"].controls
     controls.restore(kept)
     assert (controls.axis, controls.smoothing, controls.ignores_outliers, controls.logarithmic) == shown

@@ -13,8 +13,9 @@ from core.system.process_info import ProcessInfo
 from gui.viewmodels.run.memory_verdicts import sentences
 from tests.support.recorded import GB, finding, recorded
 
-LADDER = " What to do, mildest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; reboot."
-"""As earlier versions wrote it."""
+REMEDIES = (
+    " What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; reboot."
+)
 DEVICES = {f"GPU-{name}": {"label": f"GPU {number}", "pci_bus_id": f"0000:0{number}:00.0"}
            for number, name in enumerate("ab")}  # fmt: skip
 
@@ -22,7 +23,7 @@ DEVICES = {f"GPU-{name}": {"label": f"GPU {number}", "pci_bus_id": f"0000:0{numb
 def release(device: str, verdict: Verdict = Verdict.UNEXPLAINED, after: int = 9 * GB, holders=()) -> Release:
     return Release(
         device_id=device, verdict=verdict, before_bytes=GB, peak_bytes=20 * GB, after_bytes=after, seconds=60.0,
-        sentence=f"{device} uses 8.0 GB more than before the run.{LADDER}", holders=tuple(holders),
+        sentence=f"{device} uses 8.0 GB more than before the run.{REMEDIES}", holders=tuple(holders),
     )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def test_steps_name_the_devices_and_the_processes():
 
 
 def test_button_of_the_strip_opens_the_commands(drive, runs_root):
-    sentence = f"GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.{LADDER}"
+    sentence = f"GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.{REMEDIES}"
     recorded(runs_root, findings=[finding(verdict="unexplained", after_bytes=9 * GB, sentence=sentence)])
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1)
@@ -68,4 +69,4 @@ def test_button_of_the_strip_opens_the_commands(drive, runs_root):
     panel.qtbot.mouseClick(window.findChild(QPushButton, "remedyCopy0"), Qt.MouseButton.LeftButton)
     assert QGuiApplication.clipboard().text() == "sudo fuser -v /dev/nvidia*"
     texts = [label.text() for label in window.findChild(QWidget, "releaseFindings").findChildren(QLabel)]
-    assert not any("mildest" in text for text in texts)
+    assert not any("gentlest" in text for text in texts)

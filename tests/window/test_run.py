@@ -165,7 +165,7 @@ def test_ignored_stop_escalates_and_can_be_forced(drive, runs_root, tmp_path):
             return measure
     """
     stop_timeouts = StopTimeouts(ask_s=0.5, interrupt_s=PATIENCE_S, terminate_s=PATIENCE_S)
-    start(make_spec(write_recipe(tmp_path, ignores_sigint), epochs=5, ladder=stop_timeouts), runs_root)
+    start(make_spec(write_recipe(tmp_path, ignores_sigint), epochs=5, stop_timeouts=stop_timeouts), runs_root)
     panel = drive()
     panel.until(lambda: "SIGINT is ignored" in panel.log.toPlainText(), "the recipe to ignore SIGINT")
     panel.stop()

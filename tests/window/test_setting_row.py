@@ -51,7 +51,7 @@ def test_one_row_makes_check_option_command_form_tab_and_document(qtbot):
     rows = setting_rows(WithOneMore(spare_mb=7), WithOneMore())
     (row,) = [each for each in rows if each.label == "Spare memory in MB"]
     assert (row.value, row.usual) == ("7", "all of it")
-    assert "`--spare-mb N` (for strategy ddp of PyTorch; default: all of it)" in settings_list(WithOneMore)
+    assert "`--spare-mb N` (strategy ddp of PyTorch; default: all of it)" in settings_list(WithOneMore)
 
 
 @pytest.mark.parametrize("owner", [Training, Checkpoints, StopTimeouts, ReleaseWatch])

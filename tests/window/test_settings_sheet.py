@@ -129,7 +129,7 @@ def test_sheet_edits_the_very_choices_that_start_a_run(setup):
 
 
 def test_stop_timeouts_of_a_run_are_kept_when_it_is_edited_and_started_again(setup, tmp_path):
-    recipe = make_spec("digits_mlp", ladder=StopTimeouts(ask_s=2.5, terminate_s=60))
+    recipe = make_spec("digits_mlp", stop_timeouts=StopTimeouts(ask_s=2.5, terminate_s=60))
     setup.fill(recipe)
     assert setup.choices().stop == {"ask_s": 2.5, "terminate_s": 60}
     assert named(setup, QLineEdit, "interruptTimeoutEdit").text() == ""
@@ -143,7 +143,7 @@ def test_stop_timeouts_of_a_run_are_kept_when_it_is_edited_and_started_again(set
     setup.fill(make_spec("digits_mlp"))
     assert setup.choices().stop == {}
     named(setup, QLineEdit, "askTimeoutEdit").setText("0")
-    with pytest.raises(ValueError, match=r"The setting “Stop request in s” is 0"):
+    with pytest.raises(ValueError, match=r"The setting “Seconds until SIGINT” is 0"):
         compose(setup.choices(), cpu_devices())
 
 

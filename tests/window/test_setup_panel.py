@@ -141,7 +141,7 @@ def test_memory_watch_settings_reach_spec_and_are_remembered(drive):
     panel.set_text("releaseWaitEdit", "7.5")
     assert panel.spec().release == ReleaseWatch(tolerance_mb=128, wait_s=7.5)
     panel.set_text("releaseWaitEdit", "-1")
-    panel.until(lambda: "memory watch waits (--release-wait) is -1" in panel.start_status.text(), "the reason")
+    panel.until(lambda: "The setting “Memory wait in seconds” is -1" in panel.start_status.text(), "the reason")
     panel.set_text("releaseWaitEdit", "")
     assert panel.spec().release == ReleaseWatch(tolerance_mb=128)
     panel.window.close()

@@ -6,13 +6,14 @@ The rules:
   order: the file named by `TRAINYARD_METRICS`; TensorBoard; tables, JSON lines and files of trackers; the user's
   expression; the log's text. But a curve by steps is more reliable than any curve by epochs or of numbered lines. A
   source that has less than a third of another's values, up to the same step, never keeps the metric from it, however
-  reliable (`rivals`). The only exception is `TRAINYARD_METRICS`, which the user asked for: nothing replaces its curves.
+  reliable: a program may print its loss at each step and write an estimate of that name to TensorBoard every 500. The
+  only exception is `TRAINYARD_METRICS`, which the user asked for: nothing replaces its curves.
 - **A new source restarts the curve.** Two sources may count steps differently (one from 0, the other from 1; numbered
   lines count no steps at all). So the old curve is deleted: the first value of the new one has `restarts`. The new
   source has given its whole history since the run's start.
 - **Two sources of one kind** (two event files, say): the first keeps the metric, and `notices` mentions the other. Two
   files in one folder have one writer, which opened a second file: values beyond the last step continue the curve. So
-  do those of a folder that a second training began when the first one had ended (`second_trainings`).
+  do those of a folder that a second training began when the first one had ended (`steps`).
 - **Step of a value.** The program's, if the reading has one. Otherwise the last step of the same source. A value of an
   epoch gets the step at which that epoch ended, if a reading had both. Otherwise values that came together
   are spread evenly up to the last known step. Otherwise they are numbered as the program numbers its epochs, and
@@ -36,11 +37,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.metrics.common.known_steps import KnownSteps, TrainingTimes
 from core.metrics.common.names import OF_VALIDATION, as_test
 from core.metrics.common.reading import Reading
-from core.metrics.common.rivals import Values
-from core.metrics.common.second_trainings import SecondTrainings
+from core.metrics.common.steps import KnownSteps, SecondTrainings, TrainingTimes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,6 +53,13 @@ MAX_KEPT = 10_000
 
 MAX_STEP = 2**53
 """The limit for steps and epochs: float64 cannot represent larger integers exactly."""
+
+SPARSE = 3
+"""A source with less than one value for this many of another is sparse."""
+SETTLED = 64
+"""With so many values a source that is not sparse keeps the metric for good."""
+MAX_READINGS = 10_000
+"""Readings to keep of one source. With more it cannot take the metric over any more."""
 
 NO_NAMES: frozenset[str] = frozenset()
 
@@ -69,6 +75,56 @@ class MergedReading(Reading):
     """Metrics whose curves begin with this value: their earlier values are void."""
     counts_epochs: bool = False
     """Whether its step is the number of an epoch, because no steps were known."""
+
+
+@dataclass(slots=True)
+class Values:
+    """The values of one metric from one source."""
+
+    count: int = 0
+    first: int | None = None
+    last: int | None = None
+    readings: list[Reading] = field(default_factory=list)
+    """All of them; empty if there were too many."""
+
+    def add(self, reading: Reading) -> None:
+        """Count a value, and keep its reading."""
+        if len(self.readings) == self.count < MAX_READINGS:
+            self.readings.append(reading)
+        elif self.readings:
+            self.readings = []
+        self.count += 1
+        if reading.step is not None:
+            self.first, self.last = reading.step if self.first is None else self.first, reading.step
+
+    def prevails(self, holder: Values, *, more_reliable: bool) -> bool:
+        """Return whether these values replace those of `holder`, which are recorded now."""
+        if len(self.readings) < self.count:
+            return False
+        return not self._is_sparse_beside(holder) if more_reliable else holder._is_sparse_beside(self)
+
+    def settled_beside(self, rival: Values) -> bool:
+        """Return whether a less reliable rival cannot take the metric from these values any more."""
+        return self.count >= SETTLED and not self._is_sparse_beside(rival)
+
+    def drop(self) -> None:
+        """Forget the readings: the source does not take the metric over any more."""
+        self.readings, self.count = [], self.count + 1
+
+    def _is_sparse_beside(self, other: Values) -> bool:
+        if self.count == 1 and other.count > SPARSE:  # one value does not show how often they come
+            return True
+        return self.count * SPARSE < other._count_until(None if self._counts_epochs() else self.last)
+
+    def _counts_epochs(self) -> bool:
+        """Return whether these values may be numbered on their own: 1, 2, 3. Such numbers are no steps of others."""
+        return self.first in {0, 1} and self.last is not None and self.count == self.last - self.first + 1
+
+    def _count_until(self, step: int | None) -> float:
+        """Return about how many of the values are at most at a step; all of them if they have no steps."""
+        if step is None or self.first is None or self.last is None or step >= self.last:
+            return self.count
+        return max(0.0, self.count * (step - self.first + 1) / (self.last - self.first + 1))
 
 
 @dataclass(slots=True)

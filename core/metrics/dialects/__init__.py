@@ -1,6 +1,6 @@
-"""Known ways of printing metrics, one module each. `registry` lists them, and `syntax` holds what they share.
+"""Known ways of printing metrics. `registry` returns what a line says, and `syntax` holds what they share.
 
-- `at_step`, `bars`, `dictionary`, `pairs`: a line says everything itself
-- `bracketed`, `piped`, `logger_lines`: the same, in the ways of certain libraries
+- `forms`: lines in the forms of certain programs: one row for each form
+- `bars`, `dictionary`, `pairs`: progress bars, dictionaries, names and numbers
 - `tables`, `key_values`: a line is read with the header or the lines before it, by `text.open_table`
 """

@@ -25,14 +25,6 @@ IGNORED = re.compile(
 )
 REWARDS = re.compile(r"(?:.*[_/])?(?:ep_?rew|mean_reward|return|reward)\w*|\w*(?:EpRet|EpRew)\w*", re.IGNORECASE)
 MIN_KEYS = 3
-EVALUATION = re.compile(rf"Eval num_timesteps=(?P<step>\d+), episode_reward=(?P<reward>{NUMBER}) \+/- ", re.IGNORECASE)
-"""What Stable-Baselines3 prints of an evaluation before its block."""
-
-
-def read(line: str) -> Reading | None:
-    """Return the reading of a line about an evaluation; None for any other line."""
-    match = EVALUATION.match(line) if line.startswith("Eval num") else None
-    return Reading(values={"val_episode_reward": float(match["reward"])}, step=int(match["step"])) if match else None
 
 
 def split(line: str) -> tuple[str, str] | None:

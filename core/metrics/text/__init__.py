@@ -1,8 +1,7 @@
 """Metrics in printed text.
 
 - `log`: from the bytes of a log to readings
-- `printed_lines`, `line_filter`: the lines that a terminal shows, and those that can contain a metric
-- `shapes`: parse lines that repeat with other numbers only once
+- `printed_lines`: the lines that a terminal shows, and those that can contain a metric
 - `open_table`: the rows of a table, whose header or first line came before
 - `position`: where in the training a reading belongs
 - `roles`: what a reading is of: the training, a validation, a mean, settings

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 from core.language import tr
 from core.metrics.common.reading import IN_VALIDATION
 from core.metrics.dialects import pairs
-from core.metrics.dialects.registry import BARS, PAIRS, STANDING, TABLES
+from core.metrics.dialects.registry import BARS, PAIRS, STANDING, TABLES, statement_of
 from core.metrics.rules.rule_set import RuleSet
 from core.metrics.text.expression import Matcher
-from core.metrics.text.line_filter import holds
 from core.metrics.text.open_table import OpenTable
 from core.metrics.text.position import PositionTracker
-from core.metrics.text.printed_lines import PrintedLines
+from core.metrics.text.printed_lines import PrintedLines, holds
 from core.metrics.text.progress_bars import ProgressBars
 from core.metrics.text.roles import Roles
-from core.metrics.text.shapes import ShapeCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -36,19 +34,11 @@ if TYPE_CHECKING:
 class LogReader:
     """Takes a log's bytes as they come, cut anywhere, and returns their readings in order."""
 
-    def __init__(
-        self,
-        expression: Expression | None = None,
-        *,
-        parse: Callable[[str], Statement] | None = None,
-        rules: Sequence[Rule] = (),
-    ) -> None:
+    def __init__(self, expression: Expression | None = None, *, rules: Sequence[Rule] = ()) -> None:
         """`expression`: the user's, replaces the dialects until it is disabled. Call `end` then: it ends a process.
 
-        `parse`: parses one line. The default is `registry.statement_of` with a cache of line shapes. `rules`: the
-        user's; they win over the dialects, but are not used together with an expression.
+        `rules`: the user's; they win over the dialects, but are not used together with an expression.
         """
-        self._parse = parse or ShapeCache().statement_of
         self._rules = RuleSet(rules) if rules and expression is None else None
         self._taught: Reading | None = None  # what the rules say about the line at hand
         words = self._rules.words if self._rules else ()
@@ -149,7 +139,7 @@ class LogReader:
 
     def _untabled(self, line: PrintedLine) -> list[Reading]:
         """Return what a line says that is no row of a table."""
-        statement = self._parse(line.text)
+        statement = statement_of(line.text)
         after_heading = self._is_after_heading(statement)
         if statement.dialect == TABLES:
             self._table.begin(line.text)

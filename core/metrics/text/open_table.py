@@ -1,6 +1,6 @@
 """The table that is being printed: lines that mean nothing without the header or the lines before them.
 
-While a table is open, all lines are looked at, also those without the words of `line_filter`.
+While a table is open, all lines are looked at, also those without the words of `printed_lines`.
 """
 
 from __future__ import annotations

@@ -8,15 +8,21 @@ Colours and other control sequences are removed, invalid UTF-8 is marked, and a 
 from __future__ import annotations
 
 import re
-from heapq import merge
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
-
-from core.metrics.text.line_filter import holds, lines_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+WORDS = (
+    b"loss", b"acc", b"epoch", b"step", b"%|", b"error", b" err", b"_err", b"ppl", b"perplex", b"mae", b"mse",
+    b"auc", b"auroc", b"f1", b"iou", b"bleu", b"rouge", b"reward", b"grad", b"lr:", b"lr=", b"lr ", b"lr_", b'lr"',
+    b"lr'", b"lr-", b"learning", b"psnr", b"ssim", b"nll", b"elbo", b"dice", b"fid:", b"fid=", b"wer:", b"wer=",
+    b"cer:", b"cer=", b"map5", b"map:", b"map=", b"map@", b"bpb", b"bpc", b"precision", b"recall", b"score",
+    b"entropy", b"prec@", b"iter", b"train", b"test", b"valid", b"eval", b"learn:", b"rollout/", b"time/ ",
+    b"ndcg", b"approx", b"'s ",
+    b"cost",
+)  # fmt: skip
+"""A line without one of these contains nothing that the dialects read."""
 LIMIT = 1 << 16
 """Bytes of a line to read; the rest is skipped."""
 LONG_RUN = 8
@@ -67,55 +73,33 @@ class PrintedLines:
         return self._lines(data)
 
     def _lines(self, data: bytes) -> Iterator[PrintedLine]:
-        begin, size = 0, len(data)
-        while begin < size:
-            every = self.all_of_them
-            for at, end in _every_line(data, begin) if every else self._filtered(data, begin):
-                line = data[at:end]
+        begin = 0
+        while begin < len(data):
+            end = data.find(b"\n", begin)
+            end = len(data) if end < 0 else end
+            line = data[begin:end]
+            if self._is_wanted(line):
                 if b"\r" in line or b"\x08" in line:
-                    yield from self._drawn(line, ended=data[end : end + 1] == b"\n")
+                    yield from self._drawn(line, ended=end < len(data))
                 elif text := _text(line[:LIMIT]):
                     yield PrintedLine(text)
-                if self.all_of_them != every:
-                    begin = end + 1
-                    break
-            else:
-                return
+            begin = end + 1
 
-    def _filtered(self, data: bytes, begin: int) -> Iterator[tuple[int, int]]:
-        """Yield begin and end of the lines that may contain a metric, or have one of the words."""
-        found = lines_with(data, begin)
-        if not self._words:
-            return found
-        return (place for place, _ in groupby(merge(found, _lines_holding(data, begin, self._words))))
+    def _is_wanted(self, line: bytes) -> bool:
+        return self.all_of_them or holds(line) or any(map(line.__contains__, self._words))
 
     def _drawn(self, line: bytes, *, ended: bool) -> Iterator[PrintedLine]:
         """Yield the texts drawn in the place of one line; the last one stays on the screen if a newline `ended` it."""
         body = line.rstrip(b"\r\x08")
         drawn = [text for part in REDRAW.split(body) for text in _split_at_restarts(part)]
         for at, part in enumerate(drawn, start=1):
-            wanted = self.all_of_them or holds(part) or any(map(part.__contains__, self._words))
-            if wanted and (text := _text(part[:LIMIT])):
+            if self._is_wanted(part) and (text := _text(part[:LIMIT])):
                 yield PrintedLine(text=text, redrawn=at < len(drawn) or not (ended or body == line))
 
 
-def _every_line(data: bytes, begin: int) -> Iterator[tuple[int, int]]:
-    while begin < len(data):
-        end = data.find(b"\n", begin)
-        end = len(data) if end < 0 else end
-        yield begin, end
-        begin = end + 1
-
-
-def _lines_holding(data: bytes, begin: int, words: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each line that contains one of the words."""
-    places = {word: data.find(word, begin) for word in words}
-    while found := [place for place in places.values() if place >= 0]:
-        first = min(found)
-        end = data.find(b"\n", first)
-        end = len(data) if end < 0 else end
-        yield max(data.rfind(b"\n", 0, first) + 1, begin), end
-        places = {word: data.find(word, end) if 0 <= at < end else at for word, at in places.items()}
+def holds(line: bytes) -> bool:
+    """Return whether the line can contain a metric: whether it has one of the words, in capitals or not."""
+    return any(map(line.lower().__contains__, WORDS))
 
 
 def _run_end(data: bytes, decided: int) -> int:

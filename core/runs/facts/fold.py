@@ -234,7 +234,7 @@ def _release(facts: RunFacts, event: Event) -> RunFacts:
 def _ended(facts: RunFacts, event: Event) -> RunFacts:
     ended = read_ended(event)
     facts = replace(facts, ended_processes=(*facts.ended_processes, *ended))
-    if event.get("before_leg") is not True:
+    if event.get("before_resume") is not True:
         return facts
     facts = replace(facts, ended_before_resume=(*facts.ended_before_resume, *ended))
     return replace(facts, notices=(*facts.notices, *_ended_sentence(ended)))
@@ -292,9 +292,9 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "rewind": _rewind,
     "checkpoint": _checkpoint,
     "request": _request,
-    "rung": _stop_step,
+    "stop_step": _stop_step,
     "notice": _notice,
-    "stray": _unticked_device_use,
+    "unticked_device": _unticked_device_use,
     "waiting": _waiting,
     "stall": _stall,
     "slowed": _slowed,
@@ -305,7 +305,7 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "parts": _parts,
 }
 _COLLECTED = frozenset({
-    "state", "supervisor", "queued", "worker", "worker_exit", "device", "rung", "notice", "stray", "release",
-    "ended",
+    "state", "supervisor", "queued", "worker", "worker_exit", "device", "stop_step", "notice", "unticked_device",
+    "release", "ended",
 })  # fmt: skip
 """Kinds of which every event is kept: each makes the facts larger."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr, tr_plural
+from core.schema.codec import Limits, decode
 from core.text import join_names
 from core.units import disk
 
@@ -32,7 +33,7 @@ class ModelPart:
     where: str
     """Where the framework says that they are, such as `cuda:1`; for fsdp, that they are shards."""
     size_bytes: int | None = None
-    """The size of these parameters on the device; None in runs of earlier versions."""
+    """The size of these parameters on the device; None if it is not known."""
     reads_from: str = ""
     """The id of the device whose parameters it reads at each step, where it has none by intention."""
 
@@ -43,16 +44,11 @@ class ModelPart:
 
 
 def read_part(event: Mapping[str, Any]) -> ModelPart:
-    """Read the event `parts`. Raises `KeyError` or `TypeError` when it is damaged."""
-    names = event["parameters"]
-    if not isinstance(names, list):
-        raise TypeError(event)
-    kept = tuple(_text(name) for name in names[:MAX_PARAMETERS])
+    """Read the event `parts`. Raises `ValueError` when it is damaged."""
     size_bytes = event.get("bytes")
-    return ModelPart(
-        device=_text(event["device"]), parameters=kept, where=_text(event.get("where") or ""),
+    return decode(
+        ModelPart, {**event, "reads_from": event.get("reads_from") or ""}, Limits(MAX_NAME, MAX_PARAMETERS),
         size_bytes=size_bytes if isinstance(size_bytes, int) and 0 <= size_bytes < MAX_BYTES else None,
-        reads_from=_text(event.get("reads_from") or ""),
     )  # fmt: skip
 
 
@@ -83,9 +79,3 @@ def _modules(names: Sequence[str]) -> str:
     if len(modules) <= SHOWN:
         return join_names(modules)
     return tr("{count} modules from {first} to {last}", count=len(modules), first=modules[0], last=modules[-1])
-
-
-def _text(value: Any) -> str:  # noqa: ANN401 (whatever a file contains)
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value[:MAX_NAME]

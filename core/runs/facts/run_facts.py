@@ -97,7 +97,7 @@ class UntickedDeviceUse:
     sentence: str
 
     def to_event(self) -> dict[str, object]:
-        """Return the fields of an event of the kind `stray`."""
+        """Return the fields of an event of the kind `unticked_device`."""
         return {"device": self.device_id, "pids": list(self.pids), "text": self.sentence}
 
 
@@ -110,12 +110,10 @@ class RunFacts:
     stopped_by_signal: bool = False
     """Whether it was stopped by a signal to its supervisor, as at a log-out or a shutdown, and not by a user."""
     software: Software | None = None
-    """None also for runs of earlier versions."""
     source: Source | None = None
     """None if the workload is in no repository, too."""
     supervisor: ProcessId | None = None
     guard: ProcessId | None = None
-    """None also for runs of earlier versions."""
     waiter: ProcessId | None = None
     """The process that waits, or waited, in the queue."""
     host: HostId | None = None

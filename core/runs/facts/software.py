@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from core.schema.codec import Limits, decode
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_PACKAGES = 1000
 MAX_NAME = 200
 """Characters of a name or a version that are kept."""
+MAX_PATH = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +42,10 @@ class Source:
 
 
 def read_software(event: Mapping[str, Any]) -> Software:
-    """Read the event `software`. Raises `KeyError` or `TypeError` when it is damaged."""
-    packages = event.get("packages") or {}
-    if not isinstance(packages, dict):
-        raise TypeError(event)
-    kept = list(packages.items())[:MAX_PACKAGES]
-    return Software(
-        version=_text(event["version"]),
-        packages={_text(name): _text(version) for name, version in kept},
-        trainyard=_text(event.get("trainyard") or ""),
-    )
+    """Read the event `software`. Raises `ValueError` when it is damaged."""
+    return decode(Software, event, Limits(MAX_NAME, MAX_PACKAGES))
 
 
 def read_source(event: Mapping[str, Any]) -> Source:
-    """Read the event `source`. Raises `KeyError` or `TypeError` when it is damaged."""
-    return Source(
-        folder=str(event["folder"]), commit=_text(event.get("commit") or ""), branch=_text(event.get("branch") or ""),
-        changed=event.get("changed") is True,
-    )  # fmt: skip
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value[:MAX_NAME]
+    """Read the event `source`. Raises `ValueError` when it is damaged."""
+    return decode(Source, event, Limits(MAX_PATH))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr_noop
-from core.system.process_info import ProcessInfo, finite, process_fields, read_process, whole_or_none
+from core.schema.codec import decode, encode, named
+from core.system.process_info import ProcessInfo, process_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ HELD = frozenset({Verdict.HELD_BY_RUN, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAIN
 class Release:
     """The finding on one device after the run's last worker had exited."""
 
-    device_id: str
+    device_id: str = field(metadata=named("device"))
     verdict: Verdict
     before_bytes: int | None
     """Memory used before the first worker was started; None without a reading."""
@@ -56,19 +57,11 @@ def worst(releases: Iterable[Release]) -> Release | None:
 
 def release_fields(release: Release) -> dict[str, Any]:
     """Return the fields of the event of a finding."""
-    return {
-        "device": release.device_id, "verdict": release.verdict.value, "before_bytes": release.before_bytes,
-        "peak_bytes": release.peak_bytes, "after_bytes": release.after_bytes, "seconds": round(release.seconds, 3),
-        "sentence": release.sentence, "holders": [process_fields(each) for each in release.holders],
-    }  # fmt: skip
+    holders = [process_fields(each) for each in release.holders]
+    return {**encode(release), "seconds": round(release.seconds, 3), "holders": holders}
 
 
 def read_release(event: dict[str, Any]) -> Release:
-    """Read a finding from its event. Raises `KeyError`, `TypeError` or `ValueError` when the event is damaged."""
-    device = str(event["device"])
-    return Release(
-        device_id=device, verdict=Verdict(event["verdict"]), before_bytes=whole_or_none(event.get("before_bytes")),
-        peak_bytes=whole_or_none(event.get("peak_bytes")), after_bytes=whole_or_none(event.get("after_bytes")),
-        seconds=finite(event["seconds"]), sentence=str(event["sentence"]),
-        holders=tuple(read_process(each, device) for each in event.get("holders", ())),
-    )  # fmt: skip
+    """Read a finding from its event. Raises `ValueError` when the event is damaged."""
+    found = decode(Release, event)
+    return replace(found, holders=tuple(replace(each, device_id=found.device_id) for each in found.holders))

@@ -15,6 +15,7 @@ from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S
 from core.hosts.mirror.link import SILENT_S
 from core.language import tr, tr_noop, tr_stored
+from core.schema.codec import decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.own_files import files_hash
 from core.supervisor.hosts.lasting_connection import LastingConnection
@@ -111,13 +112,9 @@ class PartLink:
         """
         found = self._connection.ask("equipment", EQUIPMENT_S, **asked)
         try:
-            texts = {name: found[name] for name in ("version", "nccl", "recipe")}
-            paths = dict(found["paths"])
-            if not all(isinstance(each, str) for each in (*texts.values(), *paths, *paths.values())):
-                raise TypeError  # noqa: TRY301 (as for what is missing)
-        except (LookupError, TypeError, ValueError):
+            return decode(Equipment, found)
+        except ValueError:
             self._connection.fail_at(tr("It does not say what it trains with."))
-        return Equipment(paths=paths, **texts)
 
     def reserve(self, devices: Sequence[Device]) -> None:
         """Keep other users of the carrier off these devices from now on. Raises `HostError` if they use them."""
@@ -174,7 +171,7 @@ class PartLink:
     def start(self, spec: RunSpec, part: Part, files: Mapping[str, str]) -> None:
         """Start the part. Raises `HostError` with what keeps it from starting."""
         found = self._connection.ask(
-            "part", START_S, spec=spec.to_json(), part=part.to_json(), files=dict(files), hash=files_hash(files)
+            "part", START_S, spec=spec.to_json(), part=encode(part), files=dict(files), hash=files_hash(files)
         )  # fmt: skip
         run = found.get("run") if isinstance(found, dict) else None
         if not isinstance(run, str):

@@ -22,7 +22,7 @@ OF_WORKERS = frozenset({
     "seen", "phase", "plan", "ready", "metrics", "done", "parts", "checkpoint", "rewind", "notice", "error", "link",
 })  # fmt: skip
 """Kinds of events that a worker writes."""
-OF_HOST = frozenset({"worker", "worker_exit", "sample", "stray", "slowed", "release", "ended", "notice"})
+OF_HOST = frozenset({"worker", "worker_exit", "sample", "unticked_device", "slowed", "release", "ended", "notice"})
 """Kinds of events of a part's supervisor, guard and readings that concern the run."""
 DEVICES = ("device", "reads_from")
 """Fields with the id of one device."""

@@ -65,7 +65,7 @@ class RunMonitor:
         self._idle.take(samples)
         now, survey = time.monotonic(), self._readings.survey
         for use in self._unticked.poll(survey, now):
-            self._write("stray", **use.to_event())
+            self._write("unticked_device", **use.to_event())
         for slowdown in self._slowdown.poll(survey, now) if trains else ():
             self._write("slowed", **slowdown.to_event())
         # A stall is only reported: a validation or a download may take as long.

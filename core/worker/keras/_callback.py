@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import keras
 from keras.callbacks import Callback
 
 from ...language import tr
-from ..context import REPORT_EVERY_S
 from ..steps import RATE, VALIDATION_PREFIX
-from ..tensorflow.loop.common import Reporter, fetch, learning_rate, rate_setter
+from ..tensorflow.loop.common import fetch, learning_rate, rate_setter
 from ._callbacks import overrides, reads_batches
 
 if TYPE_CHECKING:
@@ -25,12 +23,10 @@ if TYPE_CHECKING:
     from ..training.epoch_results import Values
 
 
-class FitReporter(Reporter):
-    """Reports the logs of each batch."""
+class BatchLogs:
+    """Reads the logs of the batches, with which `fit` reports its steps. Their names are those of the first logs."""
 
     def __init__(self, context: Context, task: Task) -> None:
-        super().__init__(context)
-        self.task = task
         own_step = type(task.model).train_step is not keras.Model.train_step
         self._names: tuple[str, ...] = ()
         self._chosen = None if own_step or task.training_step is not None else set(task.metrics)
@@ -40,16 +36,19 @@ class FitReporter(Reporter):
         """Whether the step itself has measured metrics, which are in its logs."""
         self._kind = type(task.model).__name__
 
-    @property
     def names(self) -> Sequence[str]:
-        """What each step is reported with: the loss, and the metrics that were measured on its batch."""
+        """Return what each step is reported with: the loss, and the metrics that were measured on its batch."""
         return self._names or ("loss",)
 
-    def step(self, loss: Mapping[str, tf.Tensor], share: Any = 1.0) -> int:  # noqa: ANN401 (as `MetricsReporter`)
-        """Count one optimizer step with the logs of its batch. Return the requests as of the last report."""
+    def fetch(self, logs: list[Mapping[str, tf.Tensor]]) -> list[float]:
+        """Return the values of steps, step by step, in one transfer."""
         if not self._names:
-            self._names = self._names_of(loss)
-        return super().step(loss, share)
+            self._names = self._names_of(logs[0])
+        if len(self._names) == 1:
+            return fetch([each["loss"] for each in logs])
+        dtype = logs[0]["loss"].dtype
+        parts = (each[name] for each in logs for name in self._names)
+        return fetch([part if part.dtype == dtype else keras.ops.cast(part, dtype) for part in parts])
 
     def _names_of(self, logs: Mapping[str, tf.Tensor]) -> tuple[str, ...]:
         if "loss" not in logs:
@@ -65,13 +64,6 @@ class FitReporter(Reporter):
             others = [name for name in others if name in self._chosen]
         scalar = [name for name in others if getattr(logs[name], "shape", None) == ()]
         return ("loss", *(scalar if self._takes_logs else ()))
-
-    def _fetch(self, losses: list[Mapping[str, tf.Tensor]]) -> list[float]:
-        if len(self._names) == 1:
-            return fetch([logs["loss"] for logs in losses])
-        dtype = losses[0]["loss"].dtype
-        parts = (logs[name] for logs in losses for name in self._names)
-        return fetch([part if part.dtype == dtype else keras.ops.cast(part, dtype) for part in parts])
 
 
 class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
@@ -90,7 +82,6 @@ class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
         self.measure: Callable[[], Values | None] | None = None
         """Validates with our own passes; None where `fit` validates."""
         self._cut_short = False
-        self._due = 0.0
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (Keras' signature)
         """Set the learning rate of this step, where it differs from the last one's."""
@@ -110,11 +101,8 @@ class ControllerCallback(Callback):  # type: ignore[misc]  # Keras has no types
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
         """End the validation if a stop or a pause is requested."""
-        now = time.monotonic()
-        if now >= self._due:
-            self._due = now + REPORT_EVERY_S
-            self._cut_short = self._cut_short or (self._controller.synchronises and self._context.end_requested())
-            self.model.stop_evaluating = self._cut_short
+        if self._controller.cuts_validation():
+            self._cut_short = self.model.stop_evaluating = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
         """End the epoch, and with it the training if a request, the controller or a callback ends it."""

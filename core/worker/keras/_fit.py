@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gc
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
 from ...language import tr
-from ..tensorflow.loop.common import learning_rate, one_by_one, over_replicas, traced, validate
+from ..tensorflow.loop.common import learning_rate, over_replicas, skipped_steps, traced, validate
 from ..tensorflow.loop.saver import Saver
 from ..tensorflow.loop.step import passes_of
 from ..tensorflow.task.build import call
 from ..training.controller import TrainingController
-from ._callback import Callbacks, ControllerCallback, FitReporter
+from ..training.metrics_reporter import MetricsReporter
+from ._callback import BatchLogs, Callbacks, ControllerCallback
 from ._callbacks import read_metrics_of_batches, recipe_callbacks, restores_weights
 from ._data import Cut, training, validation
 from ._step import measured_function, train_step
@@ -42,9 +44,12 @@ def fit(task: Task, recipe: LoadedRecipe, context: Context, gradient: Gradient |
     by_fit = _is_measured_by_fit(task)
     with strategy.scope():
         _compile(task, context, cut, gradient, by_fit=by_fit)
-    controller = TrainingController(
-        context, FitReporter(context, task), Saver(task.model, [task.optimizer], context), **task.size
-    )
+    logs = BatchLogs(context, task)
+    reporter = MetricsReporter(
+        context, names=logs.names, fetch=logs.fetch, metrics=task.training_metrics,
+        after_report=skipped_steps(task, context),
+    )  # fmt: skip
+    controller = TrainingController(context, reporter, Saver(task.model, [task.optimizer], context), **task.size)
     controller.keeps_numbers = controller.keeps_numbers or bool(own)
     callback = ControllerCallback(controller, task, context)  # before a checkpoint can change the base learning rate
     controller.begin(learning_rate(task.optimizer))
@@ -202,7 +207,7 @@ def _own_validation(
     passes, batches = passes_of(task, context), task.val
     assert batches is not None
     measure = traced(lambda *feed: over_replicas(strategy, passes.sums, feed), batches)
-    return lambda: validate(task, context, controller, one_by_one(measure, batches.in_order()))
+    return lambda: validate(task, controller, starmap(measure, batches.in_order()))
 
 
 def _dealt(

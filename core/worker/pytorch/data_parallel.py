@@ -8,10 +8,8 @@ import torch
 from torch import nn
 
 from ...language import tr
-from ..training.controller import TrainingController
-from .loop.common import Validation, learning_rate, passes, reporter, run_epochs
-from .loop.saver import WholeSaver
-from .loop.update import stepper
+from .loop.common import passes, train_task
+from .loop.validation import Validation
 from .model.placing import across
 from .task.build import build
 
@@ -36,13 +34,10 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     # Outputs are gathered on one GPU before the loss is computed, so its mean is over the whole batch.
     devices = list(range(len(context.assignment.devices)))
     model = nn.DataParallel(task.model, device_ids=devices, output_device=context.training.output_device)
-    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
-    step = stepper(task, context, controller, lambda part, batches: passes(part, model, batches))
-    validation = Validation(task, context, model, controller)
-
-    model.train()
-    controller.begin(learning_rate(task.optimizer))
-    run_epochs(task, controller, step, validation)
+    train_task(
+        task, context, lambda part, batches: passes(part, model, batches),
+        validation=lambda controller, _: Validation(task, model, controller),
+    )  # fmt: skip
 
 
 def _in_bfloat16(module: nn.Module, inputs: object) -> None:  # noqa: ARG001 (a hook's signature)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from torch.nn.parallel import DistributedDataParallel
 
 from ...language import tr
-from ..training.controller import TrainingController
-from .loop.common import Validation, backward, learning_rate, run_epochs, step_backward
+from .loop.common import backward, step_backward, train_task
 from .loop.compression import compress, require_no_weight
-from .loop.distributed import broadcast_buffers, join, leave, merge_over_ranks, reporter
+from .loop.distributed import Ranks, broadcast_buffers, join, leave, merge_over_ranks
 from .loop.saver import WholeSaver
-from .loop.update import stepper
+from .loop.validation import Validation
 from .task.build import build
 
 if TYPE_CHECKING:
@@ -48,25 +47,16 @@ def _train(task: Task, context: Context) -> None:
         find_unused_parameters=bool(task.turns),  # the pass of one optimizer need not use those of another
     )
     powersgd = compress(model, task, context)
-    saver = WholeSaver(task, context, beside=powersgd)
-    controller = TrainingController(context, reporter(context, task), saver, **task.size)
-    step = stepper(task, context, controller, lambda part, batches: _accumulate(part, model, batches, context))
-    validation = ReplicaValidation(task, context, task.module, controller)
-
-    model.train()  # type: ignore[no-untyped-call]
-    controller.begin(learning_rate(task.optimizer))
-    if powersgd is not None:
-        powersgd.begin(controller.step)
-    run_epochs(task, controller, step, validation, record=lambda found: controller.after_step(*found))
-
-
-class ReplicaValidation(Validation):
-    """Each rank validates its slice of the validation set, all with the same model."""
-
-    def sums(self) -> Tensor:
-        """Return this rank's sums, see `Validation.sums`."""
-        broadcast_buffers(self._model)
-        return super().sums()
+    train_task(
+        task,
+        context,
+        lambda part, batches: _accumulate(part, model, batches, context),
+        ranks=Ranks(context),
+        saver=WholeSaver(task, context, beside=powersgd),
+        # Each rank validates its slice of the validation set, all with the same model.
+        validation=lambda controller, _: Validation(task, task.module, controller, before=broadcast_buffers),
+        begun=None if powersgd is None else powersgd.begin,
+    )
 
 
 def _accumulate(

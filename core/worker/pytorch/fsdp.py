@@ -8,21 +8,49 @@ from __future__ import annotations
 
 import gc
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, debug
 
 from ...language import tr
-from ..training.controller import TrainingController
-from .loop.common import backward, learning_rate, own_part, run_epochs, step_backward
-from .loop.distributed import ShardedValidation, agree, clip_over_ranks, join, leave, merge_over_ranks, reporter
-from .loop.fsdp_saver import ShardedSaver
-from .loop.update import stepper
+from .loop.common import backward, own_part, step_backward, train_task
+from .loop.distributed import (
+    Ranks,
+    agree,
+    broadcast_buffers,
+    broadcast_object,
+    clip_over_ranks,
+    join,
+    leave,
+    merge_over_ranks,
+)
+from .loop.saver import (
+    MODEL,
+    OPTIMIZER,
+    does_not_fit,
+    load_scale,
+    load_stream,
+    random_file,
+    random_states,
+    read,
+    save_scale,
+    save_stream,
+    set_random_states,
+    write,
+)
+from .loop.validation import EndRequestPoll, Validation
 from .model.blocks import compile_each, items
 from .model.deferred import DeferredModel
 from .task.build import complete, prepare
@@ -30,6 +58,7 @@ from .task.steps import step_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from torch import Tensor
 
@@ -65,18 +94,18 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def _train(task: Task, context: Context) -> None:
-    model = task.module
-    reports = reporter(context, task)
-    controller = TrainingController(context, reports, ShardedSaver(task, context), **task.size)
-    step = stepper(
-        task, context, controller, lambda part, batches: _accumulate(part, batches, context),
-        clip=clip_over_ranks, agree=agree,
-    )  # fmt: skip
-    validation = ShardedValidation(task, context, model, controller, reports)
-
-    model.train()
-    controller.begin(learning_rate(task.optimizer))
-    run_epochs(task, controller, step, validation, record=lambda found: controller.after_step(*found))
+    train_task(
+        task,
+        context,
+        lambda part, batches: _accumulate(part, batches, context),
+        ranks=Ranks(context),
+        saver=ShardedSaver(task, context),
+        validation=lambda controller, reporter: Validation(
+            task, task.module, controller, before=broadcast_buffers, poll=EndRequestPoll(context, reporter)
+        ),
+        clip=clip_over_ranks,
+        agree=agree,
+    )
 
 
 def _release_mesh() -> None:
@@ -200,3 +229,63 @@ def _padded(micro_batches: list[MicroBatch], passes: int) -> list[MicroBatch]:
     """Add passes of weight 0 up to `passes`: each pass gathers the shards of all ranks, so all make equally many."""
     idle = micro_batches[-1]._replace(share=0.0)
     return [*micro_batches, *[idle] * (passes - len(micro_batches))]
+
+
+class ShardedSaver:
+    """Saves model and optimizer on rank 0, so that any number of ranks can load them; each rank its random states."""
+
+    def __init__(self, task: Task, context: Context) -> None:
+        self._task, self._model = task, task.model
+        self._optimizers = tuple(each.optimizer for each in task.turns or (task,))
+        self._rank = context.rank
+
+    def save(self, folder: Path) -> None:
+        """Write this rank's files."""
+        gather = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        model = get_model_state_dict(self._model, options=gather)
+        optimizer = get_optimizer_state_dict(self._model, self._optimizers, options=gather)
+        if self._rank == 0:
+            write(folder / MODEL, model)
+            write(folder / OPTIMIZER, optimizer)
+            save_scale(self._task, folder)
+        save_stream(self._task, folder, self._rank)
+        write(folder / random_file(self._rank), random_states())
+
+    def load(self, folder: Path) -> None:
+        """Load what `save` wrote. Raises `ValueError` if it is of another model."""
+        first = self._rank == 0
+        model: dict[str, Any] = read(folder / MODEL) if first else {}
+        optimizer: dict[str, Any] = read(folder / OPTIMIZER) if first else {}
+        spread = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+        try:
+            if first:
+                self._compare(model)
+            set_model_state_dict(self._model, model, options=spread)
+            device = next(self._model.parameters()).device
+            if broadcast_object(
+                0, first and bool(optimizer["state"]), device
+            ):  # plain SGD has no state, and torch would fail
+                set_optimizer_state_dict(self._model, self._optimizers, optimizer, options=spread)
+            load_scale(self._task, folder)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise does_not_fit(folder, error) from error
+        load_stream(self._task, folder, self._rank)
+        set_random_states(read(folder / random_file(self._rank)))
+
+    def _compare(self, found: dict[str, Any]) -> None:
+        """Raise `ValueError` for another model before anything is sent: else other ranks would wait for ever."""
+        wanted = {name: value.shape for name, value in self._model.state_dict().items()}
+        for name, shape in wanted.items():
+            if name not in found:
+                raise ValueError(tr("it has no {name}", name=name))
+            if found[name].shape != shape:
+                raise ValueError(
+                    tr(
+                        "{name} has the shape {shape} instead of {own_shape}",
+                        name=name,
+                        shape=tuple(found[name].shape),
+                        own_shape=tuple(shape),
+                    )
+                )
+        for name in found.keys() - wanted.keys():
+            raise ValueError(tr("this model has no {name}", name=name))

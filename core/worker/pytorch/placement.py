@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..training.controller import TrainingController
 from ..training.epoch_end import set_epoch_end
-from .loop.common import Validation, learning_rate, passes, reporter, run_epochs
-from .loop.saver import WholeSaver, undisturbed
-from .loop.update import stepper
+from .loop.common import train_task
+from .loop.saver import undisturbed
 from .model.blocks import compile_each, items
 from .model.placing import DeviceRecorder, across, place_in_order, record_parts
 from .task.build import build_model, complete, prepare
@@ -26,14 +24,7 @@ if TYPE_CHECKING:
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
-    task = _build(recipe, context)
-    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
-    step = stepper(task, context, controller, lambda part, batches: passes(part, part.forward, batches))
-    validation = Validation(task, context, task.module, controller)
-
-    task.module.train()
-    controller.begin(learning_rate(task.optimizer))
-    run_epochs(task, controller, step, validation)
+    train_task(_build(recipe, context), context)
 
 
 def _build(recipe: LoadedRecipe, context: Context) -> Task:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..training.controller import TrainingController
-from .loop.common import Validation, learning_rate, passes, reporter, run_epochs
-from .loop.saver import WholeSaver
-from .loop.update import stepper
+from .loop.common import train_task
 from .task.build import build
 
 if TYPE_CHECKING:
@@ -17,11 +14,4 @@ if TYPE_CHECKING:
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
-    task = build(recipe, context)
-    controller = TrainingController(context, reporter(context, task), WholeSaver(task, context), **task.size)
-    step = stepper(task, context, controller, lambda part, batches: passes(part, part.forward, batches))
-    validation = Validation(task, context, task.module, controller)
-
-    task.module.train()
-    controller.begin(learning_rate(task.optimizer))
-    run_epochs(task, controller, step, validation)
+    train_task(build(recipe, context), context)

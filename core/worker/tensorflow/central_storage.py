@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from .loop.common import Reporter, train_replicas
+from .loop.common import train_replicas
 from .loop.devices import HOST, claim
 
 if TYPE_CHECKING:
@@ -20,4 +20,4 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     # On the host, the strategy's own choice for several GPUs. A single device keeps its variables.
     storage = devices[0] if len(devices) == 1 else HOST
     strategy = tf.distribute.experimental.CentralStorageStrategy(compute_devices=devices, parameter_device=storage)
-    train_replicas(strategy, recipe, context, Reporter(context))
+    train_replicas(strategy, recipe, context)

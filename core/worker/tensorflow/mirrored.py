@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .loop.common import Reporter, train_replicas
+from .loop.common import train_replicas
 from .loop.devices import mirrored_strategy
 
 if TYPE_CHECKING:
@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     strategy = mirrored_strategy(context)
-    train_replicas(strategy, recipe, context, Reporter(context))
+    train_replicas(strategy, recipe, context)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ...language import tr
-from .loop.common import Reporter, loop
+from .loop.common import loop
 from .loop.coordinator import CoordinatedSaver, Workers, cluster_of, serve, workers_of
 from .loop.devices import claim
 from .loop.step import WholeStep
@@ -53,4 +53,4 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     step = workers.computing(train_on, task.train)
     measure = workers.computing(measure_on, task.val) if task.val is not None else step
     saver = CoordinatedSaver(coordinator, task.model, [turn.optimizer for turn in task.turns], context)
-    loop(task, context, Reporter(context), step, measure, each=workers.each, saver=saver)
+    loop(task, context, step, measure, each=workers.each, saver=saver)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from ...language import tr
-from .loop.common import Reporter, loop, traced, train_step
+from .loop.common import train_alone
 from .loop.devices import claim
 from .loop.placing import placed_model, record_parts
-from .loop.step import WholeStep
 from .task.build import build
 
 if TYPE_CHECKING:
@@ -28,15 +27,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     with tf.device(devices[0]):  # for everything that is not placed
         task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
         record_parts(context, task.model, devices)
-        whole = WholeStep(task, context, where_it_was_computed)
-
-        def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
-            return whole.make(lambda passes: passes.gradients(feed, 1.0))
-
-        def measure(*feed: tf.Tensor) -> tf.Tensor:
-            return whole.passes.sums(feed, 1.0)
-
-        loop(task, context, Reporter(context), train_step(task, step), traced(measure, task.val))
+        train_alone(task, context, where_it_was_computed)
 
 
 def where_it_was_computed(forward: Forward, variables: list[tf.Variable]) -> tuple[tf.Tensor, list[tf.Tensor | None]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from .loop.common import Reporter, loop, traced, train_step
+from .loop.common import train_alone
 from .loop.devices import claim
-from .loop.step import WholeStep
 from .task.build import build
 
 if TYPE_CHECKING:
@@ -20,13 +19,4 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     (device,) = claim(context)
     with tf.device(device):
-        task = build(recipe, context)
-        whole = WholeStep(task, context)
-
-        def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
-            return whole.make(lambda passes: passes.gradients(feed, 1.0))
-
-        def measure(*feed: tf.Tensor) -> tf.Tensor:
-            return whole.passes.sums(feed, 1.0)
-
-        loop(task, context, Reporter(context), train_step(task, step), traced(measure, task.val))
+        train_alone(build(recipe, context), context)

@@ -1,4 +1,4 @@
-"""Data parallel without `tf.distribute`, as before it existed: one tower per device, all on one set of variables."""
+"""Data parallel without `tf.distribute`: one tower per device, all on one set of variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from .loop.common import Reporter, loop, traced, train_step
+from .loop.common import loop, traced, train_step
 from .loop.devices import claim
 from .loop.placing import record_shared
 from .loop.step import Passed, WholeStep, add_gradients
@@ -37,7 +37,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return tf.add_n(_towers(devices, whole.passes.sums, feed))
 
-    loop(task, context, Reporter(context), train_step(task, step, parts=len(devices)), traced(measure, task.val))
+    loop(task, context, train_step(task, step, parts=len(devices)), traced(measure, task.val))
 
 
 def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed: Feed) -> list[Any]:

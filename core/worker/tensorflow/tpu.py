@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ...language import tr
-from .loop.common import Reporter, train_replicas
+from .loop.common import train_replicas
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested. Raises `RuntimeError` without a TPU."""
-    train_replicas(_strategy(), recipe, context, Reporter(context))
+    train_replicas(_strategy(), recipe, context)
 
 
 def _strategy() -> tf.distribute.Strategy:

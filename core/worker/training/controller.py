@@ -91,6 +91,8 @@ class TrainingController:
         """Whether `finish_validation` was called for this epoch."""
         self._steps_ended = time.monotonic()
         """When the last epoch's steps were done."""
+        self._look_at = 0.0
+        """When a validation looks for requests again."""
         self._validates_long = validates
         """Whether a request must cut validations short. Assumed until one validation has been timed."""
         self._began = self._saved = time.monotonic()
@@ -184,6 +186,18 @@ class TrainingController:
             self._reporter.before_validation(synchronises=self.synchronises)
         self._reporter.record_learning_rate(rate)
         self._steps_ended = time.monotonic()
+        self._look_at = self._steps_ended + REPORT_EVERY_S
+
+    def cuts_validation(self) -> bool:
+        """Return whether a validation ends here because a stop or a pause is requested. Call it after each batch.
+
+        It ends only where ranks synchronise at its end: elsewhere the other ranks would not know.
+        """
+        now = time.monotonic()
+        if now < self._look_at:
+            return False
+        self._look_at = now + REPORT_EVERY_S
+        return self.synchronises and self._context.end_requested()
 
     def finish_validation(self, sums: Sequence[float], means: Callable[[Sequence[float]], Values]) -> Values | None:
         """Add up this rank's validation sums over all ranks, and return what `means` makes of them.

@@ -8,12 +8,27 @@ from typing import TYPE_CHECKING, Any
 from ...language import tr, tr_plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Values = Mapping[str, Sequence[float]]
     """The means of a validation by name, a list of one value each. Empty without one or if it was cut short."""
 
 LOSS = "loss"
+
+
+def means_by_name(names: Sequence[str]) -> Callable[[Sequence[float]], Values]:
+    """Return a function that makes the means of a validation from the sums of all ranks.
+
+    It gets the sum of each of these measurements, the number of items, and how many ranks were cut short.
+    """
+
+    def means(sums: Sequence[float]) -> Values:
+        *totals, items, cut = sums
+        if cut or not items:  # on any rank: the sum is equal on all, so all end here
+            return {}
+        return {f"val_{name}": [total / items] for name, total in zip(names, totals, strict=True)}
+
+    return means
 
 
 class EpochMeans:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...language import tr
 from ..context import REPORT_EVERY_S
-from .epoch_results import EpochMeans
+from .epoch_results import LOSS, EpochMeans
+from .training_metrics import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from ..context import Context
+    from .training_metrics import TrainingMetrics
 
 
 REPORTS_SHARE = 1 / 200
@@ -43,14 +45,65 @@ class EpochEnd(NamedTuple):
     """Called with their sums over all ranks."""
 
 
+class Ranks(Protocol):
+    """What several ranks send each other. Every rank makes the same calls in the same order."""
+
+    in_step: bool
+    """Whether ranks wait for each other within every step, so that one more reduction holds none of them up."""
+
+    def wait_for(self, losses: list[Any]) -> None:
+        """Wait until the losses are computed: else the steps' own time would count as the report's."""
+
+    def reduce(self, losses: list[Any], shares: list[Any], numbers: list[float]) -> list[float]:
+        """Return, in one reduction, the sums over all ranks of each loss times its share, and of each number.
+
+        Where steps have metrics, each loss is a row of loss and metrics.
+        """
+
+    def collect_files(self, folder: Path) -> None:
+        """Bring the files that ranks on other machines have written in this folder to the machine of rank 0.
+
+        Raises `OSError` where they cannot be written.
+        """
+
+
+def only_loss() -> Sequence[str]:
+    """Return the names of the values of a step that has only a loss."""
+    return (LOSS,)
+
+
+def as_floats(losses: list[Any]) -> list[float]:
+    """Return losses as numbers, one by one."""
+    return [float(loss) for loss in losses]
+
+
 class MetricsReporter:
-    """Gather the losses of one process and report them every quarter of a second."""
+    """Gather the losses of the steps: one process reports them every quarter of a second, several ranks as they agree.
 
-    fetches_alone = True
-    """Whether the losses can be fetched without other ranks."""
+    Rank 0 decides; its decisions travel in the reduction of the losses. Ranks agree on the number of steps between two
+    reductions. If each rank looked at a clock or a file, they would enter the collective at different steps and wait
+    for each other for ever.
+    """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        ranks: Ranks | None = None,
+        names: Callable[[], Sequence[str]] = only_loss,
+        fetch: Callable[[list[Any]], list[float]] = as_floats,
+        metrics: TrainingMetrics | None = None,
+        after_report: Callable[[int], object] | None = None,
+    ) -> None:
+        """`ranks`: of several; None for one process.
+
+        `names`: returns what each step is reported with: the loss, and the metrics of a recipe's own step. `fetch`:
+        returns the values of steps, step by step, in one transfer from the device. `metrics`: what is measured on
+        training batches. `after_report`: called with the number of steps that were reported.
+        """
         self._context = context
+        self._ranks, self._names, self._fetch = ranks, names, fetch
+        self._metrics, self._after_report = metrics, after_report
         self.steps = 0
         """Optimizer steps done."""
         self.requests = 0
@@ -64,35 +117,43 @@ class MetricsReporter:
         self.means = EpochMeans()
         """The means of what was reported since the epoch began."""
         self._losses: list[Any] = []
+        self._shares: list[Any] = []
         self._ends: list[EpochEnd] = []
         self._since: float | None = None
         self._until: float | None = None
         self._learning_rate: float | None = None
         self._reported_nan = False
-        self._interval = 1  # steps between two reports
+        self._interval = self._countdown = 1  # steps between two reports, and until the next one of several ranks
+        self._cost_s = 0.0
+        """Moving average of a report's seconds: milliseconds where ranks share a core and wait for each other."""
         self._reported = time.monotonic()
         self._due = 0.0  # report the first step at once, so that the curve begins when training does
         self._is_reporting = False
         """Whether a report is under way, or was when an error ended it."""
-        if self.fetches_alone:
+        if ranks is None:  # after an error the other ranks may never give their parts of the losses
             context.record_last = self.record_last
 
-    @property
-    def names(self) -> Sequence[str]:
-        """What each step is reported with: the loss, and the metrics of a recipe's own step."""
-        return ("loss",)
-
-    def step(self, loss: Any, share: Any = 1.0) -> int:  # noqa: ANN401, ARG002 (scalars of the framework's; ranks share)
+    def step(self, loss: Any, share: Any = 1.0) -> int:  # noqa: ANN401 (scalars of the framework's, on their device)
         """Count one optimizer step with its detached loss. Return the requests as of the last report.
 
         `share`: the weight of the loss in the global batch's loss, where ranks train parts of it.
         """
+        if self._metrics is not None:
+            self._metrics.end_step(self.steps + 1)
         self._losses.append(loss)
         self.steps += 1
         if self._since is None:
             self._since = time.time()
-        if time.monotonic() >= self._due:
-            self.report()
+        if self._ranks is None:
+            if time.monotonic() >= self._due:
+                self.report()
+        else:
+            self._shares.append(share)
+            self._countdown -= 1
+            if self._countdown == 0:
+                self.report()
+        if self._metrics is not None:
+            self._metrics.begin_step(self.steps + 1)
         return self.requests
 
     def record_learning_rate(self, rate: float) -> None:
@@ -110,6 +171,8 @@ class MetricsReporter:
 
     def begin_epoch(self) -> None:
         """Begin the means of an epoch whose end was reported: the next step is measured, so that each has a mean."""
+        if self._metrics is not None:
+            self._metrics.count_from(self.steps + 1)
 
     def before_validation(self, *, synchronises: bool) -> None:
         """Bring the curve up to date before a validation, which may be long.
@@ -122,8 +185,8 @@ class MetricsReporter:
 
     @property
     def _is_behind(self) -> bool:
-        """Whether the curve lacks more than a moment."""
-        return True
+        """Whether the curve lacks more than a moment. A few steps of several ranks are not worth a reduction."""
+        return self._ranks is None or 2 * self._countdown <= self._interval
 
     def defer_epoch_end(self, numbers: Sequence[float], record: Callable[[Sequence[float]], None]) -> None:
         """Let the next report record an epoch's end: it calls `record` with the sums of `numbers` over all ranks.
@@ -137,21 +200,47 @@ class MetricsReporter:
 
     def reports_often_in(self, steps: int) -> bool:
         """Return whether one more report in so many steps costs almost nothing; equal on all ranks."""
-        return self._interval == 1 or steps >= OFTEN * self._interval
+        return (
+            (self._ranks is not None and self._ranks.in_step) or self._interval == 1 or steps >= OFTEN * self._interval
+        )
 
     def report(self, numbers: Sequence[float] = ()) -> list[float]:
         """Fetch and record the losses gathered (the only wait for the device), and read the requests.
 
-        Return the sums of `numbers` over all ranks. Every rank must give equally many.
+        Return the sums of `numbers` over all ranks. Every rank must give equally many. Of several ranks, one reduction
+        carries everything.
         """
+        if self._ranks is not None:
+            return self._report_all(self._ranks, numbers)
         self._is_reporting = True
         self._interval = self._next_interval()
-        self._record(self._fetch(self._losses) if self._losses else [], self._deferred_numbers)
+        self._record_own()
         self._is_reporting = False
         self.requests = self.read_requests()
         self._reported = time.monotonic()
         self._due = self._reported + REPORT_EVERY_S
         return list(numbers)
+
+    def _report_all(self, ranks: Ranks, numbers: Sequence[float]) -> list[float]:
+        """Reduce losses, metrics, the decision of rank 0, deferred epoch ends and `numbers`, all at once."""
+        ranks.wait_for(self._losses)
+        first = self._context.rank == 0
+        decision = [float(self.read_requests()), float(self._next_interval())] if first else [0.0, 0.0]
+        deferred, metrics = self._deferred_numbers, self._take_metrics()
+        began = time.monotonic()
+        sums = ranks.reduce(self._losses, self._shares, [*decision, *deferred, *numbers, *metrics])
+        took = min(time.monotonic() - began, MAX_INTERVAL_S * REPORTS_SHARE)  # limited: a rank may be seconds late
+        self._cost_s += (took - self._cost_s) / OFTEN
+        at = len(self._losses) * len(self._names())
+        (requests, interval), end = sums[at : at + 2], len(sums) - len(metrics)
+        numbers_at = at + 2 + len(deferred)
+        self._record_metrics(sums[end:])
+        self._record(sums[:at], sums[at + 2 : numbers_at])
+        self._shares = []
+        self.requests = round(requests)
+        self._interval = self._countdown = max(1, round(interval))
+        self._reported = time.monotonic()
+        return sums[numbers_at:end]
 
     def record_last(self) -> None:
         """Record the losses gathered since the last report, when an error has ended the training.
@@ -159,42 +248,62 @@ class MetricsReporter:
         Raises whatever the framework does if it cannot fetch them any more.
         """
         if self._losses and not self._is_reporting:
-            self._record(self._fetch(self._losses), self._deferred_numbers)
+            self._record_own()
 
     def broadcast(self, number: float) -> float:
         """Return rank 0's number. Every rank must call this."""
-        return number
+        return self.sum_over_ranks([number if self._context.rank == 0 else 0.0])[0]
 
     def all_ok(self, *, ok: bool) -> bool:
         """Return whether all ranks give `ok`. No rank continues before all have called this."""
-        return ok
+        return self.sum_over_ranks([0.0 if ok else 1.0])[0] == 0
 
     def sum_over_ranks(self, numbers: list[float]) -> list[float]:
         """Return the sums of the numbers over all ranks. Every rank must give equally many."""
-        return numbers
+        return numbers if self._ranks is None else self._ranks.reduce([], [], numbers)
 
     def collect_files(self, folder: Path) -> None:
-        """Bring the files that ranks on other machines have written in this folder to the machine of rank 0.
-
-        Every rank must call this. Raises `OSError` where they cannot be written.
-        """
+        """Bring files to the machine of rank 0, see `Ranks`. Every rank must call this."""
+        if self._ranks is not None:
+            self._ranks.collect_files(folder)
 
     def _next_interval(self) -> int:
         """Return the steps until the next report, at most twice as many as before."""
         elapsed = time.monotonic() - self._reported
         if not self._losses or elapsed <= 0:
             return self._interval
-        wanted = int(len(self._losses) / elapsed * self._every_s)
+        every_s = min(MAX_INTERVAL_S, max(REPORT_EVERY_S, self._cost_s / REPORTS_SHARE))
+        wanted = int(len(self._losses) / elapsed * every_s)
         return max(1, min(wanted, 2 * self._interval))
 
-    @property
-    def _every_s(self) -> float:
-        """Seconds between two reports."""
-        return REPORT_EVERY_S
+    def _take_metrics(self) -> list[float]:
+        """Return what this rank has measured on training batches since the last report, and what that took."""
+        if self._metrics is None or not self._losses:
+            return []
+        values, cost = self._metrics.take(time.monotonic() - self._reported)
+        return [*values, *(cost._replace(elapsed_us=0.0) if self._context.rank else cost)]
 
-    def _fetch(self, losses: list[Any]) -> list[float]:
-        """Return the losses as numbers, in one transfer from the device; with metrics, step by step in `names`."""
-        return [float(loss) for loss in losses]
+    def _record_metrics(self, taken: Sequence[float]) -> None:
+        """Record what `_take_metrics` returned, added up over all ranks. The losses are recorded after it."""
+        metrics = self._metrics
+        if metrics is None or not taken:
+            return
+        at = len(taken) - len(Cost._fields)
+        if at and self._context.rank == 0:
+            size = len(metrics.names)
+            columns = {name: taken[number:at:size] for number, name in enumerate(metrics.names)}
+            for name, values in columns.items():
+                self.means.add(name, values)
+            self._context.record_metrics(
+                metrics.first, columns, since=self._since, until=self._until, every=metrics.every
+            )
+        metrics.plan(Cost(*taken[at:]), steps=len(self._losses))
+        metrics.begin_step(self.steps + 1)  # reports also come between two steps
+
+    def _record_own(self) -> None:
+        """Fetch and record what this process has gathered."""
+        self._record_metrics(self._take_metrics())
+        self._record(self._fetch(self._losses) if self._losses else [], self._deferred_numbers)
 
     @property
     def _deferred_numbers(self) -> list[float]:
@@ -203,7 +312,8 @@ class MetricsReporter:
 
     def _record(self, values: list[float], sums: Sequence[float]) -> None:
         """Record losses and epoch ends in order. `sums`: the deferred numbers, summed over all ranks."""
-        columns = {name: values[at :: len(self.names)] for at, name in enumerate(self.names)}
+        names = self._names()
+        columns = {name: values[at :: len(names)] for at, name in enumerate(names)}
         losses = columns["loss"]
         first = self.steps - len(losses) + 1
         recorded = averaged = used = 0
@@ -220,6 +330,8 @@ class MetricsReporter:
         part = {name: column[recorded:] for name, column in columns.items()}
         self._record_losses(first + recorded, part, self._since, self._until)
         self._losses, self._ends, self._since, self._until = [], [], None, None
+        if self._after_report is not None:
+            self._after_report(self.steps)
 
     def _average(self, columns: Mapping[str, Sequence[float]], begin: int, end: int) -> None:
         """Add values of steps of one epoch to its means."""
@@ -260,81 +372,3 @@ class MetricsReporter:
         if not self._reported_nan:
             self._reported_nan = True
             self._context.notice(f"{what} {advice}")
-
-
-class RankedMetricsReporter(MetricsReporter):
-    """Gather the losses of all ranks. Rank 0 decides; its decisions travel in the reduction of the losses.
-
-    Ranks agree on the number of steps between two reductions. If each rank looked at a clock or a file, they would
-    enter the collective at different steps and wait for each other for ever.
-    """
-
-    fetches_alone = False  # after an error the other ranks may never give their parts of the losses
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._shares: list[Any] = []
-        self._countdown = 1
-        self._cost_s = 0.0
-        """Moving average of a report's seconds: milliseconds where ranks share a core and wait for each other."""
-
-    def step(self, loss: Any, share: Any = 1.0) -> int:  # noqa: ANN401 (scalars of the framework's, on their device)
-        """Count one step with this rank's mean loss; `share` is its weight in the global batch's loss."""
-        self._losses.append(loss)
-        self._shares.append(share)
-        self.steps += 1
-        if self._since is None:
-            self._since = time.time()
-        self._countdown -= 1
-        if self._countdown == 0:
-            self.report()
-        return self.requests
-
-    def report(self, numbers: Sequence[float] = ()) -> list[float]:
-        """Reduce the losses, rank 0's decision and next interval, deferred epoch ends and `numbers`, all at once."""
-        self._wait_for(self._losses)
-        first = self._context.rank == 0
-        decision = [float(self.read_requests()), float(self._next_interval())] if first else [0.0, 0.0]
-        deferred = self._deferred_numbers
-        at = len(self._losses) * len(self.names) + len(decision)
-        began = time.monotonic()
-        sums = self._reduce(self._losses, self._shares, [*decision, *deferred, *numbers])
-        took = min(time.monotonic() - began, MAX_INTERVAL_S * REPORTS_SHARE)  # limited: a rank may once be seconds late
-        self._cost_s += (took - self._cost_s) / OFTEN
-        losses, (requests, interval), added_up = sums[: at - 2], sums[at - 2 : at], sums[at + len(deferred) :]
-        self._record(losses, sums[at : at + len(deferred)])
-        self._shares = []
-        self.requests = round(requests)
-        self._interval = self._countdown = max(1, round(interval))
-        self._reported = time.monotonic()
-        return added_up
-
-    @property
-    def _every_s(self) -> float:
-        return min(MAX_INTERVAL_S, max(REPORT_EVERY_S, self._cost_s / REPORTS_SHARE))
-
-    @property
-    def _is_behind(self) -> bool:
-        return 2 * self._countdown <= self._interval  # fewer steps are not worth a reduction
-
-    def broadcast(self, number: float) -> float:
-        """Return rank 0's number."""
-        return self.sum_over_ranks([number if self._context.rank == 0 else 0.0])[0]
-
-    def all_ok(self, *, ok: bool) -> bool:
-        """Return whether all ranks give `ok`. No rank continues before all have called this."""
-        return self.sum_over_ranks([0.0 if ok else 1.0])[0] == 0
-
-    def sum_over_ranks(self, numbers: list[float]) -> list[float]:
-        """Return the sums of the numbers over all ranks."""
-        return self._reduce([], [], numbers)
-
-    def _wait_for(self, losses: list[Any]) -> None:
-        """Wait until the losses are computed: else the steps' own time would count as the report's."""
-
-    def _reduce(self, losses: list[Any], shares: list[Any], numbers: list[float]) -> list[float]:
-        """Return, in one reduction, the sums over all ranks of each loss times its share, and of each number.
-
-        Where steps have metrics, each loss is a row of loss and metrics.
-        """
-        raise NotImplementedError

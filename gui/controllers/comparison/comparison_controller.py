@@ -239,7 +239,7 @@ class ComparisonController(QObject):
 
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
-        from core.comparison.axes import AXES, axis_of
+        from core.comparison.curves import AXES, axis_of
         from gui.plots.comparison.compared_plot import origin_of
         from gui.viewmodels.comparison.compared import empty_words, entries_of, metrics_of, usual_metric
 

@@ -75,6 +75,7 @@ def _choices(view: ComparisonView, comparison: Comparison, target: float | None)
 
 def _text_of(comparison: Comparison, kind: str) -> str:
     """Return the table as text: `.csv`, otherwise as Markdown."""
-    from core.comparison import table_text
+    from core.comparison.table import text_table
 
-    return (table_text.csv_text if kind == ".csv" else table_text.markdown)(comparison)
+    table = text_table(comparison)
+    return table.csv() if kind == ".csv" else table.markdown()

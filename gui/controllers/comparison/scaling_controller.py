@@ -173,7 +173,7 @@ class ScalingController(QObject):
         ]
 
     def _begin(self, asked: Asked) -> None:
-        from core.scaling import measuring
+        from core.scaling import control
         from core.scaling.record import free_name, new_record
 
         try:
@@ -184,25 +184,25 @@ class ScalingController(QObject):
             return
         record = new_record(root, specs, name=name, batch=asked[1], repeats=asked[2])
         devices = self._monitor.all_machines.devices
-        self._start(record.path, lambda: measuring.begin(record, devices))
+        self._start(record.path, lambda: control.begin(record, devices))
 
     def _continue(self, path: Path) -> None:
-        from core.scaling import measuring
+        from core.scaling import control
 
         table = self._tables.table(path)
         if table is not None:
             record = table.record
-            self._start(path, lambda: measuring.launch(record))
+            self._start(path, lambda: control.launch(record))
 
     def _start(self, path: Path, work: Callable[[], object]) -> None:
         if not self._starting.start(lambda: (path, problem_of(work)), lambda error: (path, f"{reason(error)}.")):
             self._message.show_message(tr("A scaling table is being started. Try again when that is done."), "warn")
 
     def _stop(self, path: Path) -> None:
-        from core.scaling import measuring
+        from core.scaling import control
 
         table = self._tables.table(path)
-        if table is not None and not measuring.stop(table.record):
+        if table is not None and not control.stop(table.record):
             self._message.show_message(tr("Nothing of this table is measured now."), "warn")
 
     # -- the view --------------------------------------------------------------------------------
@@ -296,12 +296,12 @@ class ScalingController(QObject):
 
     def _copy(self, path: Path, form: str) -> None:
         """Copy a table as text."""
-        from core.scaling.table_text import csv_text, markdown
+        from core.scaling.table import text_table
 
         shown = self._tables.table(path)
         if shown is not None and shown.table is not None:
-            text = csv_text(shown.table) if form == "csv" else markdown(shown.table)
-            self._export.copy_table(text, len(shown.table.rows))
+            text = text_table(shown.table)
+            self._export.copy_table(text.csv() if form == "csv" else text.markdown(), len(shown.table.rows))
 
     def _ask_where(self, path: Path, kinds: Sequence[str] = tuple(KINDS)) -> None:
         """Ask for a file; its kind decides what is written: the table, a page with everything, or the plot."""
@@ -317,13 +317,13 @@ class ScalingController(QObject):
 
 def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callable[[], Outcome]:
     """Return what writes a file of this kind on another thread."""
-    from core.scaling.table_text import csv_text, markdown
+    from core.scaling.table import text_table
 
     if kind == ".html":
         return lambda: exports.write_scaling_page(table, target)
     if kind in PICTURES:
         return picture_work(_plot(table, theme), kind, target)
-    text = markdown(table) if kind == ".md" else csv_text(table)
+    text = text_table(table).markdown() if kind == ".md" else text_table(table).csv()
     return lambda: exports.write_data(text.encode(), target)
 
 

@@ -156,8 +156,7 @@ class SetupPanel(QWidget):
         """Restore what `remember` returned; missing and invalid values are ignored."""
         self._recipe.restore(kept)
         self.script.restore(plain(kept.get("script")))
-        # An older version kept all of these values, changed or not.
-        overrides = {**plain(kept.get("release")), **plain(kept.get("naming")), **plain(kept.get("overrides"))}
+        overrides = plain(kept.get("overrides"))
         self.release.restore(overrides)
         self.stop.restore(overrides)
         self.naming.restore(overrides)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from core.comparison.axes import AXES, axis_of
+from core.comparison.curves import AXES, axis_of
 from core.language import tr, tr_noop, tr_plural
 from gui.plots.card import PlotCard
 from gui.plots.items.hover import HoverReading, HoverRow

@@ -11,7 +11,7 @@ from .compared_plot import ComparedPlot
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from core.comparison.readings import ReadingCurve
+    from core.comparison.curves import ReadingCurve
     from gui.plots.card import Span
     from gui.style.theme import Theme
     from gui.viewmodels.comparison.compared import ComparedRun

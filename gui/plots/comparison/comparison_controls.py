@@ -25,7 +25,7 @@ AXES = {
     "step": tr_noop("by step"), "epoch": tr_noop("by epoch"), "samples": tr_noop("by samples"),
     "training": tr_noop("by training time"), "wall": tr_noop("by wall clock"),
 }  # fmt: skip
-"""The horizontal axes, as `core.comparison.axes` names them; the first is the default."""
+"""The horizontal axes, as `core.comparison.curves` names them; the first is the default."""
 BAND_TITLES = {
     MIN_MAX: tr_noop("band: min to max"), DEVIATION: tr_noop("band: ± standard deviation"),
     INTERVAL: tr_noop("band: 95 % interval"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.language import tr, tr_noop
-from core.series.result import best_validation
+from core.series.run_series import best_validation
 from gui.plots.base import Plot
 from gui.plots.items.band import BandItem
 from gui.plots.items.hover import HoverReading, HoverRow

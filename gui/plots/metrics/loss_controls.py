@@ -26,11 +26,6 @@ MAX_CHARACTERS = 10
 """Maximum characters of a metric's name to reserve room for."""
 AXES = {"step": tr_noop("by step"), "training": tr_noop("by time"), "epoch": tr_noop("by epoch")}
 """The x axes that can be chosen, as `RunSeries.axes` names them; the first is the default."""
-FORMERLY_TIME = "time"
-"""The default axis of earlier versions, time since the click: it was saved like a choice."""
-FORMER_WINDOW = 10
-"""Their default smoothing, a mean of so many steps."""
-
 
 AXIS_TIP = tr_noop("Horizontal axis. By time: time of training from the first step on, without pauses")
 OUTLIERS_TIP = tr_noop(
@@ -128,11 +123,11 @@ class LossControls(FoldingControls):
         }  # fmt: skip
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Restore what `remember` of this or an earlier version returned; invalid values are ignored."""
-        axis = kept.get("x_axis", kept.get("axis"))
-        if isinstance(axis, str) and axis != FORMERLY_TIME:
+        """Restore what `remember` returned; invalid values are ignored."""
+        axis = kept.get("x_axis")
+        if isinstance(axis, str):
             select(self.axis_box, axis)
-        weight = kept["weight"] if "weight" in kept else _former_weight(kept.get("smoothing"))
+        weight = kept.get("weight")
         if isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 <= weight <= MAX_WEIGHT:
             self.smoothing_button.set_weight(weight)
         self.outliers_box.setChecked(kept.get("ignore_outliers") is not False)
@@ -148,13 +143,6 @@ class LossControls(FoldingControls):
 
     def _remember_metric(self) -> None:
         self._wanted = self.family
-
-
-def _former_weight(window: object) -> float | None:
-    """Return the weight of the mean that lags as far behind as a mean of `window` steps; None if it was the default."""
-    if not isinstance(window, int) or isinstance(window, bool) or window < 0 or window == FORMER_WINDOW:
-        return None
-    return min(round((window - 1) / (window + 1), 2), MAX_WEIGHT) if window else 0.0
 
 
 def compact_box(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:

@@ -20,6 +20,7 @@ from core.hosts.run_files import is_run_name
 from core.language import join_sentences, tr
 from core.runs.copies import there
 from core.runs.run import Run
+from core.schema.codec import decode
 from gui.viewmodels.setup.reading_check import lost
 from gui.viewmodels.setup.script_text import TypedScript
 from gui.viewmodels.setup.start_check import judge, refused
@@ -124,9 +125,14 @@ class HostMachine(Machine):
         try:
             given = self._on_host(choices)
             answer = self._ask("examine", choices=asdict(given), devices=_packed(now.survey))
-            found = Examination.from_json(answer)
         except (RunError, ValueError) as error:
-            return refused("", str(error) or tr("The answer of {host} makes no sense.", host=self.host))
+            return refused("", str(error))
+        try:
+            found = decode(Examination, answer)
+        except ValueError:
+            found = Examination()
+        if found.spec is None and not found.problems:
+            return refused("", tr("The answer of {host} makes no sense.", host=self.host))
         check = judge(found, replace(now, folder_problem=str(answer.get("folder") or "")))
         gpus = str(answer.get("gpus") or "")
         return replace(check, problems=(gpus,), ready="") if gpus and not check.problems else check

@@ -14,7 +14,7 @@ from gui.services.background_task import BackgroundTask, reason
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.metrics.rules.teaching import Lesson
+    from core.metrics.teaching import Lesson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +95,20 @@ class RuleTeacher(QObject):
 
 
 def _answer(pointed: Pointed, *, keep: bool) -> Answer:
-    from core.metrics.rules import lessons, rule, teaching  # loads numpy
+    from core.metrics import teaching  # loads numpy
+    from core.metrics.rules import rule
 
     try:
-        teacher = lessons.Teacher(pointed.run_dir, pointed.rank)
+        teacher = teaching.Teacher(pointed.run_dir, pointed.rank)
         name, role, waits = "", pointed.role, False
         if role == rule.METRIC.strip():
             name = pointed.name or teacher.propose_name(pointed.line, pointed.position)
             role = teaching.metric(name)
         lesson = teacher.teach(pointed.line, pointed.position, role)
-        sentences = (*lessons.describe(lesson), *lesson.problems)
+        sentences = (*teaching.describe(lesson), *lesson.problems)
         kept = teacher.keep(lesson) if keep else None
         if kept is not None:
-            sentences, waits = (lessons.describe_kept(kept),), kept.reread is None
+            sentences, waits = (teaching.describe_kept(kept),), kept.reread is None
     except (ValueError, RunError) as error:
         return Answer(pointed=pointed, name=pointed.name, problem=str(error))
     return Answer(pointed=pointed, lesson=lesson, name=name, sentences=sentences, is_kept=keep, waits=waits)

@@ -12,8 +12,7 @@ from core.language import tr, tr_noop
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.series.result import loss_of
-from core.series.run_series import RunSeries
+from core.series.run_series import RunSeries, loss_of
 from core.series.sketch import events_size
 from gui.services.background_task import BackgroundTask
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.comparison.axes import Guide, guide_of
+from core.comparison.curves import Guide, ReadingCurve, guide_of
 from core.comparison.measured_run import measured_run
-from core.comparison.metric import choose_metric
-from core.comparison.readings import ReadingCurve
+from core.comparison.quantities import choose_metric
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.setting_values import SEED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.comparison.table_text import MAX_COLUMN, setting_text
+from core.comparison.table import MAX_COLUMN, setting_text
 from core.devices.names import BETWEEN_KINDS, TIMES
 from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
-from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
+from core.language import join_sentences, tr, tr_plural, tr_stored
 from core.runs.facts.states import RunState, state_info
 from gui.viewmodels.runs.run_rows import FOLDED, MEMBER, UNFOLDED
 
@@ -63,12 +63,6 @@ class ShownTable:
         return RunState.FAILED if NO_RESULT.intersection(self.states) else RunState.STOPPED
 
 
-HEADINGS = (
-    tr_noop("Devices"), tr_noop("Strategy"), tr_noop("Batch"), tr_noop("Samples/s"), tr_noop("Speed-up"),
-    tr_noop("Efficiency"), tr_noop("Peak GB"), tr_noop("Curve"), tr_noop("State"),
-)  # fmt: skip
-
-
 def strategy_title(spec: RunSpec) -> str:
     """Return the title of a strategy; a strategy of another version has its name."""
     try:
@@ -79,12 +73,9 @@ def strategy_title(spec: RunSpec) -> str:
 
 def shown_cells(table: ScalingTable) -> list[list[str]]:
     """Return the rows of a table with the titles of the window, the first of them its headings."""
-    from core.scaling.table_text import cells  # imported here, since the window starts without it
+    from core.scaling.table import text_table  # imported here, since the window starts without it
 
-    rows = cells(table)[1:]
-    for row, each in zip(rows, table.rows, strict=True):
-        row[1] = strategy_title(each.spec)
-    return [[tr(each) for each in HEADINGS], *rows]
+    return replace(text_table(table, strategy_title), capitals=False).cells()
 
 
 # -- the rows in the list --------------------------------------------------------------------------

@@ -44,9 +44,6 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
 
 
 PAST = (
-    (" Training goes on.", ""),
-    ("Training goes on from", "Training went on from"),
-    ("Training goes on, and the next checkpoint is tried when it is due.", "Training went on."),
     (" The next checkpoint is tried when it is due.", ""),
     ("The script continues, and its log is complete.", "The script went on, and its log is complete."),
     ("so the curves are no longer updated.", "so the curves end there."),
@@ -56,7 +53,7 @@ PAST = (
         "If they waited for each other, start it with",
     ),
 )
-"""Parts of notices that hold only while a run goes on, and what they are once it is over; also of earlier versions."""
+"""Parts of notices that hold only while a run goes on, and what they are once it is over."""
 
 
 TOLD = (
@@ -71,7 +68,7 @@ TOLD = (
     tr_noop("Training is done, but these processes did not exit and were terminated: pid {pids}."),
     tr_noop("The checkpoint at step {step} could not be written to {folder}: {error}. Earlier checkpoints are kept."),
 )
-"""What `past_tense` makes of the notices of this version, for their translation."""
+"""What `past_tense` makes of these notices, for their translation."""
 
 
 def past_tense(notice: str) -> str:

@@ -180,7 +180,7 @@ def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
 
 def _stop_rows(spec: RunSpec) -> list[SettingRow]:
     hidden = {name for name, row in settings_of(StopTimeouts).items() if not row.is_for(spec.framework)}
-    return setting_rows(spec.ladder, StopTimeouts.usual(is_script=spec.script is not None), hidden)
+    return setting_rows(spec.stop_timeouts, StopTimeouts.usual(is_script=spec.script is not None), hidden)
 
 
 def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:

@@ -61,5 +61,5 @@ class StopForm(SettingsForm):
     def fill_from(self, spec: RunSpec) -> None:
         """Fill in the timeouts of a run or a preset that are not the usual ones."""
         usual = asdict(StopTimeouts.usual(is_script=spec.framework == SCRIPT))
-        timeouts = asdict(spec.ladder)
+        timeouts = asdict(spec.stop_timeouts)
         self.fill({name: None if timeouts[name] == usual[name] else timeouts[name] for name in usual})

@@ -13,34 +13,51 @@ from core.config import validation
 from core.language import tr
 from core.launchers import loopback
 from core.series.export_file import export_bytes
+from core.table import Column
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+
+    from core.catalog.recipes import RecipeFile
+    from core.catalog.strategies import Strategy
 
 DEFAULT = FRAMEWORKS[0].id
 
 
 def show_catalog(options: Namespace) -> int:
     """List the frameworks and strategies, and what is missing to use them."""
-    rows = [
-        {
-            "framework": each.framework, "strategy": each.name, "title": tr(each.title), "summary": tr(each.summary),
-            "parallel": each.parallel,
-            "missing": None if validation.is_installed(framework(each.framework)) else tr("not installed"),
-            "unavailable": each.unavailable() or None,
-            "open_ports": (loopback.obstacle(each.name) or None) if each.needs_addresses else None,
-            "devices": {"least": each.min_devices, "most": each.max_devices, "kinds": list(each.device_kinds)},
-        }
-        for each in STRATEGIES
-    ]  # fmt: skip
-    shown = [
-        {**each, "missing": each["missing"] or (tr("unavailable") if each["unavailable"] else None)} for each in rows
-    ]
-    say_rows(options, rows if options.json else shown, ("framework", "strategy", "missing", "summary"))
-    for each in () if options.json else rows:
-        if sentence := each["unavailable"] or each["open_ports"]:
-            say(f"{each['framework']} {each['strategy']}: {sentence}")
+    say_rows(options, STRATEGY_COLUMNS, STRATEGIES)
+    for each in () if options.json else STRATEGIES:
+        if sentence := each.unavailable() or _port_obstacle(each):
+            say(f"{each.framework} {each.name}: {sentence}")
     return 0
+
+
+def _missing(strategy: Strategy) -> str | None:
+    return None if validation.is_installed(framework(strategy.framework)) else tr("not installed")
+
+
+def _port_obstacle(strategy: Strategy) -> str | None:
+    return (loopback.obstacle(strategy.name) or None) if strategy.needs_addresses else None
+
+
+STRATEGY_COLUMNS: tuple[Column[Strategy], ...] = (
+    Column("framework", lambda each: each.framework),
+    Column("strategy", lambda each: each.name),
+    Column("title", lambda each: tr(each.title), None),
+    Column(
+        "missing", _missing, text=lambda each: _missing(each) or (tr("unavailable") if each.unavailable() else None)
+    ),
+    Column("summary", lambda each: tr(each.summary)),
+    Column("parallel", lambda each: each.parallel, None),
+    Column("unavailable", lambda each: each.unavailable() or None, None),
+    Column("open_ports", _port_obstacle, None),
+    Column(
+        "devices",
+        lambda each: {"least": each.min_devices, "most": each.max_devices, "kinds": list(each.device_kinds)},
+        None,
+    ),
+)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -61,16 +78,19 @@ def show_recipes(options: Namespace) -> int:
         return _copy(options)
     if options.framework:
         raise ValueError(tr("--framework is for --copy only. Leave it out to list all recipes."))
-    rows = [
-        {
-            "name": recipe.name, "framework": row.id, "path": str(recipe.path), "summary": tr(recipe.summary),
-            "settings": {setting.name: setting.default for setting in recipe.settings},
-            "learning_rate": recipe.learning_rate,
-        }
-        for row in FRAMEWORKS
-        for recipe in recipes.built_in(row.id)
-    ]  # fmt: skip
-    return say_rows(options, rows, ("name", "framework", "summary"))
+    return say_rows(
+        options, RECIPE_COLUMNS, [(row.id, each) for row in FRAMEWORKS for each in recipes.built_in(row.id)]
+    )
+
+
+RECIPE_COLUMNS: tuple[Column[tuple[str, RecipeFile]], ...] = (
+    Column("name", lambda each: each[1].name),
+    Column("framework", lambda each: each[0]),
+    Column("path", lambda each: str(each[1].path), None),
+    Column("summary", lambda each: tr(each[1].summary)),
+    Column("settings", lambda each: {setting.name: setting.default for setting in each[1].settings}, None),
+    Column("learning_rate", lambda each: each[1].learning_rate, None),
+)
 
 
 def _copy(options: Namespace) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.cli.commands.common import survey
-from core.cli.output import say_rows, warn
+from core.cli.output import say_json, say_rows, warn
 from core.devices.device import Device
 from core.devices.names import shown_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.hosts.host_list import load
 from core.hosts.names import full_name
 from core.language import tr, tr_stored
+from core.table import Column
 from core.text import first_names, join_names
 from core.units import size
 
@@ -44,16 +45,27 @@ def devices(options: Namespace) -> int:
                 further_rows, further_shown = _remote(report)
                 rows += further_rows
                 shown += further_shown
-    columns = ("device", "name", "memory", "utilisation", "held by")
-    noted = any(each["note"] for each in shown)
-    return say_rows(options, rows if options.json else shown, (*columns, "note") if noted else columns)
+    if options.json:
+        say_json(rows)
+        return 0
+    return say_rows(options, COLUMNS, shown)
 
 
-Rows = list[dict[str, Any]]
+class Shown(NamedTuple):
+    """A device with what people read of it."""
+
+    name: str
+    device: Device
+    sample: Sample | None
+    users: Sequence[str]
 
 
-def _local(options: Namespace) -> tuple[Rows, Rows]:
-    """Return the devices of this machine, for programs and for people."""
+Rows = tuple[list[dict[str, Any]], list[Shown]]
+"""Devices for programs and for people."""
+
+
+def _local(options: Namespace) -> Rows:
+    """Return the devices of this machine."""
     found = survey()
     uses = devices_in_use(found, options.runs)
     samples = {sample.device_id: sample for sample in found.samples}
@@ -61,13 +73,13 @@ def _local(options: Namespace) -> tuple[Rows, Rows]:
     for device in found.devices:
         sample, use = samples.get(device.id), uses.get(device.id, DeviceUse())
         rows.append(_row(device, sample, [run.dir.name for run in use.runs]))
-        shown.append(_shown(device, sample, _users(use)))
+        shown.append(Shown(device.short_name, device, sample, _users(use)))
     if found.banner:
         warn(tr_stored(found.banner))
     return rows, shown
 
 
-def _remote(report: HostReport) -> tuple[Rows, Rows]:
+def _remote(report: HostReport) -> Rows:
     """Return the devices of a host. A host that cannot be asked is one row that says why."""
     name = report.host.name
     found = report.devices
@@ -82,7 +94,7 @@ def _remote(report: HostReport) -> tuple[Rows, Rows]:
         named = {"id": full_name(name, device.id), "short_name": full_name(name, device.short_name), "host": name}
         rows.append({**_row(device, sample, list(runs)), **named})
         users = [*(tr("run {dir}", dir=each) for each in runs), *([_first(others)] if others else [])]
-        shown.append({**_shown(device, sample, users), "device": named["short_name"]})
+        shown.append(Shown(named["short_name"], device, sample, users))
     if found.banner:
         warn(tr("{name}: {reason}", name=name, reason=tr_stored(found.banner)))
     return rows, shown
@@ -107,14 +119,6 @@ def _row(device: Device, sample: Sample | None, runs: list[str]) -> dict[str, An
         "lost": sample.lost if sample else None,
         "blocked": device.blocked, "short_name": device.short_name,
         "runs": runs, "processes": _processes(sample),
-    }  # fmt: skip
-
-
-def _shown(device: Device, sample: Sample | None, users: Sequence[str]) -> dict[str, Any]:
-    """Return a device and its reading, for people."""
-    return {
-        "device": device.short_name, "name": shown_name(device.name), "memory": _memory(device, sample),
-        "utilisation": _percent(sample), "held by": ", ".join(users) or None, "note": _note(device, sample),
     }  # fmt: skip
 
 
@@ -178,3 +182,13 @@ def _note(device: Device, sample: Sample | None) -> str | None:
     if why := (sample.lost if sample else None) or device.blocked:
         return tr_stored(why)
     return tr("asleep") if sample and sample.asleep else None
+
+
+COLUMNS: tuple[Column[Shown], ...] = (
+    Column("device", text=lambda each: each.name),
+    Column("name", text=lambda each: shown_name(each.device.name)),
+    Column("memory", text=lambda each: _memory(each.device, each.sample)),
+    Column("utilisation", text=lambda each: _percent(each.sample)),
+    Column("held by", text=lambda each: ", ".join(each.users) or None),
+    Column("note", text=lambda each: _note(each.device, each.sample), is_optional=True),
+)

@@ -9,6 +9,7 @@ from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.names import full_name
 from core.language import join_sentences, tr
+from core.table import Column
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
@@ -68,9 +69,14 @@ def hosts(options: Namespace) -> int:
 
     reports = ask(listed.hosts, devices=False)
     if options.json:
-        return say_rows(options, [report_document(each) for each in reports], ())
-    rows = [{"name": each.host.name, "address": each.host.address, "state": state_words(each)} for each in reports]
-    return say_rows(options, rows, ("name", "address", "state"))
+        say_json([report_document(each) for each in reports])
+        return 0
+    columns: tuple[Column[HostReport], ...] = (
+        Column("name", text=lambda each: each.host.name),
+        Column("address", text=lambda each: each.host.address),
+        Column("state", text=state_words),
+    )
+    return say_rows(options, columns, reports)
 
 
 def _check(options: Namespace) -> None:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cli.output import say, say_rows
 from core.language import tr, tr_noop
 from core.pythons.python_info import REMEDY
-from core.pythons.search import PythonSearch
+from core.pythons.search import FoundPython, PythonSearch
+from core.table import Column
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
-    from core.pythons.python_info import Package
-    from core.pythons.search import FoundPython
+    from core.pythons.python_info import Package, PythonInfo
 
 POLL_S = 0.01
-COLUMNS = ("python", "torch", "tensorflow", "keras", "place", "path")
 CUDA = {True: tr_noop(", CUDA"), False: tr_noop(", no CUDA"), None: ""}
 
 
@@ -33,7 +34,7 @@ def add_options(parser: ArgumentParser) -> None:
 def pythons(options: Namespace) -> int:
     """List the Pythons of this machine, and the frameworks that each has."""
     entries = _search(options.near)
-    say_rows(options, [_row(each) if options.json else _shown(each) for each in entries], COLUMNS)
+    say_rows(options, COLUMNS, entries)
     for each in () if options.json else entries:
         if each.problem:
             say(each.problem.removesuffix(tr(REMEDY)).rstrip())  # it names this command
@@ -54,36 +55,29 @@ def _search(near: Path | None) -> list[FoundPython]:
     return found
 
 
-def _row(entry: FoundPython) -> dict[str, object]:
-    known = entry.info
-    return {
-        "path": entry.found.path, "place": entry.found.place,
-        "version": ".".join(map(str, known.version)) if known else None,
-        "implementation": known.implementation or None if known else None,
-        "prefix": known.prefix or None if known else None,
-        "torch": _package(known.torch) if known else None,
-        "tensorflow": _package(known.tensorflow) if known else None,
-        "keras": _package(known.keras) if known else None,
-        "problem": entry.problem or None,
-    }  # fmt: skip
+def _of_info(name: str, value: Callable[[PythonInfo], object], title: str | None = None) -> Column[FoundPython]:
+    return Column(name, lambda each: value(each.info) if each.info else None, title)
 
 
-def _package(package: Package | None) -> dict[str, object] | None:
-    return None if package is None else {"version": package.version, "cuda": package.cuda}
+def _framework(name: str) -> Column[FoundPython]:
+    """Return a column that says for people `2.6.0, CUDA` for version `2.6.0+cu124`."""
+
+    def package(entry: FoundPython) -> Package | None:
+        return getattr(entry.info, name, None)
+
+    def text(entry: FoundPython) -> str | None:
+        found = package(entry)
+        return None if found is None else (found.version or tr("yes")).partition("+")[0] + tr(CUDA[found.cuda])
+
+    return Column(name, lambda each: (found := package(each)) and asdict(found), text=text)
 
 
-def _shown(entry: FoundPython) -> dict[str, object]:
-    known = entry.info
-    return {
-        "python": ".".join(map(str, known.version)) if known else None,
-        "torch": _short(known.torch) if known else None,
-        "tensorflow": _short(known.tensorflow) if known else None,
-        "keras": _short(known.keras) if known else None,
-        "place": tr(entry.found.title),
-        "path": entry.found.path,
-    }
-
-
-def _short(package: Package | None) -> str | None:
-    """Return `2.6.0, CUDA` for version `2.6.0+cu124`."""
-    return None if package is None else (package.version or tr("yes")).partition("+")[0] + tr(CUDA[package.cuda])
+COLUMNS: tuple[Column[FoundPython], ...] = (
+    _of_info("version", lambda info: ".".join(map(str, info.version)), "python"),
+    *map(_framework, ("torch", "tensorflow", "keras")),
+    Column("place", lambda each: each.found.place, text=lambda each: tr(each.found.title)),
+    Column("path", lambda each: each.found.path),
+    _of_info("implementation", lambda info: info.implementation or None),
+    _of_info("prefix", lambda info: info.prefix or None),
+    Column("problem", lambda each: each.problem or None, None),
+)

@@ -103,10 +103,10 @@ def compare_runs(options: Namespace) -> int:
 
 
 def _say_table(comparison: Comparison) -> None:
-    from core.comparison import table_text
+    from core.comparison import table
 
-    say_table(table_text.cells(comparison, MAX_SETTINGS))
-    for sentence in (*table_text.sentences(comparison), *table_text.left_out(comparison, MAX_SETTINGS)):
+    say_table(table.text_table(comparison, MAX_SETTINGS).cells())
+    for sentence in (*table.sentences(comparison), *table.left_out(comparison, MAX_SETTINGS)):
         say(sentence)
     for notice in comparison.notices:
         warn(notice)
@@ -123,12 +123,10 @@ def _check_files(options: Namespace) -> None:
 
 def _write_files(options: Namespace, comparison: Comparison, runs: Sequence[MeasuredRun], baseline: str | None) -> None:
     """Write the table, the page and the plots to the files that were asked for."""
-    from core.comparison import table_text
-    from core.reports import run_report, sections
+    from core.comparison import table
+    from core.reports import run_report
 
-    export_options.write_tables(
-        options, csv=lambda: table_text.csv_text(comparison), markdown=lambda: table_text.markdown(comparison)
-    )
+    export_options.write_tables(options, lambda: table.text_table(comparison))
 
     def page() -> bytes:
         return run_report.report(
@@ -137,7 +135,7 @@ def _write_files(options: Namespace, comparison: Comparison, runs: Sequence[Meas
         )  # fmt: skip
 
     export_options.write_page(options, page)
-    export_options.write_plots(options, lambda: sections.charts_of(runs, grouped=options.grouped is not False))
+    export_options.write_plots(options, lambda: run_report.charts_of(runs, grouped=options.grouped is not False))
 
 
 # -- why -----------------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.metrics.reread import Result
-    from core.metrics.reread_times import Times
+    from core.metrics.reread import Result, Times
 
 ROLES = ("metric", STEP, EPOCH, NO_METRIC)
 """What a number can be."""
@@ -131,11 +130,11 @@ def try_expression(options: Namespace) -> int:
 
 def _point(options: Namespace) -> int:
     """Show the rule for a number that the user points at, and the curve that it gives; keep it if that was asked."""
-    from core.metrics.rules import lessons, teaching  # loads numpy
+    from core.metrics import teaching  # loads numpy
 
     run = find(options)
     line, number = options.point
-    teacher = lessons.Teacher(run.dir)
+    teacher = teaching.Teacher(run.dir)
     position = teacher.find(line, number)
     role = (
         options.role
@@ -154,10 +153,10 @@ def _point(options: Namespace) -> int:
         })  # fmt: skip
         return 0
     say(tr("Rule: {rule}", rule=str(lesson.rule)), lines=True)
-    for sentence in (*lessons.describe(lesson), *lesson.problems):
+    for sentence in (*teaching.describe(lesson), *lesson.problems):
         say(sentence, lines=True)
     if kept is None:
         say(tr("Nothing was kept. --keep keeps the rule, and reads the curves of this run again."))
         return 0
-    say(lessons.describe_kept(kept), lines=True)
+    say(teaching.describe_kept(kept), lines=True)
     return 0

@@ -148,11 +148,11 @@ def _export_page(options: Namespace, runs: Sequence[Run]) -> int:
 
 def _export_plots(options: Namespace, runs: Sequence[Run]) -> int:
     from core.comparison.measured_run import check_different, read_run  # loads numpy
-    from core.reports import sections
+    from core.reports import run_report
 
     check_files(options)
     check_different([run.dir for run in runs])
-    files = write_plots(options, lambda: sections.charts_of([read_run(run.dir) for run in runs]))
+    files = write_plots(options, lambda: run_report.charts_of([read_run(run.dir) for run in runs]))
     if options.json:
         say_json({"runs": [run.id for run in runs], "files": list(map(str, files))})
     return 0

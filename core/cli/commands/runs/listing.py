@@ -32,6 +32,7 @@ from core.runs import outputs
 from core.runs.facts.model_parts import part_sentences
 from core.runs.facts.states import RunState, state_info
 from core.series import report
+from core.table import Column
 from core.text import join_names, short
 from core.units import BYTES_PER_MB, disk
 
@@ -69,34 +70,36 @@ def list_runs(options: Namespace) -> int:
     if every and (unknown := search.unknown_keys(every)):
         raise ValueError(unknown_sentence(unknown))
     summaries = search.find(every)
-    export_options.write_tables(
-        options, csv=lambda: report.runs_csv(summaries), markdown=lambda: report.runs_markdown(summaries)
-    )
+    export_options.write_tables(options, lambda: report.runs_table(summaries))
     if export_options.given_files(options) and not options.json:
         _say_what_is_missing(options, every, summaries)
         return 0
-    rows: list[dict[str, object]] = [
-        {
-            "run": each.dir.name, "dir": str(each.dir), "name": each.name, "state": each.state.value,
-            "started": each.started, "ended": each.ended, "step": each.step, "loss": each.last_loss,
-            "error": each.error, "owner": each.owner, "mean_loss": each.mean_loss,
-            "best_validation_loss": each.best_validation[1] if each.best_validation else None,
-            "star": each.marks.star, "archived": each.marks.archived, "tags": list(each.marks.tags),
-        }
-        for each in summaries
-    ]  # fmt: skip
-    if not options.json:  # people compare runs by the loss; programs get all of them
-        for row, each in zip(rows, summaries, strict=True):
-            row["loss"] = _loss_text(each.loss)
-            row["state"] = tr(state_info(each.state).label).lower()
-            row["marks"] = _marks_text(each.marks) or "-"
+    if not options.json:
         _say_what_is_missing(options, every, summaries)
-    columns: tuple[str, ...] = ("run", "state", "step", "loss")
-    if any(each.renamed for each in summaries):
-        columns = (*columns, "name")
-    if any(_marks_text(each.marks) for each in summaries):
-        columns = (*columns, "marks")
-    return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
+    return say_rows(options, _columns(summaries), summaries)
+
+
+def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
+    """Return what is listed of each run. People compare runs by the loss; programs get all of them."""
+    shows_name = any(each.renamed for each in summaries)
+    return (
+        Column("run", lambda each: each.dir.name),
+        Column("dir", lambda each: str(each.dir), None),
+        Column("state", lambda each: each.state.value, text=lambda each: tr(state_info(each.state).label).lower()),
+        Column("started", lambda each: each.started, None),
+        Column("ended", lambda each: each.ended, None),
+        Column("step", lambda each: each.step),
+        Column("loss", lambda each: each.last_loss, text=lambda each: _loss_text(each.loss)),
+        Column("mean_loss", lambda each: each.mean_loss, None),
+        Column("best_validation_loss", lambda each: each.best_validation and each.best_validation[1], None),
+        Column("name", lambda each: each.name, "" if shows_name else None),
+        Column("marks", text=lambda each: _marks_text(each.marks) or None, is_optional=True),
+        Column("star", lambda each: each.marks.star, None),
+        Column("archived", lambda each: each.marks.archived, None),
+        Column("tags", lambda each: list(each.marks.tags), None),
+        Column("owner", lambda each: each.owner, is_optional=True),
+        Column("error", lambda each: each.error, None),
+    )
 
 
 def _say_what_is_missing(options: Namespace, every: Sequence[RunSummary], found: Sequence[RunSummary]) -> None:

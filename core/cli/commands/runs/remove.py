@@ -12,6 +12,7 @@ from core.cli.output import confirm, is_interactive, say, say_json, say_rows, wa
 from core.history import index, removal
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
+from core.table import Column
 from core.units import disk
 
 if TYPE_CHECKING:
@@ -109,10 +110,12 @@ def _show(options: Namespace, chosen: Sequence[Path]) -> None:
     if not chosen:
         say(tr("There is nothing to remove."))
     states = {each.dir: tr(state_info(each.state).label).lower() for each in all_runs(options.runs)}
-    rows = [
-        {"run": each.name, "state": states.get(each, "over"), "disk": disk(removal.size_bytes(each))} for each in chosen
-    ]
-    say_rows(options, rows, ("run", "state", "disk"))
+    columns: tuple[Column[Path], ...] = (
+        Column("run", lambda each: each.name),
+        Column("state", lambda each: states.get(each, "over")),
+        Column("disk", lambda each: disk(removal.size_bytes(each))),
+    )
+    say_rows(options, columns, chosen)
 
 
 def _show_result(removed: Mapping[Path, Removed]) -> None:

@@ -13,12 +13,14 @@ from core.errors import RunError
 from core.language import tr, tr_plural
 from core.runs.ownership import execution_warning
 from core.schema.files import not_written
+from core.table import Column
 from core.text import join_names, replace_control_characters
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from pathlib import Path
 
+    from core.config.presets import Preset
     from core.schema.spec import RunSpec
 
 
@@ -104,14 +106,7 @@ def _stores_values(options: Namespace, names: list[str], path: Path) -> bool:
 def list_presets(options: Namespace) -> int:
     """List the presets saved by name."""
     found = presets.read_all(presets.default_root())
-    rows = [
-        {
-            "name": each.name, "path": str(each.path), "what": _training(each.spec) if each.spec else None,
-            "problem": each.problem or None,
-        }
-        for each in found
-    ]  # fmt: skip
-    if not rows and not options.json:
+    if not found and not options.json:
         warn(
             tr(
                 "There are no presets in {default_root} yet. `trainyard keep RUN NAME` saves one.",
@@ -121,10 +116,18 @@ def list_presets(options: Namespace) -> int:
     for each in found if not options.json else ():
         if each.problem:
             warn(each.problem)
-    return say_rows(options, rows, ("name", "what"))
+    return say_rows(options, COLUMNS, found)
 
 
 def _training(spec: RunSpec) -> str:
     if spec.script is not None:
         return shlex.join([spec.script.name, *spec.script.arguments])
     return f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}"
+
+
+COLUMNS: tuple[Column[Preset], ...] = (
+    Column("name", lambda each: each.name),
+    Column("path", lambda each: str(each.path), None),
+    Column("what", lambda each: _training(each.spec) if each.spec else None),
+    Column("problem", lambda each: each.problem or None, None),
+)

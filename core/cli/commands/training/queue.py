@@ -12,16 +12,16 @@ from core.history import index
 from core.language import tr, tr_plural
 from core.queue import control, failures
 from core.queue.folder import own_line
-from core.queue.listing import STATE_WORDS, queue_view
+from core.queue.listing import STATE_WORDS, OtherRun, QueuedRun, queue_view
 from core.queue.words import clock
 from core.system.process_info import user_name
-from core.text import join_names
+from core.table import Column, Table
+from core.text import join_names, short
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
     from pathlib import Path
-
-    from core.queue.listing import OtherRun, QueuedRun
 
 ACTIONS = ("move", "hold", "release", "start", "revive")
 
@@ -54,7 +54,7 @@ def queue(options: Namespace) -> int:
     run_dir = index.find(options.runs, options.run)
     _change(options, run_dir)
     if options.json:
-        say_json(_rows(queue_view(options.runs).runs))
+        say_json(Table(_columns(), queue_view(options.runs).runs).documents())
     return 0
 
 
@@ -80,49 +80,39 @@ def _list(options: Namespace) -> int:
     others = view.others if options.all else ()
     if not view.runs and not others and not options.json:
         warn(tr("No run is queued in {runs}.", runs=options.runs))
-    if options.json:
-        say_json([*_rows(view.runs), *map(_other_row, others)])
-        return 0
-    now = time.time()
-    rows: list[dict[str, object]] = [
-        {
-            "place": each.line_place or "-" if options.all else each.place, "run": each.run_dir.name,
-            "user": user_name(os.getuid()), **_shown(each, now),
-        }
-        for each in view.runs
-    ]  # fmt: skip
-    rows += [{"place": each.line_place, "run": each.run, "user": each.user, **_shown(each, now)} for each in others]
-    if options.all:
-        rows.sort(key=lambda row: (row["place"] == "-", row["place"]))
-    columns = ("place", *(("user",) if options.all else ()), "run", "state", "needs", "start", "reason")
-    return say_rows(options, rows, columns)
+    runs: list[Queued] = [*view.runs, *others]
+    if options.all and not options.json:
+        runs.sort(key=lambda each: (each.line_place is None, each.line_place or 0))
+    return say_rows(options, _columns(is_everyones=options.all), runs)
 
 
-def _shown(run: QueuedRun | OtherRun, now: float) -> dict[str, object]:
-    return {
-        "state": tr(STATE_WORDS[run.state]), "needs": run.needs, "reason": run.reason,
-        "start": "-" if run.expected_start is None else clock(run.expected_start, now),
-    }  # fmt: skip
+Queued = QueuedRun | OtherRun
 
 
-def _rows(runs: tuple[QueuedRun, ...]) -> list[dict[str, object]]:
-    return [
-        {
-            "run": each.run_dir.name, "place": each.place, "state": each.state, "needs": each.needs,
-            "reason": each.reason, "expected_start": each.expected_start, "dir": str(each.run_dir),
-            "priority": each.request.priority, "waits": each.waits, "line_place": each.line_place,
-            "user": user_name(os.getuid()),
-        }
-        for each in runs
-    ]  # fmt: skip
+def _of(
+    own: Callable[[QueuedRun], object], other: Callable[[OtherRun], object] = lambda _: None
+) -> Callable[[Queued], object]:
+    return lambda run: own(run) if isinstance(run, QueuedRun) else other(run)
 
 
-def _other_row(run: OtherRun) -> dict[str, object]:
-    return {
-        "run": run.run, "place": None, "state": run.state, "needs": run.needs, "reason": run.reason,
-        "expected_start": run.expected_start, "dir": None, "priority": None, "waits": True,
-        "line_place": run.line_place, "user": run.user,
-    }  # fmt: skip
+def _columns(*, is_everyones: bool = False) -> tuple[Column[Queued], ...]:
+    """Return what is listed of each run. `is_everyones`: with the queued runs of other users."""
+    me, now = user_name(os.getuid()), time.time()
+    place = "line_place" if is_everyones else "place"
+    return (
+        Column("place", _of(lambda run: run.place), text=lambda run: short(getattr(run, place))),
+        Column("user", _of(lambda _: me, lambda run: run.user), "" if is_everyones else None),
+        Column("run", _of(lambda run: run.run_dir.name, lambda run: run.run)),
+        Column("state", lambda run: run.state, text=lambda run: tr(STATE_WORDS[run.state])),
+        Column("needs", lambda run: run.needs),
+        Column("expected_start", lambda run: run.expected_start, "start",
+               lambda run: None if run.expected_start is None else clock(run.expected_start, now)),
+        Column("reason", lambda run: run.reason),
+        Column("dir", _of(lambda run: str(run.run_dir)), None),
+        Column("priority", _of(lambda run: run.request.priority), None),
+        Column("waits", _of(lambda run: run.waits, lambda _: True), None),
+        Column("line_place", lambda run: run.line_place, None),
+    )  # fmt: skip
 
 
 def _change(options: Namespace, run_dir: Path) -> None:
@@ -165,7 +155,7 @@ def _whole_queue(options: Namespace) -> int:
     except OSError as error:
         raise RunError(tr("{folder} could not be written: {why}.", folder=line.own, why=error.strerror)) from error
     if options.json:
-        say_json(_rows(queue_view(options.runs).runs))
+        say_json(Table(_columns(), queue_view(options.runs).runs).documents())
     else:
         say(text)
     return 0

@@ -74,7 +74,6 @@ def add_options(parser: ArgumentParser) -> None:
 def scale(options: Namespace) -> int:
     """Train a recipe on 1, 2, 4, ... of the devices, one training after the other, and show what each device gains."""
     from core.scaling import table as tables  # loads numpy
-    from core.scaling import table_text
 
     export_options.check_files(options)
     if options.delete is not None:
@@ -96,7 +95,7 @@ def scale(options: Namespace) -> int:
         say_json(tables.to_json(table))
     else:
         if not export_options.given_files(options):
-            say_table(table_text.cells(table))
+            say_table(tables.text_table(table).cells())
         for notice in table.notices:
             warn(notice)
     return _exit_code(options, table, halted)
@@ -125,26 +124,25 @@ def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> i
 
 def _write_files(options: Namespace, table: ScalingTable) -> None:
     """Write the table, the page and the plots to the files that were asked for."""
-    from core.scaling import scaling_report, table_text
+    from core.scaling import scaling_report
+    from core.scaling.table import text_table
 
-    export_options.write_tables(
-        options, csv=lambda: table_text.csv_text(table), markdown=lambda: table_text.markdown(table)
-    )
+    export_options.write_tables(options, lambda: text_table(table))
     export_options.write_page(options, lambda: scaling_report.scaling_report(table, made=time.time()))
     export_options.write_plots(options, lambda: scaling_report.charts_of(table))
 
 
 def _delete(options: Namespace) -> int:
     """Delete a scaling table, after a question."""
-    from core.scaling import deletion
+    from core.scaling import control
 
     _check_kept(options)
     if given := export_options.given_files(options):
         raise ValueError(tr("--{name} and --delete cannot be combined. Write the table first.", name=given[0]))
     record = records.read_record(options.runs, options.delete)
-    if problem := deletion.why_not(record):
+    if problem := control.why_not(record):
         raise ValueError(problem)
-    runs = deletion.own_runs(record)
+    runs = control.own_runs(record)
     if not options.yes:
         if options.json or not is_interactive():
             raise ValueError(
@@ -159,7 +157,7 @@ def _delete(options: Namespace) -> int:
         )  # fmt: skip
         if not confirm(question):
             return 0
-    removed = deletion.delete(record.root, record.name, with_runs=options.with_runs)
+    removed = control.delete(record.root, record.name, with_runs=options.with_runs)
     if removed.problem:
         warn(removed.problem)
         return FAILED

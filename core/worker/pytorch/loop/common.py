@@ -1,18 +1,21 @@
-"""What all PyTorch training loops share: the task, one step's passes, the optimizer step, validation, loss reports."""
+"""What all PyTorch strategies share: the task, the passes of a step, and the training of a task."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils import clip_grad_norm_
 
-from ...context import REPORT_EVERY_S
 from ...steps import turn_names
+from ...training.controller import TrainingController
+from ...training.loop import run_epochs
 from ...training.metrics_reporter import MetricsReporter
-from ..task.training_metrics import MeasuringReporter
+from .saver import WholeSaver
+from .update import stepper
+from .validation import Validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,15 +23,17 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from ....schema.checkpoint import StateSaver
     from ...context import Context
-    from ...training.controller import TrainingController, TrainingSize
-    from ...training.epoch_results import Values
+    from ...training.controller import TrainingSize
+    from ...training.metrics_reporter import Ranks
     from ..task.data import Batches, MicroBatch
-    from ..task.schedule import RecipeSchedule
+    from ..task.optimizers import RecipeSchedule
     from ..task.steps import Measured, StepReader
     from ..task.stream import StreamBatches
     from ..task.training_metrics import TrainingMetrics
     from .scaling import LossScaler
+    from .update import Accumulate, Agree, Clip
 
     Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -190,190 +195,51 @@ def passes(task: Task, model: Callable[..., Any], micro_batches: list[MicroBatch
     return torch.stack(losses).sum()
 
 
-class Reporter(MetricsReporter):
-    """Reports the losses of one process, fetched from their device in one transfer."""
-
-    def __init__(self, context: Context, task: Task) -> None:
-        super().__init__(context)
-        self._task = task
-
-    @property
-    def names(self) -> Sequence[str]:
-        """What each step is reported with."""
-        return self._task.value_names
-
-    def _fetch(self, losses: list[Tensor]) -> list[float]:
-        values: list[float] = torch.stack(losses).float().flatten().tolist()
-        return values
+def own_passes(task: Task, micro_batches: list[MicroBatch]) -> Tensor:
+    """Make all passes of one optimizer step in one process, with the task's own forward pass; see `passes`."""
+    return passes(task, task.forward, micro_batches)
 
 
-class _MeasuringReporter(MeasuringReporter, Reporter):
-    def _record(self, values: list[float], sums: Sequence[float]) -> None:
-        rows, cost = self._take()
-        self._plan(cost)
-        self._record_metrics(rows)
-        super()._record(values, sums)
-
-
-def reporter(context: Context, task: Task) -> Reporter:
-    """Return the reporter of one process."""
-    return Reporter(context, task) if task.training_metrics is None else _MeasuringReporter(context, task)
-
-
-def run_epochs(
+def train_task(
     task: Task,
-    controller: TrainingController,
-    step: Callable[[Any], Any],
-    validation: Validation,
+    context: Context,
+    accumulate: Accumulate = own_passes,
     *,
+    ranks: Ranks | None = None,
+    saver: StateSaver | None = None,
+    validation: Callable[[TrainingController, MetricsReporter], Validation] | None = None,
+    clip: Clip = clip_grad_norm_,
+    agree: Agree | None = None,
     batches: Callable[[int, int], Iterable[Any]] | None = None,
-    record: Callable[[Any], bool] | None = None,
+    begun: Callable[[int], object] | None = None,
 ) -> None:
     """Train to the last epoch, or until a stop or a pause is requested.
 
-    `step` makes one optimizer step on a batch. `record` takes what it returns, by default a loss, and returns whether
-    training ends there. `batches(epoch, skip)` yields what `step` gets, without the first `skip` of the epoch.
+    `accumulate` makes the passes of a step. With several `ranks`, it returns the loss and this rank's share. `saver`:
+    by default one of a whole model. `validation`: makes the validation, by default of the whole set here. `clip`,
+    `agree`: see `stepper`. `batches(epoch, skip)` yields what `accumulate` gets, without the first `skip` of the epoch;
+    by default the task's data. `begun`: called with the steps done, once a checkpoint is restored.
     """
-    batches, record = batches or task.train.shuffled, record or controller.after_step
-    for epoch in controller.epochs():
-        for batch in batches(epoch, controller.done_in_epoch):
-            if record(step(batch)):
-                return
-
-        controller.after_epoch_steps(learning_rate(task.optimizer))
-        if controller.after_epoch(validation.means()):
-            return
-    controller.finish()
-
-
-class Validation:
-    """Sums over a validation set: its means are weighted by batch size, and ranks can be added up."""
-
-    def __init__(self, task: Task, context: Context, model: nn.Module, controller: TrainingController) -> None:
-        self._task, self._context, self._model, self._controller = task, context, model, controller
-
-    def means(self) -> Values | None:
-        """Return the means by Keras' names, equal on every rank. Empty without a validation set, or if cut short.
-
-        None where ranks do not wait for each other's sums: the controller computes the means later.
-        """
-        if self._task.val is None:
-            return {}
-        return self._controller.finish_validation(self.sums().tolist(), self._means_of)
-
-    def _means_of(self, totals: Sequence[float]) -> Values:
-        """Return the means from the sums of all ranks, in the order of `sums`."""
-        *sums, items, cut = totals
-        if cut or not items:
-            return {}
-        return {f"val_{name}": [value / items] for name, value in zip(self._names, sums, strict=True)}
-
-    @property
-    def _names(self) -> Sequence[str]:
-        reader = self._task.validation_step
-        if reader is None:
-            return ["loss", *self._task.metrics]
-        assert reader.names is not None, "no batch was measured"
-        return reader.names
-
-    @torch.no_grad()
-    def sums(self) -> Tensor:
-        """Return this rank's sums of loss and metrics, the number of items, and 1 if the validation was cut short.
-
-        Shape (1 + metrics + 2), on the device. A request to stop or to pause cuts a long validation short, but only
-        where ranks synchronise at its end: elsewhere the other ranks would not know.
-        """
-        batches = self._task.val
-        assert batches is not None
-        tally, cut = Tally(), False
-        due = time.monotonic() + REPORT_EVERY_S
-        self._model.eval()
-        for step, (batch,) in enumerate(batches.in_order()):
-            # A step's names are known once it was called: also on a rank without an item.
-            if batch.share or (self._task.validation_step is not None and self._task.validation_step.names is None):
-                weight, means = self._weigh(batch, batch.share * batches.size(step))
-                if batch.share:
-                    tally.add(weight, means)
-            if time.monotonic() >= due:
-                due = time.monotonic() + REPORT_EVERY_S
-                if self._controller.synchronises and self._context.end_requested():
-                    cut = True
-                    break
-        self._model.train()
-        return self._total(tally, cut=cut)
-
-    def _total(self, tally: Tally, *, cut: bool) -> Tensor:
-        """Return the tensor that `sums` returns."""
-        assert self._task.val is not None
-        return tally.sums(len(self._names), self._task.val.device, 1.0 if cut else 0.0)
-
-    def _weigh(self, batch: MicroBatch, items: float) -> tuple[float | Tensor, Sequence[Tensor]]:
-        """Return what a batch of so many items counts, and the means over it."""
-        reader = self._task.validation_step
-        if reader is None:
-            return items, self._measure(batch)
-        with self._task.autocast or contextlib.nullcontext():
-            measured = reader.read(self._model(batch.data))
-        return items if measured.weight is None else measured.weight, measured.values.reshape(-1).unbind()
-
-    def _measure(self, batch: MicroBatch) -> list[Tensor]:
-        """Return loss and metrics, each the mean over the batch."""
-        if self._task.autocast is None:
-            return self._losses_and_metrics(self._model(*batch.inputs), batch.target)
-        with self._task.autocast:
-            output = self._model(*batch.inputs)
-        return self._losses_and_metrics(output, batch.target)
-
-    def _losses_and_metrics(self, output: Any, target: Tensor) -> list[Tensor]:  # noqa: ANN401 (whatever the model gives)
-        """Return loss and metrics of a model's output, each the mean over the batch."""
-        task = self._task
-        with task.autocast or contextlib.nullcontext():
-            loss = task.loss(output, target)
-        return [loss, *(_scalar(metric(output, target), loss.device) for metric in task.metrics.values())]
+    reporter = MetricsReporter(
+        context, ranks=ranks, names=lambda: task.value_names, fetch=_fetch, metrics=task.training_metrics
+    )
+    controller = TrainingController(context, reporter, saver or WholeSaver(task, context), **task.size)
+    step = stepper(task, context, controller, accumulate, clip=clip, agree=agree)
+    checks = validation(controller, reporter) if validation else Validation(task, task.module, controller)
+    task.module.train()
+    controller.begin(learning_rate(task.optimizer))
+    if begun is not None:
+        begun(controller.step)
+    given = batches or task.train.shuffled
+    run_epochs(
+        controller,
+        lambda epoch, skip: map(step, given(epoch, skip)),
+        checks.means,
+        rate=lambda: learning_rate(task.optimizer),
+        record=None if ranks is None else lambda found: controller.after_step(*found),
+    )
 
 
-def _scalar(value: Any, device: torch.device) -> Tensor:  # noqa: ANN401 (a number or a tensor, depending on the metric)
-    is_there = isinstance(value, torch.Tensor) and value.device == device
-    return value if is_there else torch.as_tensor(value, device=device)
-
-
-class Tally:
-    """Sums of per-batch means, weighted by batch size, on their device.
-
-    Batches are added up `AT_ONCE` at a time, since each operation on a scalar costs microseconds. The number is fixed,
-    so that equal measurements have equal sums to the last bit.
-    """
-
-    AT_ONCE = 64
-
-    def __init__(self) -> None:
-        self._items: list[float | Tensor] = []
-        self._means: list[Tensor] = []
-        self._sums: Tensor | float = 0.0
-        self._count = 0.0
-
-    def add(self, items: float | Tensor, means: Sequence[Tensor]) -> None:
-        """Add the means over a batch of `items` items, each a scalar. `items` may be a weight on the device."""
-        self._items.append(items)
-        self._means.append(torch.stack([mean.float() for mean in means]))
-        if len(self._items) == self.AT_ONCE:
-            self._add_up()
-
-    def sums(self, size: int, device: torch.device, cut: float) -> Tensor:
-        """Return the sums of all `size` means, the number of items, and `cut`: float64, shape (size + 2)."""
-        self._add_up()
-        ends = torch.tensor([self._count, cut], dtype=torch.float64, device=device)
-        return torch.cat([torch.zeros(size, dtype=torch.float64, device=device) + self._sums, ends])
-
-    def _add_up(self) -> None:
-        if self._items:
-            means = torch.stack(self._means).double()
-            if isinstance(self._items[0], torch.Tensor):
-                weights = torch.stack([torch.as_tensor(each) for each in self._items]).double().to(means.device)
-                self._count += float(weights.sum())
-            else:
-                weights = torch.tensor(self._items, dtype=torch.float64)
-                weights = weights.to(means.device, non_blocking=True)  # without waiting for the GPU
-                self._count += float(sum(self._items))
-            self._sums = self._sums + (weights[:, None] * means).sum(0)
-            self._items, self._means = [], []
+def _fetch(losses: list[Tensor]) -> list[float]:
+    values: list[float] = torch.stack(losses).float().flatten().tolist()
+    return values

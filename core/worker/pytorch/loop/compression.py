@@ -85,13 +85,6 @@ class PowerSGD:
     def begin(self, done: int) -> None:
         """Continue after so many steps. Call it when a checkpoint was loaded, before the first pass."""
         self._done = done
-        if done > self._begins and not self._errors and not self._context.rank:
-            self._context.notice(
-                tr(
-                    "The checkpoint is of an earlier version and lacks the memory of PowerSGD, which begins again. The "
-                    "curve differs a little from an uninterrupted one."
-                )
-            )
 
     def reduce(self, bucket: GradBucket) -> Any:  # noqa: ANN401 (torch's future of a tensor)
         """Average the gradients of a bucket over ranks: the hook that DDP calls, bucket after bucket."""
@@ -112,10 +105,9 @@ class PowerSGD:
         write(folder / self._file, {"errors": self._errors, "vectors": self._vectors})
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote. A checkpoint of an earlier version has no such file."""
-        if (folder / self._file).exists():
-            memory = read(folder / self._file)
-            self._errors, self._vectors = memory["errors"], memory["vectors"]
+        """Load what `save` wrote."""
+        memory = read(folder / self._file)
+        self._errors, self._vectors = memory["errors"], memory["vectors"]
 
     @property
     def _file(self) -> str:

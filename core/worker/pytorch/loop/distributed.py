@@ -1,8 +1,7 @@
-"""What training loops of several ranks share: join and leave, broadcast, clipping, loss reports, validation."""
+"""What training loops of several ranks share: join and leave, broadcast, clipping, the reduction of losses."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,28 +12,19 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from ....schema.paths import RENDEZVOUS
 from ...steps import other_names
 from ...training.host_files import HostFiles
-from ...training.metric_schedule import Cost
-from ...training.metrics_reporter import RankedMetricsReporter
-from ..task.training_metrics import MeasuringReporter
-from .common import Tally, Validation, merge, own_part, scale_gradients
+from .common import merge, own_part, scale_gradients
 from .over_hosts import backend_of, broadcast_bytes, check_link, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from torch import Tensor, nn
 
     from ...context import Context
-    from ...training.controller import TrainingController
-    from ...training.metrics_reporter import MetricsReporter
     from ..task.data import MicroBatch
     from ..task.steps import Measured, StepReader
     from .common import Task
-
-
-POLL_EVERY_S = 1.0
-"""Seconds between two polls for a request during a validation: each poll makes all ranks wait for the slowest."""
 
 
 def join(context: Context) -> None:
@@ -137,28 +127,26 @@ def _reducing_device() -> str:
     return "cuda" if dist.get_backend() == "nccl" else "cpu"
 
 
-class RankedReporter(RankedMetricsReporter):
-    """Reports the losses of all ranks, added up with an all-reduce."""
+class Ranks:
+    """The ranks of a run, which exchange numbers with an all-reduce; see `metrics_reporter.Ranks`."""
 
-    def __init__(self, context: Context, task: Task) -> None:
-        super().__init__(context)
-        self._task = task
+    in_step = False
 
-    @property
-    def names(self) -> Sequence[str]:
-        """What each step is reported with."""
-        return self._task.value_names
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def collect_files(self, folder: Path) -> None:
-        """See `MetricsReporter`."""
+        """Bring files to the machine of rank 0."""
         if self._context.assignment.meeting:
             HostFiles(self._context, broadcast_bytes).collect(folder)
 
-    def _wait_for(self, losses: list[Tensor]) -> None:
+    def wait_for(self, losses: list[Tensor]) -> None:
+        """Wait until the losses are computed."""
         if losses and losses[-1].is_cuda:
             torch.cuda.current_stream(losses[-1].device).synchronize()  # as fetching them would do
 
-    def _reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
+    def reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
+        """Return the sums over all ranks of each loss times its share, and of each number."""
         # Losses are float32; a number may be a count that float32 would round.
         shared = torch.tensor(numbers, dtype=torch.float64, device=_reducing_device())
         if losses:
@@ -174,105 +162,3 @@ class RankedReporter(RankedMetricsReporter):
         dist.all_reduce(shared)
         values: list[float] = shared.tolist()
         return values
-
-
-class _MeasuringRankedReporter(MeasuringReporter, RankedReporter):
-    """The measured metrics, and what they cost, travel in the reduction of the losses."""
-
-    def _reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
-        if not losses:
-            return super()._reduce(losses, shares, numbers)
-        rows, cost = self._take()
-        if self._context.rank:
-            cost = cost._replace(elapsed_us=0.0)
-        sums = super()._reduce(losses, shares, [*numbers, *rows.values, *cost])
-        at = len(sums) - len(rows.values) - len(cost)
-        self._plan(Cost(*sums[-len(cost) :]))
-        self._record_metrics(rows._replace(values=sums[at : at + len(rows.values)]))
-        return sums[:at]
-
-
-def reporter(context: Context, task: Task) -> RankedReporter:
-    """Return the reporter of one of several ranks."""
-    return RankedReporter(context, task) if task.training_metrics is None else _MeasuringRankedReporter(context, task)
-
-
-class EndRequestPoll:
-    """Polls for a request to end while ranks compute together: all ranks poll after the same batch.
-
-    Rank 0 reads the requests about once a second, and decides after how many batches to poll again.
-    """
-
-    def __init__(self, context: Context, reporter: MetricsReporter) -> None:
-        self._context, self._reporter = context, reporter
-        self._interval = self._left = 1
-        self._polled = time.monotonic()
-
-    def begin(self) -> None:
-        """Start a new series of batches. The interval is kept, so a series shorter than it costs no poll at all."""
-        self._left = self._interval
-        self._polled = time.monotonic()
-
-    def ends(self) -> bool:
-        """Return whether to end here. Every rank must call this after each batch."""
-        self._left -= 1
-        if self._left:
-            return False
-        decision = self._reporter.broadcast(self._decide() if self._context.rank == 0 else 0)
-        self._interval = self._left = max(1, round(decision))
-        self._polled = time.monotonic()
-        return decision == 0
-
-    def _decide(self) -> float:
-        """Return the batches until the next poll, at most twice as many as before; 0 to end."""
-        if self._context.end_requested():
-            return 0
-        elapsed = max(time.monotonic() - self._polled, 1e-6)
-        return max(1, min(int(self._interval / elapsed * POLL_EVERY_S), 2 * self._interval))
-
-
-class LockstepValidation(Validation):
-    """Validation where a forward pass takes all ranks: each takes part in every batch, all end after the same one."""
-
-    def __init__(
-        self, task: Task, context: Context, model: nn.Module, controller: TrainingController, reporter: MetricsReporter
-    ) -> None:
-        super().__init__(task, context, model, controller)
-        self._poll = EndRequestPoll(context, reporter)
-
-    @torch.no_grad()
-    def sums(self) -> Tensor:
-        """Return this rank's sums, see `Validation.sums`."""
-        tally, cut = Tally(), False
-        self._poll.begin()
-        self._model.eval()
-        for own in self._batches():
-            if own is not None:
-                tally.add(*own)
-            if self._poll.ends():
-                cut = True
-                self._controller.synchronises = True  # all ranks end here
-                break
-        self._model.train()
-        return self._total(tally, cut=cut)
-
-    def _batches(self) -> Iterator[tuple[float | Tensor, Sequence[Tensor]] | None]:
-        """Yield for each batch the items that this rank has measured and their means; None if it measured none."""
-        raise NotImplementedError
-
-
-class ShardedValidation(LockstepValidation):
-    """Each rank validates its slice of every batch; a forward pass gathers the shards of all ranks."""
-
-    def sums(self) -> Tensor:
-        """Return this rank's sums, see `Validation.sums`."""
-        broadcast_buffers(self._model)
-        return super().sums()
-
-    def _batches(self) -> Iterator[tuple[float | Tensor, Sequence[Tensor]] | None]:
-        batches = self._task.val
-        assert batches is not None
-        for step, (batch,) in enumerate(batches.in_order()):
-            # Even without an item: the other ranks wait for this one.
-            weight, means = self._weigh(batch, batch.share * batches.size(step))
-            yield (weight, means) if batch.share else None

@@ -23,8 +23,7 @@ from ..loop.saver import undisturbed
 from ..loop.scaling import LossScaler
 from ..model.blocks import checkpoint_blocks, compile_module
 from .data import Batches, as_dataset, is_stream, share_socket_folder
-from .optimizers import build_optimizers, turns_of
-from .schedule import recipe_schedule
+from .optimizers import build_optimizers, recipe_schedule, turns_of
 from .steps import readers, step_module
 from .stream import Shares, StreamBatches
 from .training_metrics import TrainingMetrics

@@ -4,6 +4,5 @@
 - `step`: what one device does in a step
 - `devices`, `placing`: claim a worker's devices; put the parts of a model on several of them
 - `saver`: write and read checkpoints
-- `over_workers`: sums over all workers, and the bytes that they send each other
 - `coordinator`: the chief of parameter servers
 """

@@ -1,18 +1,18 @@
-"""What the TensorFlow strategies share: the loop over epochs, steps and validations, and the reports of the losses."""
+"""What the TensorFlow strategies share: the training of a task, its validations, and the functions of its steps."""
 
 from __future__ import annotations
 
-import time
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
-from ...context import REPORT_EVERY_S
 from ...steps import other_names
 from ...training.controller import TrainingController
-from ...training.metric_schedule import Cost
-from ...training.metrics_reporter import MetricsReporter, RankedMetricsReporter
+from ...training.epoch_results import means_by_name
+from ...training.loop import run_epochs
+from ...training.metrics_reporter import MetricsReporter
 from ..task.build import build
 from ..task.data import slice_of
 from .saver import Saver
@@ -20,18 +20,15 @@ from .step import WholeStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    import numpy as np
 
     from ...context import Context
     from ...recipe import LoadedRecipe
     from ...training.epoch_results import Values
-    from ...training.host_files import HostFiles
+    from ...training.metrics_reporter import Ranks
     from ..task.build import Task
     from ..task.data import Batches, Feed
     from ..task.steps import StepReader
-    from ..task.training_metrics import TrainingMetrics
+    from .step import Gradient
 
 ADDED_AT_ONCE = 64
 """Batches of a validation whose sums are added at once: each operation on a few numbers costs microseconds."""
@@ -44,19 +41,14 @@ def learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
     return float(str(keras.ops.convert_to_numpy(optimizer.learning_rate)))
 
 
-def one_by_one(function: Callable[..., tf.Tensor], feeds: Iterable[Feed]) -> Iterator[tf.Tensor]:
-    """Yield the function's result for each feed, computed on demand."""
-    return (function(*feed) for feed in feeds)
-
-
 def loop(
     task: Task,
     context: Context,
-    reporter: Reporter | RankedReporter,
     step: Callable[..., tf.Tensor],
     measure: Callable[..., tf.Tensor],
     *,
-    each: Callable[[Callable[..., tf.Tensor], Iterable[Feed]], Iterator[tf.Tensor]] = one_by_one,
+    ranks: Ranks | None = None,
+    each: Callable[[Callable[..., tf.Tensor], Iterable[Feed]], Iterator[tf.Tensor]] = starmap,
     saver: Saver | None = None,
 ) -> None:
     """Train to the last epoch, or until a stop or a pause is requested.
@@ -66,50 +58,49 @@ def loop(
     `measure(*feed)` returns the sums of loss, metrics and items over a batch of the validation set.
     `each(function, feeds)` yields the function's result for each feed.
     """
-    reporter.task = task
     optimizers = [turn.optimizer for turn in task.turns]
+    reporter = MetricsReporter(
+        context, ranks=ranks, names=lambda: task.value_names, fetch=fetch, metrics=task.training_metrics,
+        after_report=skipped_steps(task, context),
+    )  # fmt: skip
     controller = TrainingController(context, reporter, saver or Saver(task.model, optimizers, context), **task.size)
-    set_rate = rate_setter(optimizers, controller)
+    step = _at_rates(step, optimizers, controller)
     controller.begin(learning_rate(task.optimizer))
-    rate = rate_reader(task.optimizer)
-    set_rate()
-    for epoch in controller.epochs():
-        for loss in each(step, task.train.shuffled(epoch, skip=controller.done_in_epoch)):
-            if controller.after_step(loss):
-                return
-            set_rate()
-
-        controller.after_epoch_steps(rate())
-        means = validate(task, context, controller, each(measure, task.val.in_order())) if task.val is not None else {}
-        if controller.after_epoch(means):
-            return
-    controller.finish()
+    run_epochs(
+        controller,
+        lambda epoch, skip: each(step, task.train.shuffled(epoch, skip=skip)),
+        lambda: {} if task.val is None else validate(task, controller, each(measure, task.val.in_order())),
+        rate=rate_reader(task.optimizer),
+    )
 
 
-def validate(task: Task, context: Context, controller: TrainingController, sums: Iterable[tf.Tensor]) -> Values | None:
+def skipped_steps(task: Task, context: Context) -> Callable[[int], object] | None:
+    """Return a function of the steps done that tells about those of float16 that changed nothing; None without it."""
+
+    def tell(steps: int) -> None:
+        for turn in task.turns:
+            if turn.skipped_steps is not None:
+                turn.skipped_steps.count = steps - int(turn.optimizer.iterations.numpy())
+                turn.skipped_steps.report(context, steps, scale=float(turn.optimizer.dynamic_scale.numpy()))
+
+    return None if task.skipped_steps is None else tell
+
+
+def validate(task: Task, controller: TrainingController, sums: Iterable[tf.Tensor]) -> Values | None:
     """Return the validation's means by Keras' names from the sums over each batch. Empty if a request cut it short.
 
     None where workers do not wait for each other's sums: the controller computes the means later.
     """
     parts, cut = [], False
-    due = time.monotonic() + REPORT_EVERY_S
     for each in sums:
         parts.append(each)
         if len(parts) == ADDED_AT_ONCE:
             parts = [tf.add_n(parts)]
-        if time.monotonic() >= due:
-            due = time.monotonic() + REPORT_EVERY_S
-            cut = controller.synchronises and context.end_requested()  # elsewhere the other workers would not know
-            if cut:
-                break
-
-    def means(added_up: Sequence[float]) -> Values:
-        *totals, items, cuts = added_up
-        if cuts:  # on any worker: the sum is equal on all, so all end here
-            return {}
-        return {f"val_{name}": [value / items] for name, value in zip(task.validation_names, totals, strict=True)}
-
-    return controller.finish_validation([*tf.add_n(parts).numpy().tolist(), float(cut)], means)
+        if controller.cuts_validation():
+            cut = True
+            break
+    added_up = [*tf.add_n(parts).numpy().tolist(), float(cut)]
+    return controller.finish_validation(added_up, means_by_name(task.validation_names))
 
 
 def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
@@ -140,136 +131,19 @@ def rate_setter(
     return assign
 
 
-class _Measuring(MetricsReporter):
-    """What the reporters of one process and of many have in common: the names of values, and training metrics."""
+def _at_rates(
+    step: Callable[..., tf.Tensor], optimizers: Sequence[keras.optimizers.Optimizer], controller: TrainingController
+) -> Callable[..., tf.Tensor]:
+    """Return the step after its learning rates are set; the step itself where they never change."""
+    if not controller.rate_varies:
+        return step
+    set_rate = rate_setter(optimizers, controller)
 
-    task: Task | None = None
-    """What is trained. Set by `loop`."""
+    def at_rates(*feed: tf.Tensor) -> tf.Tensor:
+        set_rate()
+        return step(*feed)
 
-    @property
-    def names(self) -> Sequence[str]:
-        """What each step is reported with."""
-        return super().names if self.task is None else self.task.value_names
-
-    @property
-    def training_metrics(self) -> TrainingMetrics | None:
-        """What measures metrics on training batches; None where they are not measured."""
-        return None if self.task is None else self.task.training_metrics
-
-    def step(self, loss: tf.Tensor, share: Any = 1.0) -> int:  # noqa: ANN401 (of the base)
-        """Count one step; see `MetricsReporter.step`."""
-        metrics = self.training_metrics
-        if metrics is None:
-            return super().step(loss, share)
-        metrics.end_step(self.steps + 1)
-        requests = super().step(loss, share)
-        metrics.begin_step(self.steps + 1)
-        return requests
-
-    def _record(self, values: list[float], sums: Sequence[float]) -> None:
-        super()._record(values, sums)
-        for turn in self.task.turns if self.task is not None else ():
-            if turn.skipped_steps is not None:
-                skipped, scale = turn.skipped_steps, float(turn.optimizer.dynamic_scale.numpy())
-                skipped.count = self.steps - int(turn.optimizer.iterations.numpy())
-                skipped.report(self._context, self.steps, scale=scale)
-
-    def begin_epoch(self) -> None:
-        """Measure the next step."""
-        if self.training_metrics is not None:
-            self.training_metrics.count_from(self.steps + 1)
-
-    def _take_metrics(self, metrics: TrainingMetrics) -> list[float]:
-        """Return the metrics that this worker has measured since the last report, and what they took."""
-        values, cost = metrics.take(time.monotonic() - self._reported)
-        return [*values, *(cost if self._context.rank == 0 else cost._replace(elapsed_us=0.0))]
-
-    def _record_metrics(self, metrics: TrainingMetrics, taken: Sequence[float]) -> None:
-        """Record what `_take_metrics` returned, added up over the workers. The losses are recorded after it."""
-        values, cost = taken[: -len(Cost._fields)], Cost(*taken[-len(Cost._fields) :])
-        if values and self._context.rank == 0:
-            columns = {name: values[at :: len(metrics.names)] for at, name in enumerate(metrics.names)}
-            for name, column in columns.items():
-                self.means.add(name, column)
-            metrics.record(columns, self._context, since=self._since, until=self._until)
-        metrics.plan(cost, steps=len(self._losses))
-        metrics.begin_step(self.steps + 1)  # reports also come between two steps
-
-
-class Reporter(_Measuring):
-    """Reports the losses of one process."""
-
-    def report(self, numbers: Sequence[float] = ()) -> list[float]:
-        """Record what was measured; see `MetricsReporter.report`."""
-        if self.training_metrics is not None:
-            self._record_metrics(self.training_metrics, self._take_metrics(self.training_metrics))
-        return super().report(numbers)
-
-    def _fetch(self, losses: list[tf.Tensor]) -> list[float]:
-        return fetch(losses)
-
-
-class RankedReporter(_Measuring, RankedMetricsReporter):
-    """Reports the losses of all workers. Each has weighted its own: they add up to the global batch's loss."""
-
-    def __init__(
-        self,
-        context: Context,
-        add_up: Callable[[list[float]], np.ndarray[Any, Any]],
-        files: HostFiles | None = None,
-    ) -> None:
-        """`add_up`: returns the sums of numbers over all workers. `files`: of a run over several machines."""
-        super().__init__(context)
-        self._add_up, self._files = add_up, files
-        self._takes_metrics = False
-        """Whether the next reduction is a report's, which carries the training metrics."""
-
-    def report(self, numbers: Sequence[float] = ()) -> list[float]:
-        """Record what was measured on all workers; see `RankedMetricsReporter.report`."""
-        self._takes_metrics = self.training_metrics is not None
-        return super().report(numbers)
-
-    def agree_on_names(self, reader: StepReader) -> None:
-        """Raise `ValueError` on all workers if a step returns other names on one of them. All must call this."""
-        rank, ranks = self._context.rank, self._context.world_size
-        own = list("\n".join(reader.signature).encode()[:NAMES_BYTES])
-        sent = [0.0] * (NAMES_BYTES * ranks)
-        sent[rank * NAMES_BYTES : rank * NAMES_BYTES + len(own)] = map(float, own)
-        codes = bytes(map(round, self.sum_over_ranks(sent)))
-        of_ranks = [codes[at : at + NAMES_BYTES].rstrip(b"\0") for at in range(0, len(codes), NAMES_BYTES)]
-        for rank, found in enumerate(of_ranks):
-            if found != of_ranks[0]:
-                names, first = (each.decode(errors="replace").splitlines() for each in (found, of_ranks[0]))
-                raise other_names(rank, names, first)
-        reader.agreed = True
-
-    def reports_often_in(self, steps: int) -> bool:  # noqa: ARG002 (however many)
-        """Return True: workers wait for each other's gradients within every step, so none could run ahead."""
-        return True
-
-    def _wait_for(self, losses: list[tf.Tensor]) -> None:
-        if losses:
-            losses[-1].numpy()
-
-    def collect_files(self, folder: Path) -> None:
-        """See `MetricsReporter`."""
-        if self._files is not None:
-            self._files.collect(folder)
-
-    def _added_up(self, numbers: list[float]) -> list[float]:
-        sums: list[float] = self._add_up(numbers).tolist()
-        return sums
-
-    def _reduce(self, losses: list[tf.Tensor], shares: list[float], numbers: list[float]) -> list[float]:
-        assert all(share == 1 for share in shares), "these losses are weighted already"
-        metrics = self.training_metrics if self._takes_metrics else None
-        self._takes_metrics = False
-        sent = [*(fetch(losses) if losses else []), *numbers]
-        if metrics is None:
-            return self._added_up(sent)
-        sums = self._added_up([*sent, *self._take_metrics(metrics)])
-        self._record_metrics(metrics, sums[len(sent) :])
-        return sums[: len(sent)]
+    return at_rates
 
 
 def fetch(losses: list[tf.Tensor]) -> list[float]:
@@ -355,8 +229,21 @@ class VaryingFunction:
         return self._by_items[items]
 
 
+def train_alone(task: Task, context: Context, gradient: Gradient | None = None) -> None:
+    """Train a task of one process, each step as a whole. `gradient`: see `Passes`."""
+    whole = WholeStep(task, context, gradient)
+
+    def step(*feed: tf.Tensor) -> Any:  # noqa: ANN401 (see `Update.make`)
+        return whole.make(lambda passes: passes.gradients(feed, 1.0))
+
+    def measure(*feed: tf.Tensor) -> tf.Tensor:
+        return whole.passes.sums(feed, 1.0)
+
+    loop(task, context, train_step(task, step), traced(measure, task.val))
+
+
 def train_replicas(
-    strategy: tf.distribute.Strategy, recipe: LoadedRecipe, context: Context, reporter: Reporter | RankedReporter
+    strategy: tf.distribute.Strategy, recipe: LoadedRecipe, context: Context, ranks: Ranks | None = None
 ) -> None:
     """Train with a replica of the model on each device of a strategy of `tf.distribute`."""
     task = build(recipe, context, scope=strategy.scope())
@@ -373,15 +260,29 @@ def train_replicas(
 
     def agree(step: Any, feed: Feed) -> None:  # noqa: ANN401 (a traced function)
         """Let the workers compare the names of their step's values: with others they would wait for ever."""
-        if task.readers and isinstance(reporter, RankedReporter):
+        if task.readers and ranks is not None:
             step.get_concrete_function(*feed)
             for reader in task.readers:
-                reporter.agree_on_names(reader)
+                _agree_on_names(ranks, context, reader)
 
     parts = strategy.num_replicas_in_sync
     first = context.rank * (parts // context.world_size)  # of the replicas in this process
     function = train_step(task, step, first=first, parts=parts, before_first=agree)
-    loop(task, context, reporter, function, traced(measure, task.val))
+    loop(task, context, function, traced(measure, task.val), ranks=ranks)
+
+
+def _agree_on_names(ranks: Ranks, context: Context, reader: StepReader) -> None:
+    """Raise `ValueError` on all workers if a step returns other names on one of them. All must call this."""
+    own = list("\n".join(reader.signature).encode()[:NAMES_BYTES])
+    sent = [0.0] * (NAMES_BYTES * context.world_size)
+    sent[context.rank * NAMES_BYTES : context.rank * NAMES_BYTES + len(own)] = map(float, own)
+    codes = bytes(map(round, ranks.reduce([], [], sent)))
+    of_ranks = [codes[at : at + NAMES_BYTES].rstrip(b"\0") for at in range(0, len(codes), NAMES_BYTES)]
+    for rank, found in enumerate(of_ranks):
+        if found != of_ranks[0]:
+            names, first = (each.decode(errors="replace").splitlines() for each in (found, of_ranks[0]))
+            raise other_names(rank, names, first)
+    reader.agreed = True
 
 
 def over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> Any:  # noqa: ANN401 (tensors)

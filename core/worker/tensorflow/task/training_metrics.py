@@ -1,4 +1,4 @@
-"""The recipe's metrics on training batches: measured in as many steps as take at most a hundredth of the time."""
+"""Measure the recipe's metrics on training batches of TensorFlow and Keras."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from ...training.metric_schedule import MICRO, Cost, MetricSchedule, median
+from ...training import training_metrics
+from ...training.training_metrics import Cost, median
 from .data import slice_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
-    from ...context import Context
     from .build import Measure
     from .data import Batches
 
 
-class TrainingMetrics(MetricSchedule):
-    """Measures in every n-th step, the same steps on all workers.
+class TrainingMetrics(training_metrics.TrainingMetrics):
+    """Measures in the steps that are due.
 
     A step returns the output from which it has computed the loss, with dropout, beside the loss. The metrics are
     computed from it when they are due, without a graph: tracing them would delay the start, and a graph of its own for
@@ -27,15 +27,12 @@ class TrainingMetrics(MetricSchedule):
     """
 
     def __init__(self, metrics: Mapping[str, Measure], train: Batches) -> None:
-        super().__init__()
+        super().__init__(metrics)
         self.always = False
         """Whether every step is measured, whatever it costs."""
-        self.names = tuple(metrics)
         self._metrics, self._train = tuple(metrics.values()), train
-        self._first = 0
         self._row: tf.Tensor | None = None
         """The current step's values: this worker's part of them."""
-        self._rows: list[tf.Tensor] = []
         self._spent_s: list[float] = []
 
     def watching(self, step: Callable[..., Any], *, first: int, parts: int) -> Callable[..., tf.Tensor]:
@@ -73,35 +70,23 @@ class TrainingMetrics(MetricSchedule):
 
     def end_step(self, step: int) -> None:
         """Keep what was measured in a step, for the next report."""
-        if self._row is None:
-            return
-        if not self._rows:
-            self._first = step
-        self._rows.append(self._row)
-        self._row = None
+        if self._row is not None:
+            self._keep(step, self._row)
+            self._row = None
 
     def take(self, elapsed_s: float) -> tuple[list[float], Cost]:
-        """Return the values that this worker has measured since the last report, so many seconds ago, and their cost.
-
-        The values are step by step, in the order of the metrics.
-        """
+        """Return the values since the last report, and what they took; see the base class."""
         values = tf.stack(self._rows).numpy().ravel().tolist() if self._rows else []
         # The median stands for each time: while another process had the core, the metrics took no time.
         spent_s = median(self._spent_s) * len(self._spent_s)
-        cost = Cost(float(round(spent_s * MICRO)), float(len(self._spent_s)), float(round(elapsed_s * MICRO)))
+        cost = Cost.of(spent_s, len(self._spent_s), elapsed_s)
         self._rows, self._spent_s = [], []
         return values, cost
 
     def plan(self, cost: Cost, steps: int) -> None:
-        """Choose how often to measure; see `MetricSchedule.plan`."""
+        """Choose how often to measure; see the base class."""
         if not self.always:
             super().plan(cost, steps)
-
-    def record(
-        self, columns: Mapping[str, Sequence[float]], context: Context, *, since: float | None, until: float | None
-    ) -> None:
-        """Record the values of all workers. Call it before the losses of the same steps are recorded, then `plan`."""
-        context.record_metrics(self._first, columns, since=since, until=until, every=self._every)
 
 
 def _mean(value: Any, share: float | tf.Tensor) -> tf.Tensor:  # noqa: ANN401 (whatever a user's function returns)

@@ -1,8 +1,11 @@
-"""Which steps are measured on their training batches: as many as take at most a hundredth of the time."""
+"""The recipe's metrics on training batches: measured in as many steps as take at most a hundredth of the time."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 BUDGET = 0.008
 """Share of the time for the recipe's metrics. What the reports of their values take comes to it."""
@@ -21,25 +24,49 @@ class Cost(NamedTuple):
     elapsed_us: float
     """What the steps since the last report took on rank 0."""
 
+    @classmethod
+    def of(cls, spent_s: float, measured: int, elapsed_s: float) -> Cost:
+        """Return these costs, in whole microseconds."""
+        return cls(float(round(spent_s * MICRO)), float(measured), float(round(elapsed_s * MICRO)))
 
-class MetricSchedule:
-    """Lets every n-th step be measured. A report chooses n, from the costs on all ranks: so all measure the same."""
 
-    def __init__(self) -> None:
+class TrainingMetrics:
+    """Lets every n-th step be measured, the same steps on all ranks, and keeps their values until the next report.
+
+    A report chooses n, from the costs on all ranks. A framework adds how to measure and what that takes.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
         self.is_due = True
         """Whether the current step is measured."""
-        self._every = 1
+        self.every = 1
+        self.first = 0
+        """The first measured step since the last report."""
         self._from = 0
         self._cost_us: float | None = None
+        self._rows: list[Any] = []
+        """The values of the measured steps since the last report, each a row in the order of `names`."""
 
     def begin_step(self, step: int) -> None:
         """Decide whether a step is measured."""
-        self.is_due = (step - self._from) % self._every == 0
+        self.is_due = (step - self._from) % self.every == 0
 
     def count_from(self, step: int) -> None:
         """Measure this step, and every n-th after it. Call it only when all measured steps have been reported."""
         self._from = step
         self.begin_step(step)
+
+    def end_step(self, step: int) -> None:
+        """Keep what was measured in a step, for the next report."""
+        raise NotImplementedError
+
+    def take(self, elapsed_s: float) -> tuple[list[float], Cost]:
+        """Return what this rank has measured since the last report, so many seconds ago, and what it took.
+
+        The values are step by step, in the order of the metrics.
+        """
+        raise NotImplementedError
 
     def plan(self, cost: Cost, steps: int) -> None:
         """Choose how often to measure, from what the last `steps` steps took on all ranks."""
@@ -53,7 +80,12 @@ class MetricSchedule:
         while every < wanted:
             every *= 2
         # Gradually: a pause makes steps seem long, and the first measurement takes longer than the others.
-        self._every = min(max(every, self._every // 2), self._every * (GROWTH if cost.measured else 1))
+        self.every = min(max(every, self.every // 2), self.every * (GROWTH if cost.measured else 1))
+
+    def _keep(self, step: int, row: Any) -> None:  # noqa: ANN401 (the framework's own)
+        if not self._rows:
+            self.first = step
+        self._rows.append(row)
 
 
 def median(values: list[float]) -> float:

@@ -1,0 +1,207 @@
+"""Every record that is read by the codec, with JSON as a hostile or broken program could write it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.examination import Examination
+from core.config.validation import Problem, ProblemKind
+from core.devices.device import Device, Process, Sample
+from core.hosts.mirror.entries import Listing, RunEntry
+from core.hosts.protocol import Hello
+from core.notifications.news import RunNews
+from core.queue.request import QueueRequest
+from core.runs.copies import There
+from core.runs.facts.model_parts import ModelPart
+from core.runs.facts.software import Software, Source
+from core.runs.facts.verdicts import Release, Verdict
+from core.runs.part import Part
+from core.schema.codec import Limits, decode, encode
+from core.schema.files import parse_json
+from core.schema.rank import RankAssignment
+from core.schema.settings import Script, Training
+from core.schema.spec import RunSpec
+from core.supervisor.hosts.preflight import Equipment
+from core.system.process_info import ProcessInfo, TerminatedProcess
+from core.system.processes import HostId, ProcessId
+from tests.support.running import make_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HOST = HostId(host="lab", boot="1-2", pid_namespace="pid:[4026531836]")
+PROCESS = ProcessInfo(pid=5, created=1.5, memory_used_bytes=7, name="python", user="anna", command="x", state="S")
+RANK = RankAssignment(
+    rank=1, world_size=2, devices=("cpu:0", "cpu:1"), own=("cpu:1",), kind="cpu", cores=(3, 4), target="pytorch.ddp"
+)
+RECORDS = (
+    make_spec("digits_cnn", settings={"width": 8}, epochs=3),
+    Script(path="/s.py", arguments=("--lr", "3"), environment={"A": "b"}),
+    RANK,
+    Part(head="head", run="20260101-digits", assignments=(RANK,), grace_s=5.0),
+    ProcessId(pid=4, created=2.5),
+    Hello(protocol=1, version="0.1.0", python="3.11.2", user="anna", identity=HOST, runs="/runs"),
+    Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", memory_total_bytes=8, cores=(1,)),
+    Sample(device_id="GPU-1", time=1.0, utilisation_percent=3, processes=(Process(pid=1), Process(2, 3))),
+    Listing(runs={"a": RunEntry(identity="1-2", live=True, files={"spec.json": (3, 4)})}, gone=("b",), complete=True),
+    Equipment(version="2.9.0", paths={"/data": "missing"}),
+    Release(
+        device_id="GPU-1", verdict=Verdict.HELD_BY_OTHERS, before_bytes=None, peak_bytes=5, after_bytes=4, seconds=0.5,
+        sentence="It is held.", holders=(PROCESS,),
+    ),
+    TerminatedProcess(pid=3, created=1.0, name=None, command="x", signal="SIGTERM", by="guard"),
+    Software(version="3.12.3", packages={"torch": "2.9.0"}),
+    Source(folder="/r", commit="5b1f", branch="main", changed=True),
+    ModelPart(device="cpu:0", parameters=("a.weight",), where="cpu", size_bytes=4),
+    RunNews(
+        run_dir="/runs/a", name="a", occasion="finished", state="finished", time=1.0, duration_s=None, asked_s=2.5,
+        last_loss=0.5, best_validation_loss=None, memory="", memory_verdict="", detail="",
+    ),
+    QueueRequest(any_of=("cpu:0", "cpu:1"), count=1, labels={"cpu:0": "CPU 0"}, order=3.0),
+    There(host="lab", folder="/runs", lost={"a": "Its supervisor is gone."}),
+    Examination(
+        spec=make_spec("digits_cnn"), own=(Problem(sentence="Tick a device.", kind=ProblemKind.NO_DEVICE),),
+        changed=(5, 6), notes=("A note.",),
+    ),
+    RecipeChoices(recipe="digits_cnn", devices=("cpu:0",), training={"epochs": 3}),
+    ScriptChoices(script="train.py", devices=("cpu:0",), environment={"A": "b"}),
+)  # fmt: skip
+DEEP: Any = json.loads("[" * 90 + "]" * 90)
+BAD = (
+    None, True, False, 0, -1, 1.5, 2**63, -(10**400), 10**400, float("nan"), float("inf"), "", "x", "..", "a\0\n",
+    "x" * 10_000, [], [1], ["x"], [[1]], [None], {}, {"a": 1}, {"..": "x"}, {"": None}, DEEP,
+)  # fmt: skip
+
+
+def document_of(record: object) -> dict[str, Any]:
+    return json.loads(json.dumps(written(record)))
+
+
+def written(record: Any) -> dict[str, Any]:
+    return record.to_json() if hasattr(record, "to_json") else encode(record)
+
+
+def read(kind: type, data: object) -> Any:
+    return kind.from_json(data) if hasattr(kind, "from_json") else decode(kind, data)
+
+
+def places(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path to each value inside a document."""
+    inside: Mapping[Any, object] = (
+        value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {}
+    )
+    for name, each in inside.items():
+        yield (*path, name)
+        yield from places(each, *path, name)
+
+
+def changed(document: Any, path: tuple[str | int, ...], value: object) -> Any:
+    """Return a copy in which the value at `path` is another; `...`: in which there is none."""
+    copied, (first, *rest) = copy.copy(document), path
+    if rest:
+        copied[first] = changed(document[first], tuple(rest), value)
+    elif value is ...:
+        del copied[first]
+    else:
+        copied[first] = value
+    return copied
+
+
+def check(kind: type, document: object, path: tuple[str | int, ...]) -> bool:
+    """Read a document, which is taken and equal when it is written again, or refused; return whether it was taken."""
+    try:
+        record = read(kind, document)
+    except ValueError as error:
+        names = {part for each in path if isinstance(each, str) for part in (each, each.replace("_", " "))}
+        said = str(error).lower()
+        # A class words its own checks: of several fields at once, or with a text that users know.
+        assert said
+        assert "\n" not in said
+        is_checked_by_type = said.startswith(("its field", "it lacks"))
+        assert not is_checked_by_type or not names or any(each.lower() in said for each in names), (path, said)
+        return False
+    again = document_of(read(kind, document_of(record)))
+    assert json.dumps(again) == json.dumps(document_of(record)), "NaN, which a recipe may take, is not equal to itself"
+    return True
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda each: type(each).__name__)
+def test_record_is_equal_when_it_is_written_and_read(record: object) -> None:
+    assert read(type(record), document_of(record)) == record
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("record", RECORDS, ids=lambda each: type(each).__name__)
+def test_bad_values_are_refused_with_their_field_or_taken(record: object) -> None:
+    document, kind = document_of(record), type(record)
+    own = [path for path in places(document) if path[0] != "spec" or len(path) == 1]  # a spec is a record by itself
+    assert check(kind, {**document, "of a newer version": DEEP}, ())
+    for path in own:
+        for value in (..., *BAD):
+            check(kind, changed(document, path, value), path)
+    for value in BAD:
+        if not isinstance(value, dict):
+            with pytest.raises(ValueError, match="It is not a JSON object"):
+                read(kind, value)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda each: type(each).__name__)
+def test_cut_and_overwritten_files_are_refused_or_taken(record: object) -> None:
+    random, data, kind = Random(0), json.dumps(document_of(record)).encode(), type(record)
+    for _ in range(100):
+        cut = data[: random.randrange(len(data))]
+        at = random.randrange(len(data))
+        mixed = data[:at] + bytes([random.randrange(256)]) + data[at + 1 :]
+        with pytest.raises(ValueError, match="It is"):
+            parse_json(cut)
+        try:
+            found = parse_json(mixed)
+        except ValueError:
+            continue
+        check(kind, found, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """A record with one field of each kind of number."""
+
+    whole: int = 0
+    number: float = 0.0
+    flag: bool = False
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("whole", True), ("whole", 1.0), ("whole", 2**63), ("whole", "1"), ("number", True), ("number", "1"),
+     ("number", float("nan")), ("number", float("-inf")), ("number", 10**400), ("flag", 1), ("flag", None)],
+)  # fmt: skip
+def test_number_of_another_kind_is_refused(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"^Its field {field} is .* is expected\.$"):
+        decode(Numbers, {field: value})
+
+
+def test_whole_number_is_taken_where_a_number_is_expected() -> None:
+    assert decode(Numbers, {"number": 3}).number == 3
+
+
+def test_field_inside_a_record_is_named_with_the_record() -> None:
+    document = document_of(RECORDS[0])
+    with pytest.raises(ValueError, match=r"Its field training\.epochs is '5' where a whole number is expected\."):
+        RunSpec.from_json(changed(document, ("training", "epochs"), "5"))
+    with pytest.raises(ValueError, match=r"It lacks recipe\.path\."):
+        RunSpec.from_json(changed(document, ("recipe", "path"), ...))
+
+
+def test_what_is_longer_than_the_limits_is_cut() -> None:
+    packages = {f"package-{number}": "x" * 50 for number in range(10)}
+    found = decode(Software, {"version": "3" * 50, "packages": packages}, Limits(text=9, items=3))
+    assert found == Software(version="3" * 9, packages={f"package-{number}": "x" * 9 for number in range(3)})
+    assert decode(Source, {"folder": "/r", "commit": "", "branch": ""}, changed=True).changed
+    assert Training() == decode(Training, {})
