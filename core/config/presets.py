@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.schema.files import make_private_folder, parse_json, read_whole, write_whole
+from core.schema.files import make_private, make_private_folder, parse_json, read_whole, write_whole
 from core.schema.spec import RunSpec
 from core.system.folders import presets_folder
 
@@ -104,8 +104,14 @@ def read(path: Path) -> RunSpec:
 
 
 def read_all(root: Path) -> list[Preset]:
-    """Return all presets in a folder by name, also those that cannot be used."""
-    return [_preset(path) for path in sorted(root.glob(f"*{SUFFIX}"))]
+    """Return all presets in a folder by name, also those that cannot be used.
+
+    Other users lose their permissions on the presets, which may contain secrets: a copied file may be readable by all.
+    """
+    found = sorted(root.glob(f"*{SUFFIX}"))
+    for path in (root, *found):
+        make_private(path)
+    return [_preset(path) for path in found]
 
 
 def _preset(path: Path) -> Preset:

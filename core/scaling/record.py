@@ -23,9 +23,9 @@ from core.scaling.plan import BATCHES
 from core.schema.codec import decode
 from core.schema.files import is_regular, make_folder, read_json, write_whole
 from core.schema.paths import SCALING_SUFFIX
-from core.schema.spec import RunSpec
+from core.schema.spec import RunSpec  # noqa: TC001 (the codec reads annotations)
 from core.system import processes
-from core.system.processes import HostId, ProcessId
+from core.system.processes import HostId, ProcessId  # noqa: TC001 (likewise)
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
@@ -236,30 +236,37 @@ def read_record(root: Path, name: str) -> ScalingRecord:
         raise ValueError(tr("{path} could not be read: {strerror}.", path=path, strerror=error.strerror)) from error
     except ValueError as error:
         raise ValueError(tr("{path} is not a scaling table. {error}", path=path, error=error)) from error
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            tr("{path} is not a scaling table: a part of it is missing or of another type.", path=path)
-        ) from error
 
 
-def _from_json(path: Path, name: str, data: dict[str, Any]) -> ScalingRecord:
-    if data["version"] > VERSION:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """What the file of a record has."""
+
+    version: int
+    specs: tuple[RunSpec, ...]
+    runs: tuple[ScalingRun, ...]
+    batch: str
+    repeats: int
+    host: HostId
+    measured_by: ProcessId | None
+    note: str = ""
+
+
+def _from_json(path: Path, name: str, data: Any) -> ScalingRecord:  # noqa: ANN401 (JSON)
+    if isinstance(data, dict) and isinstance(version := data.get("version"), int) and version > VERSION:
         raise ValueError(tr("It was written by a newer Trainyard. Update Trainyard to open it."))
-    specs = tuple(RunSpec.from_json(each) for each in data["specs"])
-    runs = tuple(decode(ScalingRun, each) for each in data["runs"])
-    for each in runs:
+    found = decode(_Written, data)
+    for each in found.runs:
         _check_folder_name(each.run)
-    for spec in specs:
+    for spec in found.specs:
         strategy_of(spec)  # raises for one that this version does not know
-    by, host = data["measured_by"], data["host"]
-    counts = [len(spec.devices) for spec in specs]
-    whole = data["batch"] in BATCHES and isinstance(data["repeats"], int) and 1 <= data["repeats"] <= MAX_REPEATS
-    if not whole or len(specs) < 2 or counts != sorted(set(counts)) or any(spec.recipe is None for spec in specs):
+    counts = [len(spec.devices) for spec in found.specs]
+    whole = found.batch in BATCHES and 1 <= found.repeats <= MAX_REPEATS
+    if not whole or len(counts) < 2 or counts != sorted(set(counts)) or any(not spec.recipe for spec in found.specs):
         raise ValueError(tr("Its trainings are not those of one recipe on more and more devices."))
     return ScalingRecord(
-        path=path, name=name, batch=data["batch"], repeats=data["repeats"], specs=specs, runs=runs,
-        host=decode(HostId, host), measured_by=None if by is None else decode(ProcessId, by),
-        note=str(data.get("note", "")),
+        path=path, name=name, batch=found.batch, repeats=found.repeats, specs=found.specs, runs=found.runs,
+        host=found.host, measured_by=found.measured_by, note=found.note,
     )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def test_folder_that_cannot_be_locked_is_held_by_its_file(
     again.release()
 
 
-def test_lock_of_an_earlier_version_is_respected(tmp_path: Path) -> None:
+def test_lock_of_the_folder_alone_is_respected(tmp_path: Path) -> None:
     """Earlier versions locked the folder alone."""
     handle = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(handle, fcntl.LOCK_EX)

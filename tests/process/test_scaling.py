@@ -257,7 +257,7 @@ def planted(runs_root: Path) -> Path:
         (("--resume", "none"), "There is no scaling table 'none' in "),
         (("--resume", "../runs/taken"), "There is no scaling table '../runs/taken' in "),
         (("--show", "linked"), "There is no scaling table 'linked' in "),
-        (("--show", "taken"), "taken.scaling.json is not a scaling table: a part of it is missing or of another type."),
+        (("--show", "taken"), "taken.scaling.json is not a scaling table. It lacks "),
         (("--show", "garbage"), "garbage.scaling.json is not a scaling table. It is damaged: it is not JSON."),
         (("--show", "newer"), "It was written by a newer Trainyard. Update Trainyard to open it."),
         (("--resume", "taken", "--show", "taken"), "Both --resume and --show are given. Give one of them."),
@@ -292,7 +292,7 @@ def test_a_broken_recipe_is_refused(tmp_path: Path, runs_root: Path, capsys) -> 
         ({"batch": "half"}, "Its trainings are not those of one recipe on more and more devices."),
         ({"repeats": 10**9}, "Its trainings are not those of one recipe on more and more devices."),
         ({"specs": []}, "Its trainings are not those of one recipe on more and more devices."),
-        ({"host": None}, "a part of it is missing or of another type."),
+        ({"host": None}, "Its field host is None where an object is expected."),
     ],
 )
 def test_a_damaged_record_is_refused(measured, runs_root: Path, capsys, change: dict[str, Any], sentence: str) -> None:

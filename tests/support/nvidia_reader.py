@@ -22,7 +22,11 @@ nvml = StandIn.inherited()
 seen = []
 
 def read(reader, *tiers):
-    seen.append([asdict(sample) for sample in reader.read(1.0, tiers or frozenset(Tier))])
+    samples = reader.read(1.0, tiers or frozenset(Tier))
+    seen.append([{**asdict(each), "processes": processes(each)} for each in samples])
+
+def processes(sample):
+    return None if sample.processes is None else [each._asdict() for each in sample.processes]
 
 def trouble(**options):
     try:

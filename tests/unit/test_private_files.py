@@ -72,7 +72,7 @@ def test_presets_settings_and_caches_are_private(secret: RunSpec, tmp_path: Path
     assert {path: "0o700" if path.is_dir() else "0o600" for path in found} == found
 
 
-def test_permissions_of_an_earlier_version_are_narrowed(secret: RunSpec, tmp_path: Path) -> None:
+def test_permissions_that_are_too_wide_are_narrowed(secret: RunSpec, tmp_path: Path) -> None:
     preset = presets.path_of("nightly", presets.default_root())
     presets.save(secret, preset)
     settings_file.SettingsFile().save()
