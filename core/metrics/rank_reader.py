@@ -198,11 +198,6 @@ class LogTimes:
             if size > last_size and noted >= last_time:
                 self._notes.append((size, noted))
 
-    @property
-    def bytes_known(self) -> int:
-        """How many bytes of the log the notes cover."""
-        return self._notes[-1][0]
-
     def bytes_from(self, begin: int) -> int:
         """Return how many bytes to read at once from here on: up to the next note, so that each part has its time."""
         after = bisect_right(self._notes, begin, key=itemgetter(0))

@@ -205,6 +205,17 @@ def test_strategies_without_the_whole_model_refuse_it(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "keras"])
+def test_function_gets_the_rate_of_the_last_step(framework: str, runs_root: Path, tmp_path: Path) -> None:
+    text = TORCH + TORCH_END if framework == "pytorch" else KERAS + WITH_PREDICT
+    spec = spec_of(write_recipe(tmp_path, text, "with_it"), framework=framework, schedule="cosine", warmup_steps=2)
+    found = train(spec, runs_root)
+    rates = curves(found)["learning_rate"][STEPS - 1 :: STEPS]
+    assert len(set(rates)) == EPOCHS
+    assert [each["learning_rate"] for each in told(found)] == pytest.approx(rates)
+
+
 @pytest.mark.parametrize(("devices", "strategy"), [("cpu:0", "single"), (TWO, "ddp")])
 def test_failing_function_loses_no_epoch(devices: str, strategy: str, runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, TORCH + RAISES)

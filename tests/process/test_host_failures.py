@@ -53,7 +53,7 @@ def test_connection_that_fails_is_explained(server, address, failure, sentence):
         ("echo \"trainyard: There is no command 'agent'. See trainyard --help.\" >&2; exit 2", Failure.OTHER_VERSION,
          "The Trainyard on lab is older than this one"),
         ('echo \'{"hello": "trainyard agent", "protocol": 99, "version": "9.0"}\'; exec cat', Failure.OTHER_VERSION,
-         r"has Trainyard 9\.0 with protocol 99, which does not fit the one here: \S+ with protocol 1\. Install"),
+         r"has Trainyard 9\.0 with protocol 99, which does not fit the one here: \S+ with protocol \d+\. Install"),
         ('echo \'{"hello": "trainyard agent"}\'; exec cat', Failure.NO_AGENT, "Its hello has no version"),
         ("exec head -c 3000000 </dev/zero", Failure.NO_AGENT, "sends makes no sense"),
     ],

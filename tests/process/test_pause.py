@@ -283,9 +283,9 @@ def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Pat
 
 
 def test_run_that_never_started_can_be_resumed(runs_root: Path, tmp_path: Path) -> None:
-    followed = train(played(tmp_path / "actor", steps=3), runs_root)
+    followed = train(played(tmp_path / "actor", steps=3), runs_root).until_left()
     for file in (followed.run.dir / "events").iterdir():
-        file.unlink(missing_ok=True)  # the supervisor removes one after its last word
+        file.unlink()
     long_ago = (followed.run.dir / "spec.json").stat().st_mtime - 60
     os.utime(followed.run.dir / "spec.json", (long_ago, long_ago))
     reader = Followed(Run.attach(followed.run.dir)).until_over()

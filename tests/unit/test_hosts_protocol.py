@@ -25,7 +25,9 @@ from core.hosts.exchange import unpack_devices, unpack_readings
 from core.system.processes import here
 from tests.support.waiting import PATIENCE_S, wait_until
 
-HELLO = protocol.Hello(protocol=1, version="0.1.0", python="3.11.2", user="anna", identity=here(), runs="/runs")
+HELLO = protocol.Hello(
+    protocol=protocol.VERSION, version="0.1.0", python="3.11.2", user="anna", identity=here(), runs="/runs"
+)
 
 
 # -- lines -----------------------------------------------------------------------------------------

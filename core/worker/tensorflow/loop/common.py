@@ -70,7 +70,7 @@ def loop(
         controller,
         lambda epoch, skip: each(step, task.train.shuffled(epoch, skip=skip)),
         lambda: {} if task.val is None else validate(task, controller, each(measure, task.val.in_order())),
-        rate=rate_reader(task.optimizer),
+        rate=rate_reader(task.optimizer, controller),
     )
 
 
@@ -103,14 +103,15 @@ def validate(task: Task, controller: TrainingController, sums: Iterable[tf.Tenso
     return controller.finish_validation(added_up, means_by_name(task.validation_names))
 
 
-def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
-    """Return a function that returns the optimizer's rate, where no schedule of the run changes it.
+def rate_reader(optimizer: keras.optimizers.Optimizer, controller: TrainingController) -> Callable[[], float]:
+    """Return a function that returns the optimizer's rate.
 
-    The plain variable of a Keras optimizer is read once: a recipe has no callback that could change it, and with a
-    parameter server each reading is a round trip to another process, half a step for a small model.
+    The plain variable of a Keras optimizer is read once unless the run has a schedule: a recipe has no callback that
+    could change it, and with a parameter server each reading is a round trip to another process, half a step for a
+    small model.
     """
     of_keras = type(optimizer).__module__.startswith("keras.")
-    if not of_keras or not isinstance(optimizer.learning_rate, keras.Variable):
+    if controller.rate_varies or not of_keras or not isinstance(optimizer.learning_rate, keras.Variable):
         return lambda: learning_rate(optimizer)
     constant = learning_rate(optimizer)
     return lambda: constant
