@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from core.devices.device import Device
-    from core.hosts.agent.request import Request
+    from core.hosts.agent.server import Request
 
 
 def examine(request: Request) -> dict[str, Any]:

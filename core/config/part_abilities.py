@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from core.hosts.agent.request import Request
+    from core.hosts.agent.server import Request
     from core.system.processes import ProcessId
 
 MAX_FILES = 200

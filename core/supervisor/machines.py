@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import time
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
@@ -12,15 +14,18 @@ from core.language import tr
 from core.launchers import ranks
 from core.runs.part import KeptWatch, continue_holder, read_part
 from core.schema.events import RecordError
+from core.supervisor.workers import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core.devices.device import Device
+    from core.hosts.parts.part_link import PartLink
+    from core.hosts.parts.run_hosts import RunHosts
+    from core.schema.events import Tail
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
-    from core.supervisor.hosts.run_hosts import RunHosts
     from core.supervisor.workers import WorkerGroup
 
 
@@ -51,7 +56,7 @@ class Machines:
         """
         if len(self.here) == len(self._spec.devices):
             return []
-        from core.supervisor.hosts.run_hosts import RunHosts  # imported here, since other runs do not need it
+        from core.hosts.parts.run_hosts import RunHosts  # imported here, since other runs do not need it
 
         self._hosts = RunHosts(self._run_dir, self._spec, write=self._write, resumes=resumes)
         return self._hosts.connect()
@@ -69,7 +74,7 @@ class Machines:
         `spec`: what they train.
         """
         if self._hosts is not None:
-            self._hosts.start(workers, spec)
+            self._hosts.start(spec, lambda *part: workers.add_remote(RemoteWorker(*part)))
 
     def poll(self) -> None:
         """Take what has arrived from other machines. Raises `RunError` when one is lost, or this part was left."""
@@ -107,3 +112,27 @@ class Machines:
         if self._hosts is not None:
             with contextlib.suppress(RecordError):
                 self._hosts.close()
+
+
+class RemoteWorker(Worker):
+    """A worker of a part. Signals become requests to the supervisor there, which escalates by itself."""
+
+    def __init__(self, assignment: RankAssignment, tail: Tail, link: PartLink) -> None:
+        """`assignment`: with the ids of devices as the run has them."""
+        super().__init__(assignment, None, None, tail)
+        self._link = link
+
+    def poll_exit(self) -> int | None:
+        """Return its exit code; None while it runs, or while its last events have not arrived."""
+        found = self._link.exit_of(self.assignment.rank)
+        if found is None:
+            return None
+        code, self.signalled = found  # whether it was signalled is what the supervisor there says
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Have it stopped by its supervisor; SIGKILL forces that."""
+        self._link.request("stop")
+        if number is signal.SIGKILL:
+            self.killed_at = self.killed_at or time.monotonic()
+            self._link.request("force")

@@ -175,7 +175,7 @@ OPEN_OTHER_FILES = {
     "core.devices.nvidia.power": "/sys and /proc",
     "core.devices.process_memory": "/proc",
     "core.hosts.agent.server": "/dev/null",
-    "core.hosts.carriers.ray.keeper": "/proc, and the folder into which it unpacks our code",
+    "core.hosts.ray.node": "/proc, and the folder into which it unpacks our code",
     "core.language": "the translations",
     "core.notifications.channels.web": "addresses of services",
     "core.launchers.export_model": "an answer in a temporary folder",

@@ -38,12 +38,9 @@ EXEMPT = {
     },
     "core/devices/nvidia/nvml.py": {"no memory of its own": IDENTIFIER, "numa node": IDENTIFIER},
     "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
-    "core/hosts/carriers/ray/actor.py": {"import sys; ": PROGRAM},
-    "core/hosts/carriers/ray/carrier.py": {"import sys; ": PROGRAM},
-    "core/hosts/carriers/ray/driver.py": dict.fromkeys(
+    "core/hosts/ray/driver.py": dict.fromkeys(
         ("Version mismatch", "No Raylet found", "node to connect", "This node has an IP address"), WORDS_OF_A_PROGRAM,
     ),
-    "core/hosts/carriers/ray/keeper.py": {"import sys; ": PROGRAM},
     "core/hosts/inquiry.py": {"not reachable": IDENTIFIER, "timedatectl ": PROGRAM},
     "core/hosts/protocol.py": {"trainyard agent": IDENTIFIER},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},

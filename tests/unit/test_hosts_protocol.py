@@ -125,7 +125,7 @@ def test_value_of_a_wrong_type_is_an_error(name, value):
         unpack_readings(document)
 
 
-@pytest.mark.parametrize("uses", [None, [], {"x": 3}, {"x": {}}, {"x": {"runs": [3], "others": []}}])
+@pytest.mark.parametrize("uses", [None, [], {"x": 3}, {"x": {"others": 3}}, {"x": {"runs": [3], "others": []}}])
 def test_uses_that_make_no_sense_are_an_error(uses):
     with pytest.raises(ValueError):  # noqa: PT011
         unpack_devices({**pack(HelperAnswer()), "uses": uses})

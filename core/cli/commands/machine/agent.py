@@ -29,8 +29,10 @@ def agent(options: Namespace) -> int:
         )
     from core.config.host_abilities import START_ABILITIES  # the other commands do without these
     from core.config.part_abilities import PART_ABILITIES
+    from core.hosts.agent.abilities import ABILITIES
     from core.hosts.agent.server import serve
+    from core.hosts.ray.reports import PEER
 
-    peer = os.environ.get(SSH_CONNECTION, "").partition(" ")[0]
-    serve(options.runs, START_ABILITIES | PART_ABILITIES, peer)
+    peer = os.environ.pop(PEER, "") or os.environ.get(SSH_CONNECTION, "").partition(" ")[0]
+    serve(options.runs, {**ABILITIES, **START_ABILITIES, **PART_ABILITIES}, peer)
     return 0

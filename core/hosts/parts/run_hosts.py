@@ -14,15 +14,14 @@ from core.hosts import host_list
 from core.hosts.connection import Clock
 from core.hosts.inquiry import HostReport
 from core.hosts.names import device_here, devices_here, full_name, own_id, split_name
+from core.hosts.parts.meeting import HERE, Meeting
+from core.hosts.parts.part_link import PartLink, ask_all
+from core.hosts.parts.workload import workload_of
 from core.language import tr
 from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
-from core.supervisor.hosts.meeting import HERE, Meeting
-from core.supervisor.hosts.part_link import PartLink, ask_all
-from core.supervisor.hosts.remote_worker import RemoteWorker
-from core.supervisor.hosts.workload import workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from core.hosts.exchange import HostDevices
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
-    from core.supervisor.workers import WorkerGroup
 
 GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
 """The variable with the seconds for which a run goes on without a connection to one of its machines."""
@@ -141,10 +139,11 @@ class RunHosts:
 
     # -- the parts -------------------------------------------------------------------------------
 
-    def start(self, workers: WorkerGroup, spec: RunSpec) -> None:
-        """Start the ranks on the other machines, and add them to the workers. Raises `RunError`.
+    def start(self, spec: RunSpec, add: Callable[[RankAssignment, Tail, PartLink], None]) -> None:
+        """Start the ranks on the other machines. Raises `RunError`.
 
-        `spec`: what they train.
+        `spec`: what they train. `add`: called for each rank with its assignment, whose devices have their ids in the
+        run, with its events, and with its machine.
         """
         files = self._workload.files()
         if self._meeting is not None:
@@ -159,7 +158,7 @@ class RunHosts:
             link.start(replace(spec, devices=assignments[0].devices), part, files)
             for assignment, tail in zip(assignments, tails, strict=True):
                 named = replace(assignment, own=tuple(full_name(name, each) for each in assignment.own))
-                workers.add_remote(RemoteWorker(named, tail, link))
+                add(named, tail, link)
 
     def poll(self) -> None:
         """Take what has arrived of all machines. Raises `RunError` once one is lost, and `RecordError`."""
