@@ -14,6 +14,7 @@ import pytest
 from core.cli import __main__
 from core.cli.commands.runs import sweep
 from core.system import processes
+from core.system.run_processes import RunProcesses
 from tests.support.acting import CHILD, ProcView, abandon, played
 from tests.support.running import start
 from tests.support.waiting import wait_until
@@ -73,7 +74,7 @@ def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]
 
     yield abandoned
     for each in runs:
-        processes.end_tagged(each.run.id, signal.SIGKILL)
+        RunProcesses(run_id=each.run.id).end(signal.SIGKILL)
 
 
 def test_sweep_without_orphans_prints_one_sentence(call: Call) -> None:

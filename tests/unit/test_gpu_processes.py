@@ -249,7 +249,7 @@ def test_living_child_of_a_zombie_is_found_and_signalled_but_not_the_zombie() ->
         assert machine.send(found, signal.SIGTERM)
         wait_until(lambda: machine.inspect(found) is None, "the child to have ended")
     finally:
-        processes.end_tagged(OWN_RUN, signal.SIGKILL)
+        RunProcesses(run_id=OWN_RUN).end(signal.SIGKILL)
         parent.communicate()
 
 
