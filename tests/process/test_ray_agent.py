@@ -128,6 +128,8 @@ def test_agent_has_the_environment_of_its_node(node: StandIn) -> None:
         assert there["HOME"] == str(node.folder / "home")
         set_by_ray = [name for name in there if name.startswith(("RAY_", "OMP_"))]
         assert set_by_ray == ["OMP_WAIT_POLICY"], "which tests/conftest.py sets"
+        with pytest.raises(HostError, match="The Trainyard there cannot do this: examine"):
+            beta.ask("examine", PATIENCE_S)
 
 
 @pytest.mark.slow

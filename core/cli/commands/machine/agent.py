@@ -27,12 +27,18 @@ def agent(options: Namespace) -> int:
         raise ValueError(
             tr("The agent is started by the Trainyard of another machine (trainyard hosts add), as: agent --stdio")
         )
-    from core.config.host_abilities import START_ABILITIES  # the other commands do without these
-    from core.config.part_abilities import PART_ABILITIES
+    from core.config.part_abilities import PART_ABILITIES  # the other commands do without these
     from core.hosts.agent.abilities import ABILITIES
     from core.hosts.agent.server import serve
     from core.hosts.ray.reports import PEER
 
-    peer = os.environ.pop(PEER, "") or os.environ.get(SSH_CONNECTION, "").partition(" ")[0]
-    serve(options.runs, {**ABILITIES, **START_ABILITIES, **PART_ABILITIES}, peer)
+    abilities = {**ABILITIES, **PART_ABILITIES}
+    if PEER in os.environ:  # on a node of Ray, where no whole run starts: our code there is removed when it is not used
+        peer = os.environ.pop(PEER)
+    else:
+        from core.config.host_abilities import START_ABILITIES
+
+        abilities |= START_ABILITIES
+        peer = os.environ.get(SSH_CONNECTION, "").partition(" ")[0]
+    serve(options.runs, abilities, peer)
     return 0
