@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
-from core.language import tr, tr_noop
+from core.language import join, tr, tr_noop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,12 +25,12 @@ def join_names(names: Iterable[str], last: str = "and") -> str:
 
 def enumerated(names: Iterable[str]) -> str:
     """Return the first of these names, and how many others there are, with semicolons: names may have commas."""
-    return "; ".join(first_names(list(names)))
+    return join(first_names(list(names)), "; ")
 
 
 def join_phrases(phrases: Iterable[str]) -> str:
     """Return phrases in a row, with commas."""
-    return tr(", ").join(phrases)
+    return join(phrases, tr_noop(", "))
 
 
 def as_sentence(phrase: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.unread_lines import last_line, unread_lines
-from core.language import join_sentences, tr, tr_stored
+from core.language import join_sentences, tr
 from core.runs.directory import printed_logs
 from core.runs.facts.fold import ENDED_BY
 from core.runs.facts.states import RunState, state_info
@@ -184,7 +184,7 @@ def release_lines(facts: RunFacts) -> list[str]:
             )
         )
         if found.verdict is not Verdict.RELEASED:
-            lines.append(f"  {tr_stored(found.sentence)}")
+            lines.append(f"  {tr(found.sentence)}")
     for each in facts.ended_processes[:MAX_PROCESSES]:
         process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
         command = shortened(each.command or "", 80)

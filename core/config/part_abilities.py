@@ -20,7 +20,7 @@ from core.config import validation
 from core.errors import RunError
 from core.history.index import directories
 from core.hosts.agent.runs import run_folder
-from core.language import join_sentences, tr
+from core.language import join_sentences, stored, tr
 from core.launchers import network
 from core.launchers.script import unset_variables
 from core.runs import directory, stopped
@@ -285,7 +285,7 @@ def part_state(request: Request) -> dict[str, Any]:
     """Return the state of the part `run`, whether it is over, and why it failed."""
     run = Run(run_folder(request.runs_root, request.terms.get("run")))
     run.catch_up()
-    return {"state": run.facts.state.value, "over": state_info(run.facts.state).over, "error": run.facts.error}
+    return {"state": run.facts.state.value, "over": state_info(run.facts.state).over, "error": stored(run.facts.error)}
 
 
 PART_ABILITIES: dict[str, Callable[[Request], object]] = {

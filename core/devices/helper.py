@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Device, Process, Sample
 from core.devices.reader import DriverError, NoDevices, Options, ReadIntervals, ReadSchedule
-from core.language import tr
+from core.language import Message, stored, tr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -80,7 +80,7 @@ def to_document(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> dict[s
     if answer.devices is not None:
         document["devices"] = [_pack(device, _DEVICE) for device in answer.devices]
     if answer.banner is not None:
-        document["banner"] = answer.banner
+        document["banner"] = stored(answer.banner)
     if answer.absent:
         document["absent"] = True
     return document
@@ -105,22 +105,27 @@ def from_document(document: dict[str, Any], previous: Sequence[Sample] = ()) -> 
                 for place, packed in enumerate(document["samples"])
             ]
         ),
-        banner=document.get("banner"),
+        banner=_message(document.get("banner")),
         absent=document.get("absent", False),
     )
 
 
 def _pack(record: object, names: Iterable[str]) -> dict[str, Any]:
     # dataclasses.asdict copies deeply and takes ten times as long, once a second for each device.
-    return {name: value for name in names if (value := getattr(record, name)) is not None}
+    return {name: stored(value) for name in names if (value := getattr(record, name)) is not None}
+
+
+def _message(data: object) -> str | None:
+    return None if data is None else Message.read(data)
 
 
 def _device(packed: dict[str, Any]) -> Device:
-    return Device(**{**packed, "cores": tuple(packed["cores"])})
+    return Device(**{**packed, "cores": tuple(packed["cores"]), "blocked": _message(packed.get("blocked"))})
 
 
 def _sample(packed: dict[str, Any]) -> Sample:
     packed["clock_reasons"] = tuple(packed["clock_reasons"])
+    packed["lost"] = _message(packed.get("lost"))
     if (processes := packed.get("processes")) is not None:
         packed["processes"] = tuple(Process(*each) for each in processes)
     return Sample(**packed)

@@ -10,7 +10,7 @@ from core.devices.device import Survey
 from core.devices.kinds import KINDS
 from core.devices.reader import PROCESSES_S, Options, ReadIntervals
 from core.devices.source import HelperSource, HelperTimeouts, LocalSource
-from core.language import tr
+from core.language import join_sentences, tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -144,4 +144,4 @@ def _has_any(kind: Kind, device_ids: Collection[str]) -> bool:
 
 
 def _join(sentences: Sequence[str | None]) -> str | None:
-    return " ".join(sentence for sentence in sentences if sentence) or None
+    return join_sentences(sentences) or None

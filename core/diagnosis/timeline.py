@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core.diagnosis.epoch_numbers import EpochLine, EpochNumbers
 from core.diagnosis.start_phases import StartAccount
-from core.language import join_sentences, tr, tr_noop, tr_stored
+from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts.states import RunState, state_info
 from core.runs.facts.verdicts import Verdict, read_release
 from core.schema.events import last_step
@@ -85,7 +85,7 @@ class Timeline:
         if facts.state is RunState.LOST and not self._is_lost:
             self._end_start()
             self._is_lost = True
-            self._add(facts.ended or facts.latest, tr_stored(facts.error) if facts.error else tr(LOST), "bad")
+            self._add(facts.ended or facts.latest, tr(facts.error) if facts.error else tr(LOST), "bad")
 
     @property
     def entries(self) -> list[TimelineEntry]:
@@ -188,17 +188,17 @@ class Timeline:
 
     def _warn(self, event: Event) -> None:
         self._add_start(event["t"])
-        self._add(event["t"], tr_stored(str(event["text"])), "warn")
+        self._add(event["t"], tr(Message.read(event["text"])), "warn")
 
     def _stall(self, event: Event) -> None:
-        if text := str(event.get("text") or ""):
-            self._add(event["t"], tr_stored(text), "warn")
+        if text := Message.read(event.get("text") or ""):
+            self._add(event["t"], tr(text), "warn")
         else:
             self._add(event["t"], tr("Steps are reported again."))
 
     def _slowed(self, event: Event) -> None:
-        if text := str(event.get("text") or ""):
-            self._add(event["t"], tr_stored(text), "warn")
+        if text := Message.read(event.get("text") or ""):
+            self._add(event["t"], tr(text), "warn")
         else:
             device = str(event["device"])
             label, lasted = self._start.labels.get(device, device), duration(float(event["seconds"]))
@@ -256,21 +256,21 @@ class Timeline:
         if self._state is RunState.PAUSED:
             self._add(event["t"], tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
         elif self._state in {RunState.FAILED, RunState.HEAD_LOST}:
-            error = str(event.get("error") or tr_noop("Training ended with an error."))
+            error: str = tr(Message.read(event.get("error") or "")) or tr("Training ended with an error.")
             for device, label in self._start.labels.items():
                 error = error.replace(device, label)
-            self._add(event["t"], tr_stored(error), "bad")
+            self._add(event["t"], error, "bad")
         else:
             self._add(event["t"], tr(ENDINGS[self._state]))
             if why := event.get("error"):  # of a queued run that was not started
-                self._add(event["t"], tr_stored(str(why)), "warn")
+                self._add(event["t"], tr(Message.read(why)), "warn")
 
     def _release(self, event: Event) -> None:
         found = read_release(event)
         self._releases[found.device_id] = found
         if found.verdict is not Verdict.RELEASED:
             tone = "bad" if found.verdict is Verdict.HELD_BY_RUN else "warn"
-            self._add(event["t"], tr_stored(found.sentence), tone)
+            self._add(event["t"], tr(found.sentence), tone)
 
     def _add_release(self, time: float) -> None:
         """Add which devices have their memory back."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from core.devices.device import Device, Sample  # noqa: TC001 (the codec reads annotations)
 from core.devices.helper import HelperAnswer, to_document
 from core.language import tr
-from core.schema.codec import decode
+from core.schema.codec import Sentence, decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class HostDevices:
 
     devices: tuple[Device, ...] = ()
     samples: tuple[Sample, ...] = ()
-    banner: str | None = None
+    banner: Sentence | None = None
     uses: Mapping[str, HostUse] = field(default_factory=dict)
 
 
@@ -59,7 +59,7 @@ class _Readings:
     samples: tuple[Sample | None, ...]
     """None for a sample that is the one at this place of the previous answer, read again at `time`."""
     devices: tuple[Device, ...] | None = None
-    banner: str | None = None
+    banner: Sentence | None = None
     absent: bool = False
 
 

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from core.language import join_sentences
 from core.memory_watch import gpu_processes
 from core.memory_watch.evidence import MemoryEvidence
 from core.memory_watch.progress import awaited
@@ -227,7 +228,7 @@ class MemoryWatch:
         if reported == self._reported:
             return None
         self._reported = reported
-        return " ".join(map(awaited, evidence))
+        return join_sentences(map(awaited, evidence))
 
     def _read_again(self) -> None:
         """Note that a process of the run has just ended: earlier readings include its memory."""

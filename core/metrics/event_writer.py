@@ -11,6 +11,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
+from core.language import stored
 from core.metrics.common.merge import NO_NAMES
 from core.schema.events import EPOCH, metrics_line
 
@@ -115,7 +116,7 @@ class TimedLines:
 
     def add(self, event: Event) -> None:
         """Add an event."""
-        self.write_json(json.dumps(event))
+        self.write_json(json.dumps({name: stored(each) for name, each in event.items()}))
 
     def write_json(self, line: str) -> None:
         """Add a line, which begins with the time as all lines of `MetricEventWriter` do."""

@@ -10,7 +10,6 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core import language
 from core.errors import RunError
 from core.language import tr, tr_noop
 from core.metrics.common.names import TEST, VALIDATION
@@ -141,9 +140,8 @@ def import_run(found: ForeignRun, runs_root: Path) -> ImportedRun:
     reader = RankReader(found.source / "no-run", spec, 0, None)
     for file in found.files:
         reader.add_file(file, 0)
-    with language.in_english():  # what a run stores
-        readings = current(reader.read(last=True))
-        notices = [*reader.troubles(), *_cut(found.files)]
+    readings = current(reader.read(last=True))
+    notices = [*reader.troubles(), *_cut(found.files)]
     if not readings:
         raise ValueError(
             tr("{path} has no curve that can be read: it is no TensorBoard event file, no CSV table whose first line "
@@ -179,7 +177,7 @@ def _write(run_dir: Path, found: ForeignRun, readings: Sequence[MergedReading], 
     lines = TimedLines()
     for state in ("starting", "running"):
         lines.add({"t": began, "kind": "state", "state": state})
-    for text in (IMPORTED.format(path=found.source), *notices):
+    for text in (tr(IMPORTED, path=found.source), *notices):
         lines.add({"t": began, "kind": "notice", "text": text})
     for state in ("releasing", "finished"):
         lines.add({"t": ended, "kind": "state", "state": state})
@@ -194,4 +192,4 @@ def _cut(files: Sequence[Path]) -> Iterator[str]:
                 size = file.seek(0, 2)
                 file.seek(max(size - 1, 0))
                 if file.read(1) not in {b"", b"\n"}:
-                    yield CUT.format(path=path)
+                    yield tr(CUT, path=path)

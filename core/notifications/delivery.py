@@ -11,7 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.language import in_english, tr, tr_noop
+from core.language import tr, tr_noop
 from core.notifications.channels.errors import NoDesktopError, NotDeliveredError, TemporaryError
 from core.notifications.channels.registry import CHANNELS
 from core.notifications.message import message_about
@@ -95,8 +95,7 @@ def deliver_news(news: Sequence[RunNews]) -> list[Undelivered]:
     failures = [loaded.problem] if loaded.problem else []
     message = message_about(news, held=_queue_is_held(news))
     outcomes = deliver(loaded.settings, message)
-    with in_english():
-        failures += [recorded(each) for each in outcomes if each.why and not each.is_absent]
+    failures += [recorded(each) for each in outcomes if each.why and not each.is_absent]
     _record_in_all(message, failures)
     again = tuple(each.channel for each in outcomes if each.is_temporary)
     return [Undelivered(settings=loaded.settings, message=message, channels=again)] if again else []
@@ -118,8 +117,7 @@ def retry(undelivered: Iterable[Undelivered], sleep: Callable[[float], None] = t
 def _sent_again(given: Undelivered) -> Undelivered | None:
     """Send a message again; return what is to be sent once more."""
     outcomes = deliver(given.settings, given.message, channels=given.channels)
-    with in_english():
-        delivered = [tr(LATER, channel=tr(each.channel.title)) for each in outcomes if not each.why]
+    delivered = [tr(LATER, channel=tr(each.channel.title)) for each in outcomes if not each.why]
     _record_in_all(given.message, delivered)
     again = tuple(each.channel for each in outcomes if each.is_temporary)
     return replace(given, channels=again) if again else None

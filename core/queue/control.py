@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
-from core.language import tr, tr_noop
+from core.language import stored, tr, tr_noop
 from core.queue import device_check, workload
 from core.queue.folder import own_line
 from core.queue.request import QueueRequest, change_request, read_request, write_request
@@ -103,8 +103,7 @@ def wait_in_line(run_dir: Path) -> None:
         os.set_inheritable(handle, True)
     state = {
         "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
-        "ticket_fields": fields, **_paths(run_dir), "no_answer": NO_ANSWER,
-        "claimed": CLAIMED,
+        "ticket_fields": fields, **_paths(run_dir), "no_answer": stored(tr(NO_ANSWER)), "claimed": CLAIMED,
         "retry_s": max(1.0, 1.5 * device_check.quiet_s()), "late_s": LATE_S + 3 * device_check.quiet_s(),
     }  # fmt: skip
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.history.device_use import program_name
-from core.language import join_sentences, tr, tr_stored
+from core.language import join_sentences, tr
 from core.system.process_info import glance
 from core.units import size
 
@@ -70,7 +70,7 @@ def judge(survey: Survey, device_ids: Sequence[str], free_bytes: int) -> dict[st
                 "another.",
                 device=device_id,
             )
-            busy[device_id] = join_sentences([tr_stored(survey.banner or ""), gone])
+            busy[device_id] = join_sentences([tr(survey.banner or ""), gone])
         elif why := device.blocked or (sample.lost if sample is not None else None):
             busy[device_id] = tr("{device} cannot be used: {why}", device=device.label, why=why)
         elif sample is not None and (why := _user(device, sample, free_bytes)):

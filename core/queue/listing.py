@@ -121,7 +121,7 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
     _take_over(tickets, found)
     decision = decide(tickets, now, use=own.line.use(now), held=held)
     holding = {ticket.key for ticket in tickets if ticket.state == HOLDING}
-    why_held = held.get(os.getuid(), "")
+    why_held = words.held_words(held.get(os.getuid(), ""))
     runs = [_described(run_dir, request, decision, now, holding=holding, held=why_held) for run_dir, request in found]
     places = {ticket.run: place for place, ticket in enumerate(decision.order, 1) if ticket.uid == os.getuid()}
     runs.sort(key=lambda each: (not each.waits, places.get(each.run_dir.name, 0), each.request.order))
@@ -135,7 +135,7 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
             if ticket.uid != os.getuid()
         ),
         set_aside=_set_aside(decision, tickets),
-        held=words.held_words(why_held),
+        held=why_held,
         troubles=(*([own.alone] if own.alone else []), *_refused(own.line)),
     )
 
@@ -208,8 +208,9 @@ def _described_other(ticket: Ticket, place: int, outcome: Outcome, now: float) -
 
 
 def _described(
-    run_dir: Path, request: QueueRequest, decision: Decision, now: float, *, holding: set[tuple[int, str]], held: str
-) -> QueuedRun:
+    run_dir: Path, request: QueueRequest, decision: Decision, now: float, *, holding: set[tuple[int, str]],
+    held: str,
+) -> QueuedRun:  # fmt: skip
     """Return a queued run. `holding`: the tickets of runs that have their devices. `held`: why the queue is held."""
     key = (os.getuid(), run_dir.name)
     ticket = next((each for each in decision.order if each.key == key), None)

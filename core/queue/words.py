@@ -6,8 +6,10 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
+from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.queue import decision
+from core.queue.decision import printable
+from core.schema.files import parse_json
 from core.system.process_info import user_name
 from core.text import as_sentence, join_labels
 
@@ -56,13 +58,13 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
         case decision.GRANTED:
             text = tr(ABOUT_TO_START)
         case decision.HELD:
-            text = held_words(held) or tr(HELD_BY_USER, run=ticket.run)
+            text = tr(held) or tr(HELD_BY_USER, run=ticket.run)
         case decision.AFTER:
             text = tr("It waits for the end of run {run}.", run=ticket.after)
         case decision.NOT_BEFORE:
             text = tr("It starts at {time} at the earliest.", time=clock(outcome.until or now, now))
         case decision.BLOCKED:
-            text = join_sentences(dict.fromkeys(tr_stored(ticket.blocked[each][2]) for each in outcome.devices))
+            text = join_sentences(dict.fromkeys(_why(ticket.blocked[each][2]) for each in outcome.devices))
         case decision.KEPT | decision.USED if outcome.other is not None:
             text = _of_other(ticket, outcome, outcome.other, now)
         case _:
@@ -70,9 +72,21 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
     return text
 
 
-def held_words(held: str) -> str:
-    """Return a stored reason for holding a run or the queue, in the language in use."""
-    return tr_stored(held) if held else ""
+def _why(data: object) -> str:
+    """Return a message of a ticket. It may be of any user, or have the name of a process, which any program chooses."""
+    try:
+        found = tr(Message.read(data))
+    except ValueError:
+        return ""
+    return found if found.isprintable() else printable(found)
+
+
+def held_words(written: str) -> str:
+    """Return why a queue is held, as `core.queue.failures.hold` has written it; nothing for the empty string."""
+    try:
+        return tr(Message.read(parse_json(written.encode())))
+    except ValueError:
+        return written
 
 
 def _of_other(ticket: Ticket, outcome: Outcome, other: Ticket, now: float) -> str:

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..language import tr
+from ..language import stored, tr
 from .files import FULL, MAX_DEPTH, not_written, open_to_append, open_to_read, parse_json
 from .paths import RESERVE
 
@@ -71,7 +71,8 @@ class Writer:
 
     def write(self, kind: str, /, **fields: object) -> None:
         """Append `{"t": now, "kind": kind, **fields}`. Raises `RecordError` when the disk is full or gone."""
-        self.write_json(json.dumps({"t": time.time(), "kind": kind, **fields}, allow_nan=True))
+        known = {name: stored(each) for name, each in fields.items()}
+        self.write_json(json.dumps({"t": time.time(), "kind": kind, **known}, allow_nan=True))
 
     def write_if_room(self, kind: str, **fields: object) -> None:
         """Append an event that a run can do without: leave it out if the disk is full, and spare the reserve."""

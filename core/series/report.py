@@ -102,7 +102,7 @@ def _release(facts: RunFacts) -> Json | None:
 
 
 def _finding(release: Release) -> Json:
-    fields = release_fields(release)
+    fields = {**release_fields(release), "sentence": release.sentence}
     del fields["device"]
     return fields
 

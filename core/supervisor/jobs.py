@@ -178,7 +178,7 @@ class RecipeJob(Job):
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return what the worker reported, and which disk is full if one is."""
-        why = f"{describe(worker)} {DiskWatch(self._run_dir).poll()}".rstrip()
+        why = join_sentences([describe(worker), DiskWatch(self._run_dir).poll()])
         return why, (worker.error or {}).get("traceback")
 
 
@@ -230,9 +230,9 @@ class ScriptJob(Job):
         """Report a full disk, or that a process has ended which reads measurements, or at which ranks meet."""
         full = self._disk.poll()
         texts = [
-            *([f"{full} {MISSING}"] if full else []),
-            *([LOST_READER] if self._metrics.gone and not full else []),
-            *([LOST_STORE] if self._launcher.has_lost_store else []),
+            *([join_sentences([full, tr(MISSING)])] if full else []),
+            *([tr(LOST_READER)] if self._metrics.gone and not full else []),
+            *([tr(LOST_STORE)] if self._launcher.has_lost_store else []),
         ]
         new = next((text for text in texts if text not in self._reported), None)
         if new is not None:

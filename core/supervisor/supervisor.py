@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from core.launchers import local
 from core.runs.directory import folder_is_gone
 from core.runs.facts.fold import fold
@@ -108,7 +108,7 @@ class Supervisor:
             self._train()
             self._conclude()
         except RecordError as error:
-            self._abort(f"{error} {DiskWatch(self._run_dir).poll()}".rstrip(), None)
+            self._abort(join_sentences([str(error), DiskWatch(self._run_dir).poll()]), None)
         except RunError as error:
             self._abort(str(error), None)
         except Exception as error:  # noqa: BLE001 (the outer border)
@@ -313,7 +313,7 @@ class Supervisor:
             sentence, trace = self._job.failure(culprit)
             killed = culprit.exit_code == -signal.SIGKILL and self._oom_kills is not None
             if killed and (oom_kills() or 0) > (self._oom_kills or 0):
-                sentence = f"{sentence} {KERNEL_KILLED}"
+                sentence = join_sentences([sentence, tr(KERNEL_KILLED)])
             self._fail(sentence, trace)
         elif stopped:
             self._enter(RunState.STOPPED, by_signal=self._requests.stopped_by_signal)
@@ -368,7 +368,7 @@ class Supervisor:
 
     def _fail(self, sentence: str, trace: str | None) -> None:
         if lost := self._machines.head_lost():
-            self._enter(RunState.HEAD_LOST, error=sentence if sentence == lost else f"{lost} {sentence}")
+            self._enter(RunState.HEAD_LOST, error=join_sentences(dict.fromkeys([lost, sentence])))
         else:
             self._enter(RunState.FAILED, error=sentence, traceback=trace)
 

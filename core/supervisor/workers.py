@@ -10,8 +10,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.diagnosis.failures import OF_WORKER
 from core.diagnosis.tracebacks import first_sentence
-from core.language import tr, tr_noop
+from core.language import Message, join_sentences, tr, tr_noop
 from core.schema.events import Event, Tail
 from core.schema.paths import EVENTS, worker_events
 from core.system import processes
@@ -274,15 +275,17 @@ def describe(worker: Worker) -> str:
     name = worker.name
     code = worker.exit_code or 0
     if worker.error is not None:
-        kind, line = worker.error.get("type"), first_sentence(str(worker.error.get("message")))
+        kind, line = worker.error.get("type"), first_sentence(Message.read(worker.error.get("message", "")))
         if kind == "RecordError":
             return line
-        return f"{name}: {kind}: {line}" + ("" if line.endswith((".", "!", "?")) else ".")
+        told = join_sentences([f"{kind}:", line])
+        told = told if line.endswith((".", "!", "?")) else tr("{phrase}.", phrase=told)
+        return join_sentences([tr(OF_WORKER, phrase=name), told])
     if code < 0:
         number = signal.Signals(-code).name
         text = tr("{name} was ended by {signal}, which this run did not send.", name=name, signal=number)
         hint = tr("The machine may have run out of memory: look into the kernel's log.")
-        return f"{text} {hint}" if number == "SIGKILL" else text
+        return join_sentences([text, hint]) if number == "SIGKILL" else text
     return tr(
         "{name} ended with exit code {code} before its training was done. The end of the log may say why.",
         name=name,

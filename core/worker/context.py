@@ -11,7 +11,7 @@ from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..language import tr
+from ..language import join_sentences, tr
 from ..schema.events import Writer, metrics_line
 from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
@@ -148,7 +148,7 @@ class Context:
         what = tr(
             "No parameter of the model is on {device}, although it was ticked: it only holds memory.", device=device
         )
-        self.notice(f"{what} {remedy or tr('Check the devices in placed_model(), or tick fewer devices.')}")
+        self.notice(join_sentences([what, remedy or tr("Check the devices in placed_model(), or tick fewer devices.")]))
 
     def record_checkpoint(self, **facts: object) -> None:
         """Record a complete checkpoint."""

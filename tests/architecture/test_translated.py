@@ -24,7 +24,6 @@ NAME = "the name of a device or an interpreter, by which runs and users know it"
 WORDS_OF_A_PROGRAM = "compared with what another program says"
 MARKUP = "HTML or a style sheet"
 IDENTIFIER = "a value that is stored and compared, and translated where it is shown"
-STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
     "core/catalog/interpreters.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
@@ -82,10 +81,6 @@ EXEMPT = {
         "list of runs": "the name of a thread", "index of runs": "the name of a thread",
     },
     "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
-    "gui/viewmodels/run/run_messages.py": {
-        " The next check": STORED, "The script continues,": STORED, "The script went on,": STORED,
-        "so the curves": STORED, "are being": STORED, "were terminated:": STORED, "If they wait": STORED,
-    },
     "gui/widgets/forms/fields.py": {"\nQSpinBox::up-button": MARKUP},
     "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},
 }  # fmt: skip

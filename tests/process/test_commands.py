@@ -22,6 +22,7 @@ from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import devices_in_use
+from core.language import join_sentences, tr
 from core.runs.directory import new_directory
 from core.runs.facts.run_facts import EscalationStep, RunFacts
 from core.runs.facts.states import RunState
@@ -48,8 +49,9 @@ GPUS = tuple(
     Device(id=f"GPU-{number}-uuid", kind="nvidia", label=f"GPU {number}", name="RTX", memory_total_bytes=24 * GB)
     for number in range(2)
 )
-LOST_2 = "GPU 2 cannot be listed: the driver says “GPU is lost”. Look into the kernel's log."
-LOST_6 = "GPU 6 cannot be listed: the driver says “GPU is lost”. A reboot often helps."
+LOST = "GPU {index} cannot be listed: the driver says “{words}”. {remedy}"
+LOST_2 = tr(LOST, index=2, words="GPU is lost", remedy="Look into the kernel's log.")
+LOST_6 = tr(LOST, index=6, words="GPU is lost", remedy="A reboot often helps.")
 
 
 def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Path:
@@ -233,7 +235,7 @@ def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GP
     ],
 )
 def test_refusal_mentions_only_trouble_with_named_devices(devices: tuple[str, ...], message: str | None) -> None:
-    assert refused(*devices, banner=f"{LOST_2} {LOST_6}") == message
+    assert refused(*devices, banner=join_sentences([LOST_2, LOST_6])) == message
 
 
 def test_refusal_for_mixed_devices_omits_driver_trouble() -> None:

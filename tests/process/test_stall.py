@@ -12,6 +12,7 @@ import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
+from core.language import Message
 from core.notifications.settings import NotificationSettings, save
 from core.runs.directory import new_directory
 from core.runs.facts.fold import fold
@@ -164,7 +165,9 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         assert followed.state is RunState.RUNNING
         followed.run.request("stop")
         followed.until_over()
-        sentences = [event["text"] for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"]
+        sentences = [
+            Message.read(event["text"]) for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"
+        ]
         assert list(map(bool, sentences)) == [True, False]
         assert told.read_text() == "recipe makes no progress\n"
     finally:

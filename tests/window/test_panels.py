@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Device, Sample, Survey
+from core.diagnosis.failures import OF_WORKER
 from core.history.summary import RunSummary
+from core.language import join_sentences, tr
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import EscalationStep, Plan, RunFacts
 from core.runs.facts.states import RunState
@@ -133,11 +135,12 @@ def summary(tmp_path, state, **values):
 
 
 def test_run_row_outcome_texts(tmp_path):
+    worker = tr(OF_WORKER, phrase="Worker 1 on cpu:1")
     runs = [
         summary(tmp_path, RunState.RUNNING),
         summary(tmp_path, RunState.FINISHED),
         summary(tmp_path, RunState.STOPPED),
-        summary(tmp_path, RunState.FAILED, error="Worker 1 on cpu:1: ValueError: no such file\nmore"),
+        summary(tmp_path, RunState.FAILED, error=join_sentences([worker, "ValueError: no such file\nmore"])),
         summary(tmp_path, RunState.CREATED, started=None),
     ]
     rows = run_rows(runs, NOW)

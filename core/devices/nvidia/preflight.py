@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.devices.reader import KERNEL_LOG
 from core.errors import RunError
-from core.language import tr
+from core.language import join_sentences, tr
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def check(
         "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a "
         "cluster (nvidia-smi -L lists them), or choose other GPUs."
     )
-    raise RunError(f"{what} {remedy}")
+    raise RunError(join_sentences([what, remedy]))
 
 
 def order(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:

@@ -28,7 +28,7 @@ from core.devices.nvidia.nvml import (
 from core.devices.nvidia.power import PciPaths, PowerState, addresses, sleepers, unwoken
 from core.devices.nvidia.visibility import VisibleDevices
 from core.devices.reader import KERNEL_LOG, DriverError, NoDevices, Options
-from core.language import tr
+from core.language import join_sentences, tr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -88,7 +88,7 @@ class NvidiaReader:
     @property
     def banner(self) -> str | None:
         """Sentences about GPUs that cannot be listed, and an inherited CUDA_VISIBLE_DEVICES that is unclear."""
-        return " ".join(sentence for sentence in (self._problem, self._visibility.banner) if sentence) or None
+        return join_sentences([self._problem, self._visibility.banner]) or None
 
     def read(self, now: float, tiers: Collection[Tier]) -> list[Sample]:
         """Return one sample of each GPU at `now`, unix seconds; readings that are not due keep their last values."""
@@ -116,7 +116,7 @@ class NvidiaReader:
             if sleeping and self._needed - self._cards.keys():
                 sleeping = []  # wake them all up, since one of them is needed
                 failures = self._list_gpus(sleeping)
-        self._problem = " ".join(failure for failure in failures if failure) or None
+        self._problem = join_sentences(failures) or None
         self._list_sleepers(sleeping)
         self._show(sure=not self._problem and not self._unwoken)
 

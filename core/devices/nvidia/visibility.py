@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from core.devices.nvidia import preflight
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.errors import RunError
-from core.language import tr
+from core.language import join_sentences, tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -162,9 +162,9 @@ def _sentence(device: Device, value: str, bad_entry: str | None) -> str:
         ignored = tr(
             "(Its entry “{entry}” is not a GPU here, or is repeated, and CUDA ignores the rest.)", entry=bad_entry
         )
-        sentence = f"{sentence} {ignored}"
+        sentence = join_sentences([sentence, ignored])
     remedy = tr("Start Trainyard with another value, or without the variable, to use this device.")
-    return f"{sentence} {remedy}"
+    return join_sentences([sentence, remedy])
 
 
 def _let_sleep() -> NoReturn:

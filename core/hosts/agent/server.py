@@ -22,7 +22,7 @@ from core.errors import RunError
 from core.hosts import protocol
 from core.hosts.agent.registry import ABILITIES
 from core.hosts.agent.request import Request
-from core.language import tr
+from core.language import stored, tr
 from core.system.installation import version
 from core.system.process_info import user_name
 from core.system.processes import here
@@ -189,4 +189,4 @@ def _hello(runs_root: Path) -> protocol.Hello:
 
 
 def _refusal(number: int, sentence: str) -> bytes:
-    return protocol.encode({"id": number, "error": sentence})
+    return protocol.encode({"id": number, "error": stored(sentence)})

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.language import tr_noop
+from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts.model_parts import read_part
 from core.runs.facts.run_facts import (
     Checkpoint,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 MAX_COLLECTED = 10_000
 """Events of the kinds in `_COLLECTED` that are folded. Runs have some hundred; a planted file may have millions."""
-# What readers add to the facts is English, as what the run stored, and is translated with it.
 TOO_MANY = tr_noop("The run has more than {count} events of its states and processes; the rest is missing.")
 DAMAGED = tr_noop("An event of kind {kind!r} could not be read.")
 ENDED_BEFORE = tr_noop(
@@ -70,9 +69,7 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
             collected += 1
             if collected > MAX_COLLECTED:
                 facts = (
-                    _with_notice(facts, TOO_MANY.format(count=MAX_COLLECTED))
-                    if collected == MAX_COLLECTED + 1
-                    else facts
+                    _with_notice(facts, tr(TOO_MANY, count=MAX_COLLECTED)) if collected == MAX_COLLECTED + 1 else facts
                 )
                 continue
         try:
@@ -82,7 +79,7 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
                 facts = reader(facts, event)
                 step = facts.step
         except (KeyError, TypeError, ValueError, OverflowError):
-            facts = _with_notice(facts, DAMAGED.format(kind=kind))
+            facts = _with_notice(facts, tr(DAMAGED, kind=kind))
     # Each `replace` copies all fields, and a run has thousands of batches: what each event changes is set once.
     is_new = (latest, collected, step) != (facts.latest, facts.collected, facts.step)
     return replace(facts, latest=latest, collected=collected, step=step) if is_new else facts
@@ -92,12 +89,13 @@ def _state(facts: RunFacts, event: Event) -> RunFacts:
     state, time = RunState(event["state"]), float(event["t"])
     if (facts.state, state) not in TRANSITIONS:
         raise ValueError(state)
-    error, traceback = event.get("error", facts.error), event.get("traceback", facts.traceback)
-    if not isinstance(error, (str, type(None))) or not isinstance(traceback, (str, type(None))):
+    traceback = event.get("traceback", facts.traceback)
+    if not isinstance(traceback, (str, type(None))):
         raise TypeError(event)
     return replace(
-        facts, state=state, history=(*facts.history, (time, state)), error=_cut(error),
-        traceback=_cut(traceback), asked=facts.asked if state_info(state).can_pause else "", waiting=None,
+        facts, state=state, history=(*facts.history, (time, state)),
+        error=_message(event["error"]) if event.get("error") else facts.error, traceback=_cut(traceback),
+        asked=facts.asked if state_info(state).can_pause else "", waiting=None,
         stalled=None, phase=facts.phase if state_info(state).can_pause else None,
         slowed=facts.slowed if state is RunState.RUNNING else {}, stopped_by_signal=event.get("by_signal") is True,
     )  # fmt: skip
@@ -198,12 +196,12 @@ def _stop_step(facts: RunFacts, event: Event) -> RunFacts:
 
 
 def _notice(facts: RunFacts, event: Event) -> RunFacts:
-    return _with_notice(facts, str(event["text"]))
+    return _with_notice(facts, _message(event["text"]))
 
 
 def _unticked_device_use(facts: RunFacts, event: Event) -> RunFacts:
     pids = tuple(int(pid) for pid in event["pids"])
-    use = UntickedDeviceUse(device_id=str(event["device"]), pids=pids, sentence=str(_cut(str(event["text"]))))
+    use = UntickedDeviceUse(device_id=str(event["device"]), pids=pids, sentence=_message(event["text"]))
     known = facts.unticked_device_uses
     if any(each.sentence == use.sentence for each in known):
         return facts
@@ -211,18 +209,18 @@ def _unticked_device_use(facts: RunFacts, event: Event) -> RunFacts:
 
 
 def _waiting(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, waiting=_cut(str(event["text"])))
+    return replace(facts, waiting=_message(event["text"]))
 
 
 def _stall(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, stalled=_cut(str(event.get("text") or "") or None))
+    return replace(facts, stalled=_message(event.get("text") or "") or None)
 
 
 def _slowed(facts: RunFacts, event: Event) -> RunFacts:
     if event["device"] not in facts.devices:  # so that a planted file cannot name a million
         return facts
     others = {device: text for device, text in facts.slowed.items() if device != event["device"]}
-    text = str(_cut(str(event["text"])))
+    text = _message(event["text"])
     return replace(facts, slowed={**others, str(event["device"]): text} if text else others)
 
 
@@ -245,8 +243,14 @@ def _ended_sentence(ended: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
     if not ended:
         return ()
     names = first_names([f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in ended])
-    text = (ENDED_BEFORE if len(ended) == 1 else MANY_ENDED_BEFORE).format(processes=join_names(names))
-    return (f"{text} {ALL_ENDED}" if len(ended) > MAX_NAMES else text,)
+    text = tr(ENDED_BEFORE if len(ended) == 1 else MANY_ENDED_BEFORE, processes=join_names(names))
+    return (join_sentences([text, tr(ALL_ENDED) if len(ended) > MAX_NAMES else None]),)
+
+
+def _message(data: object) -> Message:
+    """Return a sentence of an event. Raises `ValueError`."""
+    found = Message.read(data)
+    return found if len(found) <= MAX_TEXT else Message(f"{found[:MAX_TEXT]}…")
 
 
 def _cut(text: str | None) -> str | None:
@@ -255,7 +259,6 @@ def _cut(text: str | None) -> str | None:
 
 def _with_notice(facts: RunFacts, text: str) -> RunFacts:
     """Return the facts with one more notice, unless it is there already."""
-    text = str(_cut(text))
     return facts if text in facts.notices else replace(facts, notices=(*facts.notices, text))
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr_noop
-from core.schema.codec import decode, encode, named
+from core.schema.codec import Sentence, decode, encode, named
 from core.system.process_info import ProcessInfo, process_fields
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Release:
     """Memory used at the last reading after the end; None without one."""
     seconds: float
     """Seconds from the exit of the last worker to the verdict."""
-    sentence: str
+    sentence: Sentence
     holders: tuple[ProcessInfo, ...] = ()
     """Processes that still hold the device."""
 

@@ -14,7 +14,7 @@ from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S
 from core.hosts.mirror.link import SILENT_S
-from core.language import tr, tr_noop, tr_stored
+from core.language import Message, tr, tr_noop
 from core.schema.codec import decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.own_files import files_hash
@@ -41,8 +41,6 @@ EQUIPMENT_S = 90.0
 STATE_S = 1.0
 """Seconds between two questions for the state of a part."""
 REMOVE_S = 20.0
-MAX_ERROR = 2000
-"""Characters of a part's error that are shown."""
 Found = TypeVar("Found")
 
 
@@ -212,9 +210,7 @@ class PartLink:
         """Raise `RunError` once if the part failed without the end of a worker that would say why."""
         if part.error and self.is_over and not all(rank in part.files.exits for rank in part.ranks):
             error, part.error = part.error, ""
-            raise RunError(
-                tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=tr_stored(error))
-            )
+            raise RunError(tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=error))
 
     @property
     def is_over(self) -> bool:
@@ -262,7 +258,7 @@ class PartLink:
             if not isinstance(found, dict):
                 self._connection.fail_at(tr("It does not say what became of the run there."))
             part.over = found.get("over") is True
-            part.error = str(found.get("error") or "")[:MAX_ERROR] if part.over else ""
+            part.error = Message.read(found.get("error") or "") if part.over else ""
             if part.over:
                 part.files.read_again()
         if part.asking is None and not part.over and time.monotonic() - part.asked_at >= STATE_S:

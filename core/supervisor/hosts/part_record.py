@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from core.hosts.names import full_name
+from core.language import Message, stored, tr
 from core.runs.facts.verdicts import read_release
 from core.schema.events import Writer
 from core.schema.files import open_to_append
@@ -27,7 +28,6 @@ OF_HOST = frozenset({"worker", "worker_exit", "sample", "unticked_device", "slow
 DEVICES = ("device", "reads_from")
 """Fields with the id of one device."""
 TIMES = ("t", "since", "until")
-MAX_TEXT = 20_000
 
 
 class PartRecord:
@@ -56,7 +56,7 @@ class PartRecord:
                 continue
             if found["kind"] == "release":
                 self.released.add(found["device"])
-            writer.write_json(json.dumps(found))
+            writer.write_json(json.dumps({name: stored(value) for name, value in found.items()}))
 
     def add_log(self, name: str, data: bytes) -> None:
         """Append what a log of the part has got to the run's log of that name."""
@@ -111,7 +111,7 @@ def _of_kind(event: dict[str, Any], host: str) -> dict[str, Any]:
         read_release(event)  # raises for a damaged one
         return event
     if kind == "notice":
-        return {**event, "text": f"{host}: {str(event['text'])[:MAX_TEXT]}"}
+        return {**event, "text": tr("{name}: {reason}", name=host, reason=Message.read(event["text"]))}
     return event
 
 

@@ -14,7 +14,7 @@ from core.hosts import host_list
 from core.hosts.connection import Clock
 from core.hosts.inquiry import HostReport
 from core.hosts.names import device_here, devices_here, full_name, own_id, split_name
-from core.language import tr
+from core.language import join_sentences, tr
 from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
@@ -96,7 +96,7 @@ class RunHosts:
         self._write("clock", host=link.host.name, offset_s=offset_s)
         if report.clock_problem:
             text = tr("Times of {name} are corrected by it.", name=link.host.name)
-            self._write("notice", text=f"{report.clock_problem} {text}")
+            self._write("notice", text=join_sentences([report.clock_problem, text]))
 
     def _find_devices(self, name: str, found: HostDevices) -> None:
         by_id = {device.id: device for device in found.devices}
@@ -106,7 +106,7 @@ class RunHosts:
                 raise RunError(tr("{host} has no device {device} any more. Its devices: {names}.", host=name,
                                   device=wanted, names=", ".join(by_id) or "-"))  # fmt: skip
             if device.blocked:
-                raise RunError(f"{name}: {device.blocked}")
+                raise RunError(tr("{name}: {reason}", name=name, reason=device.blocked))
             self._devices[full_name(name, wanted)] = device
         self._links[name].reserve([by_id[wanted] for wanted in self._wanted[name]])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.devices.device import Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
-from core.language import tr
+from core.language import join_sentences, tr
 from core.schema.events import Writer
 from core.schema.paths import DEVICE_EVENTS, EVENTS
 
@@ -51,7 +51,7 @@ class DeviceLog:
             )
         blocked = [by_id[name].blocked for name in self._device_ids if by_id[name].blocked]
         if blocked:
-            raise RunError(" ".join(map(str, blocked)))
+            raise RunError(join_sentences(blocked))
         return [by_id[name] for name in self._device_ids]
 
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
@@ -87,7 +87,7 @@ class DeviceLog:
 def _not_listed(names: Sequence[str], banner: str | None) -> str:
     what = tr("Device {names} was not listed within {timeout_s:g} s.", names=", ".join(names), timeout_s=TIMEOUT_S)
     remedy = tr("An idle driver can take this long to wake up. Start the run again.")
-    return " ".join(sentence for sentence in (what, banner, remedy) if sentence)
+    return join_sentences([what, banner, remedy])
 
 
 def _fields(sample: Sample) -> dict[str, object]:

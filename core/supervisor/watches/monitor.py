@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.strategies import strategy_of
-from core.language import tr, tr_plural
+from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.facts.fold import ALL_ENDED
 from core.runs.facts.verdicts import release_fields
@@ -147,4 +147,4 @@ def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
         signal=number.name,
         processes=enumerated(each.words for each in signalled),
     )
-    return f"{text} {tr(ALL_ENDED)}" if len(signalled) > MAX_NAMES else text
+    return join_sentences([text, tr(ALL_ENDED) if len(signalled) > MAX_NAMES else None])

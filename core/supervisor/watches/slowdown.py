@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import join_sentences, tr
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -83,7 +83,7 @@ class SlowdownWatch:
 
     def _sentence(self, device: Device, sample: Sample) -> str:
         what, remedy = _what_and_remedy(device.label, sample)
-        return " ".join([what, *([tr("It holds the others up.")] if self._waits else []), remedy])
+        return join_sentences([what, tr("It holds the others up.") if self._waits else None, remedy])
 
 
 def _what_and_remedy(label: str, sample: Sample) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from core.errors import RunError
 from core.hosts.names import devices_here
-from core.language import tr, tr_stored
+from core.language import tr
 from core.runs.facts.states import state_info
 from gui.panels.run.reading_bar import ReadingBar
 from gui.style.device_colours import device_colours, device_labels
@@ -150,7 +150,7 @@ class RunController(QObject):
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
-        error = (session.spec_problem, tr_stored(facts.error), facts.traceback) if facts.error else ()
+        error = (session.spec_problem, tr(facts.error), facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))
         self._show_settings()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.language import tr_stored
+from core.language import tr
 from core.system.procfs import available_bytes
 from gui.panels.devices.device_panel import HostRows
 from gui.style.device_colours import device_colours
@@ -67,7 +67,7 @@ class DeviceController(QObject):
             panel.table.cpu_fold.show_summary(cpu_summary(survey, available_bytes() if self._is_here else None))
         if monitor.hosts.states or panel.sections:
             panel.show_hosts(self._hosts(colours))
-        panel.show_banner(tr_stored(survey.banner or ""))
+        panel.show_banner(tr(survey.banner or ""))
         if before != [row.id for row in panel.rows]:
             self._panels.setup.show_machine(monitor.all_machines.devices)
             self._pass_on_ticks()

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.catalog.frameworks import FRAMEWORKS
 from core.errors import RunError
 from core.history.device_use import largest_others
-from core.language import tr, tr_stored
+from core.language import tr
 from gui.services.background_task import BackgroundTask, problem_of
 from gui.services.setup.start_checker import StartChecker
 from gui.services.setup.start_request import StartRequest, outcome_of, spec_of_choices, spec_unless
@@ -318,7 +318,7 @@ class StartController(QObject):
     def _take_resumed(self, problem: str) -> None:
         self._resuming_dir = None
         self.resuming_changed.emit()
-        self._message.show_message(tr_stored(problem), "bad")
+        self._message.show_message(tr(problem), "bad")
         self._session.poll()
         self._run_list.poll(now=True)
         if not problem:
@@ -380,7 +380,7 @@ class StartController(QObject):
         )
 
     def _show_failure(self, error: Exception) -> None:
-        self._message.show_message(tr_stored(str(error)), "bad")
+        self._message.show_message(tr(str(error)), "bad")
         self.check_again()
 
     def _poll(self) -> None:

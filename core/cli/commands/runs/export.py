@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.cli.commands.common import RUN, check_owner, find
 from core.cli.export_options import add_force, add_plot_options, check_files, write_page, write_plots
 from core.cli.output import no_measurement, say, say_json, warn
-from core.language import tr, tr_plural, tr_stored
+from core.language import tr, tr_plural
 from core.launchers import export_model
 from core.series import report
 
@@ -101,7 +101,7 @@ def _read(run: Run) -> RunSeries:
     """Return the measurements of a run, and say what is missing."""
     run_series = report.read_series(run)
     for text in run.facts.notices:  # what could not be read is missing from the table
-        warn(tr_stored(text))
+        warn(tr(text))
     if not run_series.metrics and (sentence := no_measurement(run)):
         warn(sentence)
     return run_series

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.cli.output import say_json, say_table, warn
-from core.language import tr, tr_stored
+from core.language import tr
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -38,7 +38,7 @@ def import_paths(options: Namespace) -> int:
                 warn(str(error))
                 found[:0] = each.beside
                 continue
-            for sentence in (*(other.left_out for other in each.beside), *map(tr_stored, made.notices)):
+            for sentence in (*(other.left_out for other in each.beside), *made.notices):
                 warn(sentence)
             rows.append({"run": made.run_dir.name, "source": str(made.source), "metrics": made.values})
     if not rows:

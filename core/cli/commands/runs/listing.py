@@ -26,7 +26,7 @@ from core.config.strategy_settings import rate_arithmetic
 from core.diagnosis.timeline import Timeline
 from core.history import marks, rename
 from core.history.search import parse_search, unknown_sentence
-from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.language import tr, tr_noop, tr_plural
 from core.queue.listing import why_it_waits
 from core.runs import outputs
 from core.runs.facts.model_parts import part_sentences
@@ -223,7 +223,7 @@ def show(options: Namespace) -> int:
     for line in (*_output_lines(run.dir), *_part_lines(run.facts), *release_lines(run.facts)):
         say(f"  {line}")
     for sentence in _sentences(run):
-        say(f"  {tr_stored(sentence)}".replace("\n", "\n    "), lines=True)
+        say(f"  {tr(sentence)}".replace("\n", "\n    "), lines=True)
     return 0
 
 

@@ -9,7 +9,7 @@ from core.cli.commands.common import EXIT_CODES, find
 from core.cli.follow import POLL_S, StopMessages, hard_end
 from core.cli.output import ending, say, say_json, say_run, warn
 from core.errors import RunError
-from core.language import tr, tr_noop, tr_stored
+from core.language import tr, tr_noop
 from core.queue import control as queue
 from core.runs import stopped
 from core.runs.facts.states import RunState, state_info
@@ -173,7 +173,7 @@ class _StoppedProcesses:
             self._since = time.monotonic()
         elif text != self._shown and time.monotonic() - self._since > STOPPED_S:
             self._shown = text
-            warn(tr_stored(text))
+            warn(tr(text))
 
 
 def _interrupted(run: Run, request: str) -> RunError:
@@ -214,4 +214,4 @@ def _is_pending(run: Run, request: str) -> bool:
 
 
 def _last_notice(run: Run) -> str:
-    return tr_stored(run.facts.notices[-1]) if run.facts.notices else ""
+    return tr(run.facts.notices[-1]) if run.facts.notices else ""
