@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.evidence import compare_usage
 from core.memory_watch.wording import excess_words, when_read, with_run, with_size
-from core.runs.facts.verdicts import Verdict
+from core.schema.event_kinds import Verdict
 from core.system.procfs import STUCK
 from core.text import enumerated
 from core.units import size
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.memory_watch.evidence import MemoryEvidence, UsageDelta
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 
 Judgement = tuple[Verdict, str]

@@ -13,7 +13,7 @@ from core import language
 from core.cli.output import release_lines, say_table
 from core.language import from_environment, tr, tr_plural, tr_stored
 from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.verdicts import Release, Verdict, release_fields
+from core.schema.event_kinds import Release, Verdict
 from gui.style.formatting import DAY_S, day, duration, moment, number
 
 PO = r"""
@@ -168,7 +168,7 @@ def test_command_line_translates_what_a_run_stored():
     first, second = release_lines(RunFacts(releases={"gpu:0": release}))
     assert "被本次运行占用" in first
     assert second == "  本次运行仍占用 GPU 0：pid 7 a。"
-    assert release_fields(release)["verdict"] == "held by this run", "events and `--json` are English"
+    assert release.fields()["verdict"] == "held by this run", "events and `--json` are English"
 
 
 def test_columns_are_aligned_whatever_the_script(capsys):

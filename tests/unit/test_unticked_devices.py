@@ -91,7 +91,7 @@ def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None
 
 def test_event_has_the_device_the_pids_and_the_text() -> None:
     (use,) = unticked_devices.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
-    assert use.to_event() == {"device": "GPU-1", "pids": [4711], "text": use.sentence}
+    assert use.fields() == {"device": "GPU-1", "pids": [4711], "text": use.sentence}
 
 
 def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
