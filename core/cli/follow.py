@@ -18,7 +18,7 @@ from core.language import tr, tr_noop
 from core.metrics.common.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict
+from core.schema.event_kinds import Metrics, Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
 
-    from core.runs.facts.run_facts import EscalationStep, RunFacts, RunProgress
+    from core.runs.facts.run_facts import RunFacts
     from core.runs.run import Run
+    from core.schema.event_kinds import RunProgress, StopStep
 
 POLL_S = 0.1
 SLOW_POLL_S = 0.25
@@ -100,7 +101,7 @@ class StopMessages:
         return sentences
 
 
-def _step_sentence(step: EscalationStep, *, forced: bool) -> str:
+def _step_sentence(step: StopStep, *, forced: bool) -> str:
     done = (
         tr("The workers were asked to stop")
         if step.name == "asked"
@@ -152,7 +153,7 @@ class _Progress:
     def fold(self, events: list[dict[str, object]]) -> None:
         for event in events:
             values = event.get("values")
-            if event["kind"] == "metrics" and isinstance(values, dict) and values.get("loss"):
+            if event["kind"] == Metrics.kind and isinstance(values, dict) and values.get("loss"):
                 latest = values["loss"][-1]
                 self.loss = self.loss if latest is None else float(latest)  # None: this step has no value
         facts = self._run.facts

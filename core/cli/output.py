@@ -14,10 +14,10 @@ from core.language import join_sentences, tr
 from core.runs.directory import printed_logs
 from core.runs.facts.fold import ENDED_BY
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict, worst
+from core.runs.facts.verdicts import worst
 from core.runs.run import Run
+from core.schema.event_kinds import Verdict, shortened
 from core.series import report
-from core.system.process_info import shortened
 from core.table import Row, Table, aligned
 from core.text import join_phrases, replace_control_characters, short
 from core.units import size

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from core.runs.facts.run_facts import Plan, RunFacts
+    from core.runs.facts.run_facts import RunFacts
+    from core.schema.event_kinds import Plan
     from core.schema.events import Event
     from core.schema.settings import SettingValue
     from core.schema.spec import RunSpec

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.language import Message, join_sentences, tr, tr_noop
-from core.runs.facts.verdicts import Verdict
+from core.schema.event_kinds import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from core.runs.facts.verdicts import Release
+    from core.schema.event_kinds import Release
 
 MAX_PIDS = 40
 LISTED = tr_noop(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample, Survey
     from core.history.summary import RunSummary
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 MIN_SHARE = 0.01
 """Part of a device's memory below which a process does not count as using it. A desktop uses a little of every GPU."""

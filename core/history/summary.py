@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from core.history.marks import NO_MARKS, Marks, read_marks
 from core.history.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
 from core.history.setting_values import ENVIRONMENT, setting_values
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import Plan, RunFacts
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict, worst
+from core.runs.facts.verdicts import worst
 from core.runs.run import Run
-from core.schema.events import last_step, parse
+from core.schema.event_kinds import Anew, Metrics, Plan, Rewind, Verdict, read_all
+from core.schema.events import Tail, last_step, parse
 from core.schema.files import open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.history.run_loss import RunLoss
+    from core.runs.facts.run_facts import RunFacts
     from core.runs.run import Mark
     from core.schema.events import Event
     from core.schema.settings import SettingValue
@@ -143,13 +143,8 @@ def _measurements_file(path: Path) -> Path:
 
 def _plan(path: Path) -> Plan | None:
     """Return the plan in the first lines of the event file of rank 0."""
-    try:
-        with open_to_read(_measurements_file(path)) as file:
-            *lines, _ = file.read(HEAD_BYTES).split(b"\n")
-    except OSError:
-        return None
-    events = [event for line in lines if b'"plan"' in line and (event := parse(line)) is not None]
-    return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
+    plans = read_all(Plan, Tail(_measurements_file(path)).read(HEAD_BYTES))
+    return plans[-1] if plans else None
 
 
 def _last_losses(path: Path) -> tuple[int, list[float | None]]:
@@ -157,10 +152,10 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     found: list[float | None] = []
     most, last, last_other = sys.maxsize, None, None
     for event in _last_events(path):
-        if event["kind"] == "anew":
+        if event["kind"] == Anew.kind:
             if LOSS in event["metrics"]:
                 break  # a better source was found, and gave the losses from the start
-        elif event["kind"] == "rewind":
+        elif event["kind"] == Rewind.kind:
             most = min(most, event["step"])  # what was measured after it is void
         elif event["first"] <= most:
             losses = event["values"].get(LOSS)
@@ -193,7 +188,7 @@ def _last_events(path: Path) -> Iterator[Event]:
     marks: tuple[bytes, ...] = (b'"metrics"', b'"loss":[', b'"rewind"', b'"anew"')
     for line in reversed(lines):
         event = parse(line) if any(mark in line for mark in marks) else None
-        if event is not None and event["kind"] in {"metrics", "rewind", "anew"}:
+        if event is not None and event["kind"] in {Metrics.kind, Rewind.kind, Anew.kind}:
             yield event
-            if event["kind"] == "metrics":
+            if event["kind"] == Metrics.kind:
                 marks = marks[-3:]

@@ -11,16 +11,14 @@ import contextlib
 import json
 import logging
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.history.marks import Marks, Note
 from core.history.summary import RunSummary
 from core.language import Message, stored
-from core.runs.facts.run_facts import Plan
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict
+from core.schema.event_kinds import Plan, Verdict
 from core.schema.files import open_to_append
 from core.system.folders import cache_folder, make_cache_folder
 
@@ -164,7 +162,7 @@ def _encoded(name: str, kept: CachedSummary) -> tuple[str, str, str] | None:
         return None
     fields = [
         each.name, each.state.value, each.started, each.ended, stored(each.error), each.last_loss, each.step,
-        asdict(each.plan) if each.plan else None, each.is_script, each.owner, each.mean_loss, each.best_validation,
+        each.plan.fields() if each.plan else None, each.is_script, each.owner, each.mean_loss, each.best_validation,
         each.renamed, each.verdict.value if each.verdict else None,
         each.marks.star, each.marks.archived, each.marks.tags, [(note.time, note.text) for note in each.marks.notes],
         dict(each.settings),

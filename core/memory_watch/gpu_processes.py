@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from core.language import tr, tr_plural
 from core.system import procfs
 from core.system.own_processes import asks_drivers
-from core.system.process_info import ProcessInfo, describe
+from core.system.process_info import describe
 from core.system.procfs import PROC
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device, Process
+    from core.schema.event_kinds import ProcessInfo
 
 
 NODE = re.compile(rb"/dev/nvidia(\d+)")

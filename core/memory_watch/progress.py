@@ -11,7 +11,7 @@ from core.text import enumerated
 
 if TYPE_CHECKING:
     from core.memory_watch.evidence import MemoryEvidence
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 
 def awaited(evidence: MemoryEvidence) -> str:

@@ -9,7 +9,7 @@ from core.diagnosis.remedies import LISTED
 from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.evidence import compare_usage
 from core.memory_watch.wording import excess_words, when_read, with_run, with_size
-from core.runs.facts.verdicts import Verdict
+from core.schema.event_kinds import Verdict
 from core.system.procfs import STUCK
 from core.text import enumerated
 from core.units import size
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.memory_watch.evidence import MemoryEvidence, UsageDelta
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 
 Judgement = tuple[Verdict, str]

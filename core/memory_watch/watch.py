@@ -15,7 +15,7 @@ from core.memory_watch import gpu_processes
 from core.memory_watch.evidence import MemoryEvidence
 from core.memory_watch.progress import awaited
 from core.memory_watch.verdict import judge
-from core.runs.facts.verdicts import Release, Verdict
+from core.schema.event_kinds import Release, Verdict
 from core.system import process_info, processes, procfs
 from core.system.procfs import STUCK
 from core.system.terminate import SURVIVOR_GRACE_S, Processes, ProcessEscalation, TrackedProcess
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Process, Sample
     from core.memory_watch.gpu_processes import GpuProcessScan
+    from core.schema.event_kinds import ProcessInfo, TerminatedProcess
     from core.schema.settings import ReleaseWatch
-    from core.system.process_info import ProcessInfo, TerminatedProcess
     from core.system.processes import ProcessId
     from core.system.run_processes import RunProcesses
 
@@ -246,7 +246,7 @@ class MemoryWatch:
         verdict, sentence = ruling
         memory.release = Release(
             device_id=memory.device.id, verdict=verdict, before_bytes=evidence.before, peak_bytes=evidence.peak,
-            after_bytes=evidence.after, seconds=evidence.seconds, sentence=sentence,
+            after_bytes=evidence.after, seconds=round(evidence.seconds, 3), sentence=sentence,
             holders=() if verdict is Verdict.RELEASED else (*evidence.own, *evidence.gone, *evidence.holders),
         )  # fmt: skip
         return memory.release

@@ -9,7 +9,7 @@ from core.units import size
 
 if TYPE_CHECKING:
     from core.memory_watch.evidence import MemoryEvidence
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 
 def excess_words(evidence: MemoryEvidence) -> str:

@@ -19,6 +19,7 @@ from core.metrics.files.finder import JSON_LINES, MAX_FOUND, TABLES, MetricFileF
 from core.metrics.files.tensorboard import EventFile
 from core.metrics.rank_reader import RankReader
 from core.runs import directory
+from core.schema.event_kinds import Notice, StateChange
 from core.schema.files import open_to_read, touch, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS, LOG_FILE, SUPERVISOR_EVENTS
 from core.schema.settings import Script
@@ -176,11 +177,11 @@ def _write(run_dir: Path, found: ForeignRun, readings: Sequence[MergedReading], 
     write_whole(run_dir / EVENTS / COLLECTOR_EVENTS, "".join(f"{line}\n" for line in lines.lines))
     lines = TimedLines()
     for state in ("starting", "running"):
-        lines.add({"t": began, "kind": "state", "state": state})
+        lines.add(StateChange(time=began, state=state).event())
     for text in (tr(IMPORTED, path=found.source), *notices):
-        lines.add({"t": began, "kind": "notice", "text": text})
+        lines.add(Notice(time=began, text=text).event())
     for state in ("releasing", "finished"):
-        lines.add({"t": ended, "kind": "state", "state": state})
+        lines.add(StateChange(time=ended, state=state).event())
     write_whole(run_dir / EVENTS / SUPERVISOR_EVENTS, "".join(f"{line}\n" for line in lines.lines))
 
 

@@ -18,6 +18,7 @@ from core.notifications.message import message_about
 from core.notifications.settings import FAILED, load
 from core.queue.folder import own_line
 from core.queue.words import held_words
+from core.schema.event_kinds import Notice
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
 
@@ -147,13 +148,9 @@ def record(run_dir: Path, failures: Iterable[str]) -> None:
     texts = list(failures)
     if not texts:
         return
-    with contextlib.suppress(OSError):
-        events = Writer(run_dir / EVENTS / NOTIFICATION_EVENTS)
-        try:
-            for text in texts:
-                events.write("notice", text=text)
-        finally:
-            events.close()
+    with contextlib.suppress(OSError), contextlib.closing(Writer(run_dir / EVENTS / NOTIFICATION_EVENTS)) as events:
+        for text in texts:
+            events.write(Notice(text=text))
 
 
 def _outcome(channel: Channel, settings: NotificationSettings, message: Message, limit_s: float) -> Outcome:

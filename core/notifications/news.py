@@ -11,8 +11,9 @@ from core.history.summary import SummaryReader
 from core.language import tr
 from core.notifications.settings import OCCASION_OF, STALLED
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import HELD, Verdict, worst
+from core.runs.facts.verdicts import HELD, worst
 from core.runs.run import Run, folders_mark
+from core.schema.event_kinds import Verdict
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import list_labels, one_line
 

@@ -25,6 +25,7 @@ from core.runs.lock import take
 from core.runs.ownership import owner_of_run
 from core.runs.requests import Requests
 from core.runs.run import Run
+from core.schema.event_kinds import Queued, StateChange
 from core.schema.events import Tail, Writer
 from core.schema.files import is_regular
 from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
@@ -61,14 +62,11 @@ def enqueue(spec: RunSpec, runs_root: Path, request: QueueRequest) -> Run:
 
 def _write_state(run_dir: Path, state: RunState, *, error: str | None = None, queued: bool = False) -> None:
     """Write a state into the events of a run that has no supervisor. `queued`: also which process waits for it."""
-    events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
-    try:
+    with contextlib.closing(Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)) as events:
         if queued and (me := processes.identify(os.getpid())) is not None:
-            events.write("queued", pid=me.pid, created=me.created, **asdict(processes.here()))
+            events.write(Queued(pid=me.pid, created=me.created, **asdict(processes.here())))
         if state is not facts_of(run_dir).state:
-            events.write("state", state=state.value, **({"error": error} if error else {}))
-    finally:
-        events.close()
+            events.write(StateChange(state=state.value, error=error))
 
 
 def facts_of(run_dir: Path) -> RunFacts:

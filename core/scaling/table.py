@@ -17,9 +17,10 @@ from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.setting_values import device_text
 from core.language import tr, tr_plural
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict, worst
+from core.runs.facts.verdicts import worst
 from core.runs.workload_text import workload_text
 from core.scaling.plan import PER_DEVICE
+from core.schema.event_kinds import Verdict
 from core.schema.settings import Training
 from core.table import Column, Table
 from core.units import BYTES_PER_GB

@@ -13,7 +13,8 @@ The annotation of a field says what its JSON value has to be:
     anything else                anything: the class checks it
 
 A field with a default may be missing, and what a class does not know is ignored. Bounds of values are checked by the
-class itself, in `__post_init__`. `field(metadata=named("id"))` is a field with another name in JSON.
+class itself, in `__post_init__`. `field(metadata=named("id"))` is a field with another name in JSON,
+`rare(default=None)` one that is left out of it while it has its default.
 
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
@@ -23,7 +24,7 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -47,7 +48,7 @@ class Limits(NamedTuple):
     """Items of a list or an object."""
 
 
-_ALL = Limits()
+ALL = Limits()
 _Read = Callable[[Any, str, Limits], Any]
 
 
@@ -66,7 +67,12 @@ def named(key: str) -> dict[str, str]:
     return {"key": key}
 
 
-def decode(kind: type[Record], data: object, limits: Limits = _ALL, **given: Any) -> Record:  # noqa: ANN401 (values of fields)
+def rare(*, default: Any) -> Any:  # noqa: ANN401 (the type of the field)
+    """Return a field that is left out of JSON while it has its default."""
+    return field(default=default, metadata={"is_rare": True})
+
+
+def decode(kind: type[Record], data: object, limits: Limits = ALL, **given: Any) -> Record:  # noqa: ANN401 (values of fields)
     """Return a record from its JSON object. `given`: fields that do not come from there.
 
     Raises `ValueError` with a sentence that names the field, such as `training.epochs`, or with that of the class.
@@ -81,6 +87,7 @@ def encode(record: object) -> dict[str, Any]:
     return {
         each.metadata.get("key", each.name): _plain(getattr(record, each.name), "Sentence" in str(each.type))
         for each in fields(record)  # type: ignore[arg-type]  # always one of our dataclasses
+        if not each.metadata.get("is_rare") or getattr(record, each.name) != each.default
     }
 
 
@@ -128,7 +135,7 @@ def _reader(kind: Any) -> _Read:  # noqa: ANN401 (an annotation)
     """Return what reads a value of an annotation, given the name of the field and the limits."""
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _sentence
+        return _sentence if Message in inside else _reader(inside[0])
     if kind in _SCALARS:
         return _SCALARS[kind]
     if origin is tuple:

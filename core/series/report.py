@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,8 @@ from core.arrays import np
 from core.history.marks import marks_fields, read_marks
 from core.runs import outputs
 from core.runs.checkpoints import listed
-from core.runs.facts.verdicts import release_fields, worst
+from core.runs.facts.verdicts import worst
+from core.schema.event_kinds import Checkpoint, read_all
 from core.schema.spec import read_spec
 from core.series.export_file import export_bytes, export_file
 from core.series.run_series import RunSeries
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from core.history.summary import RunSummary
     from core.runs.facts.run_facts import RunFacts
-    from core.runs.facts.verdicts import Release
     from core.runs.run import Run
+    from core.schema.event_kinds import ModelPart, Release
     from core.schema.events import Event
     from core.schema.settings import Training
     from core.schema.spec import RunSpec
@@ -56,7 +56,7 @@ def document(run: Run) -> Json:
     events = run.catch_up()
     run_series = series_of(run, events)
     facts = run.facts
-    reasons = {str(each.get("name")): str(each.get("reason")) for each in events if each["kind"] == "checkpoint"}
+    reasons = {each.name: each.reason for each in read_all(Checkpoint, events)}
     return {
         "run": run.id,
         "dir": str(run.dir),
@@ -76,10 +76,10 @@ def document(run: Run) -> Json:
         "slowed": dict(facts.slowed),
         "stopped_processes": facts.stopped_processes,
         "notices": list(facts.notices),
-        "unticked_device_uses": [use.to_event() for use in facts.unticked_device_uses],
-        "software": asdict(facts.software) if facts.software else None,
-        "source": asdict(facts.source) if facts.source else None,
-        "parts": [asdict(part) for part in facts.parts.values()],
+        "unticked_device_uses": [use.fields() for use in facts.unticked_device_uses],
+        "software": facts.software.fields() if facts.software else None,
+        "source": facts.source.fields() if facts.source else None,
+        "parts": [_part(part) for part in facts.parts.values()],
         "marks": marks_fields(read_marks(run.dir)),
     }
 
@@ -102,9 +102,16 @@ def _release(facts: RunFacts) -> Json | None:
 
 
 def _finding(release: Release) -> Json:
-    fields = {**release_fields(release), "sentence": release.sentence}
+    fields = {**release.fields(), "sentence": release.sentence}
     del fields["device"]
     return fields
+
+
+def _part(part: ModelPart) -> Json:
+    return {
+        "device": part.device, "parameters": list(part.parameters), "where": part.where, "size_bytes": part.size_bytes,
+        "reads_from": part.reads_from or "",
+    }  # fmt: skip
 
 
 def _checkpoints(run: Run, reasons: dict[str, str]) -> list[Json]:

@@ -19,6 +19,7 @@ from core.launchers.script import TF_CONFIG, Launcher
 from core.metrics.process import MetricsProcess, NoMetrics
 from core.runs.directory import last_lines
 from core.runs.part import read_part
+from core.schema.event_kinds import Ready
 from core.schema.paths import log_of_rank
 from core.supervisor.watches.disk_watch import DiskWatch
 from core.supervisor.workers import describe
@@ -174,12 +175,12 @@ class RecipeJob(Job):
 
     def has_begun(self, events: Sequence[Event]) -> bool:
         """Return whether a worker is ready for its first step. One that only serves has none, and says nothing."""
-        return self._only_serves or any(event["kind"] == "ready" for event in events)
+        return self._only_serves or any(event["kind"] == Ready.kind for event in events)
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return what the worker reported, and which disk is full if one is."""
         why = join_sentences([describe(worker), DiskWatch(self._run_dir).poll()])
-        return why, (worker.error or {}).get("traceback")
+        return why, worker.error.traceback if worker.error is not None else None
 
 
 class ScriptJob(Job):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device
+    from core.schema.event_kinds import Record
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
     from core.supervisor.hosts.run_hosts import RunHosts
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 class Machines:
     """The machines of one run. For a run whose devices are all here, its methods do nothing."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, write: Callable[..., None]) -> None:
-        """`write`: writes an event of a kind, with its fields. Raises `ValueError` for a part that is damaged."""
+    def __init__(self, run_dir: Path, spec: RunSpec, write: Callable[[Record], None]) -> None:
+        """`write`: writes an event. Raises `ValueError` for a part that is damaged."""
         self.here = devices_here(spec.devices)
         """The ids of the run's devices on this machine."""
         self._run_dir, self._spec, self._write = run_dir, spec, write

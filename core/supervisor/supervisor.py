@@ -24,6 +24,7 @@ from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
 from core.runs.requests import Requests
+from core.schema import event_kinds as kinds
 from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
@@ -40,7 +41,7 @@ from core.system.run_processes import RunProcesses
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core.devices.device import Device, Sample
@@ -57,6 +58,8 @@ TICK_S = 0.25
 """Seconds between two polls while training: each poll takes time from the training. A worker's exit cuts it short."""
 BUSY_TICK_S = 0.1
 """Seconds between two polls while starting or stopping."""
+COUNTED = frozenset({kinds.Plan.kind, kinds.Rewind.kind, kinds.Metrics.kind})
+"""What the facts of the supervisor take from the events of workers."""
 SERVER_STEPS = (("SIGTERM", signal.SIGTERM, 3.0), ("SIGKILL", signal.SIGKILL, None))
 """How workers that serve others are stopped once no others are left; see `escalation_steps`."""
 KILLED_S = 2.0
@@ -96,7 +99,9 @@ class Supervisor:
         self._has_stepped = False
         self._measured_at = float("-inf")
         self._escalation = StopEscalation(
-            escalation_steps(spec.stop_timeouts), send=self._send, record=self._record_step
+            escalation_steps(spec.stop_timeouts),
+            send=self._send,
+            record=lambda name, grace_s: self._events.write(kinds.StopStep(name=name, grace_s=grace_s)),
         )
         self._server_escalation = StopEscalation(SERVER_STEPS, send=self._send)
 
@@ -139,8 +144,8 @@ class Supervisor:
         me = processes.identify(os.getpid())
         if me is None:
             raise RunError(NO_PROC)
-        guard = {} if self._guard is None else {"guard": asdict(self._guard)}
-        self._record("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()), **guard)
+        guard = None if self._guard is None else asdict(self._guard)
+        self._record(kinds.SupervisorStart(pid=me.pid, created=me.created, **asdict(processes.here()), guard=guard))
         self._enter(RunState.STARTING)
 
     def _start(self) -> None:
@@ -148,11 +153,13 @@ class Supervisor:
         away = self._machines.connect(resumes=self._facts.starts > 1)
         for device in [*devices, *away]:
             self._events.write(
-                "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
-                memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
+                kinds.RunDevice(
+                    id=device.id, device_kind=device.kind, label=device.label, name=device.name, cores=device.cores,
+                    memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id,
+                )
             )  # fmt: skip
         if self._claims is not None and (note := self._claims.sharing({each.id: each.label for each in devices})):
-            self._record("notice", text=note)
+            self._record(kinds.Notice(text=note))
         assignments = self._machines.assign(devices, away)
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
         local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
@@ -169,10 +176,13 @@ class Supervisor:
 
     def _add(self, assignment: RankAssignment) -> None:
         worker = self._workers.add(assignment, self._launch)
+        assert worker.pid is not None
         identity = worker.identity
         self._events.write(
-            "worker", rank=assignment.rank, role=assignment.role, pid=worker.pid,
-            created=identity.created if identity else 0.0, devices=list(assignment.own),
+            kinds.WorkerStart(
+                rank=assignment.rank, role=assignment.role, pid=worker.pid,
+                created=identity.created if identity else 0.0, devices=assignment.own,
+            )
         )  # fmt: skip
 
     def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample]) -> None:
@@ -222,7 +232,7 @@ class Supervisor:
     def _watch_time(self) -> None:
         """Tell the queue when the run will end; stop it at its time limit."""
         if self._claims is not None and (text := self._claims.poll(self._facts)) is not None:
-            self._record("notice", text=text)
+            self._record(kinds.Notice(text=text))
             self._requests.ask_stop()
 
     def _poll_workers(self) -> None:
@@ -230,9 +240,9 @@ class Supervisor:
         ended = self._workers.poll()  # first, so that the last events of those that have exited are read
         events = [*self._workers.read(), *self._job.read()]
         if (trouble := self._job.trouble()) is not None:
-            self._record("notice", text=trouble)
-        self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "rewind", "metrics"}])
-        if any(event["kind"] == "metrics" for event in events):
+            self._record(kinds.Notice(text=trouble))
+        self._facts = fold(self._facts, [event for event in events if event["kind"] in COUNTED])
+        if any(event["kind"] == kinds.Metrics.kind for event in events):
             self._has_stepped, self._measured_at = True, time.monotonic()
         self._record_exits(ended)
         if self._facts.state is RunState.STARTING and self._job.has_begun(events):
@@ -244,9 +254,9 @@ class Supervisor:
     def _record_exits(self, ended: list[Worker]) -> None:
         for worker in ended:
             if worker.pid is not None:  # those of another machine are recorded by its supervisor
-                self._events.write(
-                    "worker_exit", rank=worker.assignment.rank, exit_code=worker.exit_code, signalled=worker.signalled
-                )
+                assert worker.exit_code is not None
+                rank, code = worker.assignment.rank, worker.exit_code
+                self._events.write(kinds.WorkerExit(rank=rank, exit_code=code, signalled=worker.signalled))
 
     def _have_ended(self) -> bool:
         """Record new exits; return True if no worker is still running, stuck ones excepted."""
@@ -266,7 +276,7 @@ class Supervisor:
             text = tr(
                 "Training is done, but these processes did not exit and are being terminated: pid {pids}.", pids=pids
             )
-            self._events.write("notice", text=text)
+            self._events.write(kinds.Notice(text=text))
             self._escalation.begin("SIGTERM")
 
     def _answer_requests(self) -> None:
@@ -279,9 +289,9 @@ class Supervisor:
             first = "SIGTERM" if self._workers.only_serve else "asked" if self._facts.plan else "SIGINT"
             self._escalation.begin(first)
         for why in self._requests.refuse(self._spec):
-            self._record("notice", text=why)
+            self._record(kinds.Notice(text=why))
         if state_info(self._facts.state).can_pause:
-            self._requests.record(lambda asked: self._events.write("request", asked=asked))
+            self._requests.record(lambda asked: self._events.write(kinds.Requested(asked=asked)))
         if self._requests.has("force"):
             if self._facts.state is RunState.STOPPING:
                 self._escalation.force()
@@ -294,9 +304,6 @@ class Supervisor:
             self._monitor.track_killed(self._workers.in_their_groups(self._processes.find()))
         self._workers.send(number)
 
-    def _record_step(self, name: str, timeout_s: float | None) -> None:
-        self._events.write("stop_step", name=name, grace_s=timeout_s)
-
     # -- the end ---------------------------------------------------------------------------------
 
     def _conclude(self) -> None:
@@ -307,7 +314,7 @@ class Supervisor:
         self._release()
         self._software.poll()
         if (trouble := self._job.settle()) is not None:
-            self._events.write("notice", text=trouble)
+            self._events.write(kinds.Notice(text=trouble))
         culprit = self._workers.culprit()
         if culprit is not None and not (stopped and culprit.ended_by_shutdown):
             sentence, trace = self._job.failure(culprit)
@@ -327,7 +334,7 @@ class Supervisor:
         """Record what should be known of a training that finished: devices or ranks that took no part."""
         assert self._monitor is not None
         for text in filter(None, (self._monitor.idle_devices(), self._job.remark())):
-            self._events.write("notice", text=text)
+            self._events.write(kinds.Notice(text=text))
 
     def _release(self) -> None:
         assert self._monitor is not None
@@ -372,21 +379,23 @@ class Supervisor:
         else:
             self._enter(RunState.FAILED, error=sentence, traceback=trace)
 
-    def _enter(self, state: RunState, **fields: object) -> None:
+    def _enter(
+        self, state: RunState, *, error: str | None = None, traceback: str | None = None, by_signal: bool = False
+    ) -> None:
         assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)
-        known = {"state": state.value, **{name: value for name, value in fields.items() if value}}
-        self._note("state", known)
+        change = kinds.StateChange(state=state.value, error=error, traceback=traceback, by_signal=by_signal)
+        self._note(change)
         if state_info(state).over and self._claims is not None:
             self._claims.release(self._facts)  # first: who waits for this end may start a run on the same devices
-        self._events.write("state", **known)
+        self._events.write(change)
 
-    def _record(self, kind: str, **fields: object) -> None:
+    def _record(self, record: kinds.Record) -> None:
         """Write an event, and update the facts with it."""
-        self._note(kind, fields)
-        self._events.write(kind, **fields)
+        self._note(record)
+        self._events.write(record)
 
-    def _note(self, kind: str, fields: Mapping[str, object]) -> None:
-        self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
+    def _note(self, record: kinds.Record) -> None:
+        self._facts = fold(self._facts, [record.event()])
 
     def _notify(self, what: Literal["ended", "stalled"]) -> None:
         if self._machines.is_part:  # the machine that has the run tells its user

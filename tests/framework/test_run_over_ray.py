@@ -19,9 +19,9 @@ from core.hosts.failures import Failure
 from core.hosts.host_list import Host
 from core.launchers.network import interface_of
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
+from core.schema.event_kinds import Verdict
 from core.supervisor.hosts import run_hosts
 from tests.support.ray_cluster import RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe

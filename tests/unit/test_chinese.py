@@ -19,6 +19,7 @@ from core.diagnosis.epoch_numbers import metric_title
 from core.diagnosis.timeline import Timeline
 from core.history.setting_values import setting_words
 from core.language import Message, stored, tr, tr_plural
+from core.schema.event_kinds import WorkerError
 from core.schema.events import Tail
 from core.schema.rank import RankAssignment
 from core.supervisor.watches.slowdown import SlowdownWatch
@@ -45,12 +46,12 @@ def read_back(make: Callable[[], object]) -> Message:
     return Message.read(json.loads(text))
 
 
-def failed_worker(message: object) -> Worker:
+def failed_worker(message: str) -> Worker:
     assignment = RankAssignment(
         rank=0, world_size=1, devices=("GPU 4",), own=("GPU 4",), kind="nvidia", cores=(), target="pytorch.ddp",
     )  # fmt: skip
     worker = Worker(assignment, None, None, Tail(Path("none")))
-    worker.error = {"t": 1.0, "kind": "error", "type": "OutOfMemoryError", "message": stored(message)}
+    worker.error = WorkerError(type_name="OutOfMemoryError", message=message)
     return worker
 
 

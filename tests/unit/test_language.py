@@ -18,7 +18,7 @@ from core.errors import RunError
 from core.language import Message, from_environment, join_sentences, stored, tr, tr_plural
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.verdicts import Release, Verdict, read_release, release_fields
+from core.schema.event_kinds import Notice, Release, Verdict, read
 from core.schema.events import Tail, Writer
 from gui.style.formatting import DAY_S, day, duration, moment, number
 
@@ -199,7 +199,7 @@ def test_what_is_no_message_is_refused():
 
 def test_event_has_the_sentence_in_english_and_its_values(in_test_language, tmp_path):
     writer = Writer(tmp_path / "a.jsonl")
-    writer.write("notice", text=tr("Run {name} is {state}.", name="a", state=tr("finished")))
+    writer.write(Notice(text=tr("Run {name} is {state}.", name="a", state=tr("finished"))))
     writer.close()
     (event,) = Tail(tmp_path / "a.jsonl").read()
     assert event["text"]["text"] == "Run a is finished."
@@ -218,8 +218,8 @@ def test_command_line_translates_what_a_run_stored(written):
     first, second = release_lines(RunFacts(releases={"gpu:0": release}))
     assert "被本次运行占用" in first
     assert second == "  本次运行仍占用 GPU 0：pid 7 a。"
-    assert release_fields(release)["verdict"] == "held by this run", "events and `--json` are English"
-    assert read_release(release_fields(release)) == release
+    assert release.fields()["verdict"] == "held by this run", "events and `--json` are English"
+    assert read(release.event()) == release
 
 
 def test_columns_are_aligned_whatever_the_script(capsys):

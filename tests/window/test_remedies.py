@@ -9,8 +9,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 from core.diagnosis.remedies import LISTED, remedies, without_remedies
 from core.language import join_sentences, stored, tr
 from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.verdicts import Release, Verdict
-from core.system.process_info import ProcessInfo
+from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from gui.viewmodels.run.memory_verdicts import sentences
 from tests.support.recorded import GB, finding, recorded
 

@@ -5,5 +5,4 @@
 - `states`: the states of a run and their transitions
 - `verdicts`: the findings of the memory watch
 - `model_parts`: which part of the model is on which device
-- `software`: the Python, the packages and the commit that a run was trained with
 """

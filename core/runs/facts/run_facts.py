@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any
 from core.runs.facts.states import RunState, state_info
 
 if TYPE_CHECKING:
-    from core.runs.facts.model_parts import ModelPart
-    from core.runs.facts.software import Software, Source
-    from core.runs.facts.verdicts import Release
-    from core.system.process_info import TerminatedProcess
+    from core.schema.event_kinds import (
+        Checkpoint,
+        ModelPart,
+        Phase,
+        Plan,
+        Release,
+        RunProgress,
+        Software,
+        Source,
+        StopStep,
+        TerminatedProcess,
+        UntickedDeviceUse,
+    )
     from core.system.processes import HostId, ProcessId
 
 
@@ -23,82 +32,12 @@ class WorkerRecord:
     process: ProcessId
     devices: tuple[str, ...]
     """The ids of its devices; none for a worker that only coordinates."""
-    role: str = "worker"
-    """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` for one that fetches data before them."""
+    role: str
+    """As in `WorkerStart`."""
     exit_code: int | None = None
     """None while it runs; the negative number of the signal that ended it."""
     host: str = ""
     """The name of the other machine on which it trains, where its process id counts; empty for this one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EscalationStep:
-    """A step of a stop that was taken."""
-
-    time: float
-    name: str
-    """`asked`, `SIGINT`, `SIGTERM` or `SIGKILL`."""
-    grace_s: float | None
-    """Seconds until the next step follows; None for the last."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The amount of training, as rank 0 announced it."""
-
-    epochs: int
-    steps_per_epoch: int
-    samples_per_epoch: int
-
-    @property
-    def steps(self) -> int:
-        """Optimizer steps in the whole run."""
-        return self.epochs * self.steps_per_epoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunProgress:
-    """The progress that a script reports."""
-
-    done: float
-    total: float
-    unit: str
-    """`steps`, `epochs`, or the empty string if the script does not name the unit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartPhase:
-    """What rank 0 does before its first step."""
-
-    name: str
-    """As in `core.worker.context.Context.enter_phase`."""
-    since: float
-    """Unix seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """A checkpoint that a worker has written; it may have been pruned since."""
-
-    step: int
-    name: str
-    """The name of its folder below `checkpoints`."""
-    time: float
-    reason: str
-    """`asked`, `pause`, `epoch`, `end`, ..."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UntickedDeviceUse:
-    """Processes of a run on one device that was not ticked."""
-
-    device_id: str
-    pids: tuple[int, ...]
-    sentence: str
-
-    def to_event(self) -> dict[str, object]:
-        """Return the fields of an event of the kind `unticked_device`."""
-        return {"device": self.device_id, "pids": list(self.pids), "text": self.sentence}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +64,7 @@ class RunFacts:
     plan: Plan | None = None
     earlier_plan: Plan | None = None
     """The plan from before the run was resumed, until there is a new one."""
-    phase: StartPhase | None = None
+    phase: Phase | None = None
     """What the run does before its first step; None before any report of its workers and from the first step on."""
     progress: RunProgress | None = None
     """The progress of a script, which has no plan; None until it reports any."""
@@ -141,7 +80,7 @@ class RunFacts:
     """Number of events so far of the kinds of which every one is kept."""
     latest: float = 0.0
     """Unix seconds of the latest event so far."""
-    stop_steps: tuple[EscalationStep, ...] = ()
+    stop_steps: tuple[StopStep, ...] = ()
     """The steps of the stop since the last start."""
     error: str | None = None
     """A sentence if the run failed or was lost."""

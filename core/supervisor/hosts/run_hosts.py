@@ -15,8 +15,8 @@ from core.hosts.connection import Clock
 from core.hosts.inquiry import HostReport
 from core.hosts.names import device_here, devices_here, full_name, own_id, split_name
 from core.language import join_sentences, tr
-from core.runs.facts.verdicts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
+from core.schema.event_kinds import ClockOffset, Notice, Release, Verdict
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
 from core.supervisor.hosts.meeting import HERE, Meeting
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device
     from core.hosts.exchange import HostDevices
+    from core.schema.event_kinds import Record
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
     from core.supervisor.workers import WorkerGroup
@@ -44,8 +45,8 @@ POLL_S = 0.05
 class RunHosts:
     """The other machines of a run."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, *, write: Callable[..., None], resumes: bool) -> None:
-        """`write`: writes an event of a kind, with its fields. `resumes`: whether the run was trained before.
+    def __init__(self, run_dir: Path, spec: RunSpec, *, write: Callable[[Record], None], resumes: bool) -> None:
+        """`write`: writes an event. `resumes`: whether the run was trained before.
 
         Raises `RunError` if what it trains cannot train on several machines.
         """
@@ -93,10 +94,10 @@ class RunHosts:
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:
         report = HostReport(link.host, clock=Clock(offset_s=offset_s, round_trip_s=0.0))
-        self._write("clock", host=link.host.name, offset_s=offset_s)
+        self._write(ClockOffset(host=link.host.name, offset_s=offset_s))
         if report.clock_problem:
             text = tr("Times of {name} are corrected by it.", name=link.host.name)
-            self._write("notice", text=join_sentences([report.clock_problem, text]))
+            self._write(Notice(text=join_sentences([report.clock_problem, text])))
 
     def _find_devices(self, name: str, found: HostDevices) -> None:
         by_id = {device.id: device for device in found.devices}
@@ -176,16 +177,16 @@ class RunHosts:
             try:
                 self.poll()
             except RunError as error:  # the others are still waited for
-                self._write("notice", text=str(error))
+                self._write(Notice(text=str(error)))
             time.sleep(POLL_S)
         for name in self._devices:
             host = name.partition("/")[0]
             if not self._links[host].has_verdict(name) and self._assignments:
-                self._write("release", **release_fields(_not_judged(name, host)))
+                self._write(_not_judged(name, host))
         for host in self._assignments:
             if why := self._links[host].remove():
                 text = tr("The part of this run on {host} is still there. {why}", host=host, why=why)
-                self._write("notice", text=text)
+                self._write(Notice(text=text))
         self._assignments.clear()
 
     def close(self) -> None:

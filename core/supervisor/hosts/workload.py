@@ -11,6 +11,7 @@ from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr
 from core.launchers.script import TF_CONFIG
+from core.schema.event_kinds import Preflight
 from core.scripts import own_files
 from core.scripts.analysis import analyse_script
 from core.supervisor.hosts import preflight
@@ -19,6 +20,7 @@ from core.supervisor.hosts.part_link import ask_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from core.schema.event_kinds import Record
     from core.schema.spec import RunSpec
     from core.scripts.analysis import ScriptAnalysis
     from core.supervisor.hosts.part_link import PartLink
@@ -39,7 +41,7 @@ class Workload(ABC):
         self._spec = spec
 
     @abstractmethod
-    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:
         """Check that these machines can train it, and record what they have. Raises `RunError` with a sentence.
 
         `links`: by the names of the machines. `write`: writes an event of a kind, with its fields.
@@ -63,16 +65,14 @@ class _Recipe(Workload):
         """See `Workload`."""
         return strategy_of(self._spec).needs_addresses
 
-    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:
         """See `Workload`. Each machine is asked once."""
         asked = preflight.questions(self._spec, uses_gpus=uses_gpus)
         equipment = ask_all(links, lambda link: link.equipment(asked))
         preflight.check(self._spec, asked, preflight.own_equipment(self._spec, asked), equipment)
         for name, found in equipment.items():
-            write(
-                "preflight", host=name, version=found.version, nccl=found.nccl, recipe=found.recipe,
-                paths=list(found.paths),
-            )  # fmt: skip
+            paths = tuple(found.paths)
+            write(Preflight(host=name, version=found.version, nccl=found.nccl, recipe=found.recipe, paths=paths))
 
     def files(self) -> Mapping[str, str]:
         """See `Workload`. An included recipe does not travel."""
@@ -117,13 +117,13 @@ class _Script(Workload):
         """See `Workload`. A script whose processes meet by TF_CONFIG does, unless the user sets that."""
         return self._needs_addresses
 
-    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:  # noqa: ARG002 (a script decides what it uses)
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
         own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
         found = ask_all(links, lambda link: link.check_script(self._spec, self._hashes, self._frameworks))
         for name, versions in found.items():
             _check_versions(name, versions, own)
-            write("preflight", host=name, versions=versions, files=self._hashes)
+            write(Preflight(host=name, versions=versions, files=self._hashes))
 
 
 def _analysis(spec: RunSpec) -> ScriptAnalysis:

@@ -9,6 +9,7 @@ from core.devices.device import Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
 from core.language import join_sentences, tr
+from core.schema.event_kinds import DeviceReading
 from core.schema.events import Writer
 from core.schema.paths import DEVICE_EVENTS, EVENTS
 
@@ -67,7 +68,7 @@ class DeviceLog:
         """Return and record the readings that the sampler has taken in already. Raises `RecordError`."""
         samples = [sample for sample in self._sampler.new_samples() if sample.device_id in self._device_ids]
         for sample in samples if self._recorded else ():
-            self._writer.write("sample", **_fields(sample))
+            self._writer.write(_reading(sample))
         return samples
 
     def stop_recording(self) -> None:
@@ -90,9 +91,9 @@ def _not_listed(names: Sequence[str], banner: str | None) -> str:
     return join_sentences([what, banner, remedy])
 
 
-def _fields(sample: Sample) -> dict[str, object]:
-    names = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
-    fields: dict[str, object] = {"device": sample.device_id, **{name: getattr(sample, name) for name in names}}
-    # Left out where there is nothing to say: a run of days has a million of these lines.
-    rare = {"sm_clock_mhz": sample.sm_clock_mhz, "slowdowns": sample.slowdowns, "lost": sample.lost}
-    return fields | {name: value for name, value in rare.items() if value}
+def _reading(sample: Sample) -> DeviceReading:
+    return DeviceReading(
+        device_id=sample.device_id, utilisation_percent=sample.utilisation_percent,
+        memory_used_bytes=sample.memory_used_bytes, temperature_celsius=sample.temperature_celsius,
+        power_watts=sample.power_watts, sm_clock_mhz=sample.sm_clock_mhz, slowdowns=sample.slowdowns, lost=sample.lost,
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.reader import PROCESSES_S
 from core.language import tr_plural
-from core.runs.facts.run_facts import UntickedDeviceUse
+from core.schema.event_kinds import UntickedDeviceUse
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.devices.device import Device, Process
     from core.history.leftovers import OrphanedProcess
     from core.runs.facts.run_facts import RunFacts
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
     from gui.services.run.run_session import RunSession
     from gui.services.runs.run_list import RunListService
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from core.history.leftovers import OrphanedProcess
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
     from gui.viewmodels.devices.process_rows import ProcessEntry
 
 MAX_NAMES = 3

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from core.diagnosis.timeline import Timeline
     from core.history.run_loss import RunLoss
-    from core.runs.facts.run_facts import Checkpoint
+    from core.schema.event_kinds import Checkpoint
     from core.schema.spec import RunSpec
     from core.series.series import Series
 

@@ -12,7 +12,7 @@ from gui.viewmodels.table_text import TableText
 
 if TYPE_CHECKING:
     from core.devices.device import Device, Sample, Survey
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 PARTS = (tr_noop("This run"), tr_noop("Other runs"), tr_noop("Others"), tr_noop("Unclaimed"), tr_noop("Free"))
 THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))

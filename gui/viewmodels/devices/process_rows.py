@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from core.history.leftovers import OrphanedProcess
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 COLUMNS = (
     "PID", tr_noop("User"), tr_noop("Name"), tr_noop("Command"), tr_noop("Age"), tr_noop("Memory"), tr_noop("Device"),

@@ -11,7 +11,8 @@ from core.units import duration
 from gui.style.formatting import moment, number
 
 if TYPE_CHECKING:
-    from core.runs.facts.run_facts import Checkpoint, RunFacts
+    from core.runs.facts.run_facts import RunFacts
+    from core.schema.event_kinds import Checkpoint
 
 MUCH_S = 120.0
 """Seconds of training that a stop loses only after a question."""

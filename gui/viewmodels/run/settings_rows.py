@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from core.catalog.recipes import RecipeFile
     from core.runs.facts.run_facts import RunFacts
-    from core.runs.facts.software import Source
+    from core.schema.event_kinds import Source
     from core.schema.spec import RunSpec
 
 HIDDEN = tr_noop("hidden")

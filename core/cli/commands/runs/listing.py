@@ -299,7 +299,7 @@ def _output_lines(run_dir: Path) -> Iterator[str]:
 
 def _part_lines(facts: RunFacts) -> list[str]:
     """Return what each device holds of the model, where a strategy divides it."""
-    labels = {name: str(fields.get("label", name)) for name, fields in facts.devices.items()}
+    labels = {name: str(fields.get("label") or name) for name, fields in facts.devices.items()}
     found = part_sentences(facts.parts.values(), labels)
     return [tr("{label} holds {sentence}", label=label, sentence=sentence) for label, sentence in found]
 

@@ -8,7 +8,7 @@ from core.cli.output import confirm, is_interactive, say, say_json, say_table, w
 from core.errors import RunError
 from core.history import leftovers
 from core.language import tr
-from core.system.process_info import shortened
+from core.schema.event_kinds import shortened
 from core.system.procfs import PROC
 from core.system.terminate import TerminationResult, terminate
 from core.text import replace_control_characters

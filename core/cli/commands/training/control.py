@@ -19,8 +19,9 @@ from core.schema.paths import CHECKPOINTS, CONTROL
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.runs.facts.run_facts import Checkpoint, RunFacts
+    from core.runs.facts.run_facts import RunFacts
     from core.runs.run import Run
+    from core.schema.event_kinds import Checkpoint
 
 ANSWER_S = 2.0
 """Seconds to wait for a new checkpoint or a notice after a save request was taken; then the latest one counts."""
