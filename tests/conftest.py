@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.devices.cores import CORES_VARIABLE
+from core.devices.cpu import CORES_VARIABLE
 from core.system import logout
 from tests.support import fake_worker, packages, two_users
 from tests.support.waiting import PATIENCE_S, wait_until

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from core.diagnosis.failures import Cause, failure_of
-from core.diagnosis.unread_lines import last_line, unread_lines
+from core.diagnosis.program_output import last_line, unread_lines
 from core.language import join_sentences, tr, tr_stored
 from core.runs.directory import printed_logs
 from core.runs.facts.fold import ENDED_BY

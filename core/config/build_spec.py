@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog import frameworks, recipe_use, recipes, strategies
-from core.catalog.interpreters import interpreter
+from core.catalog.frameworks import interpreter
 from core.config import presets
 from core.language import tr
 from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, StopTimeouts, Training

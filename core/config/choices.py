@@ -36,7 +36,7 @@ class RecipeChoices:
     working_dir: str | None = None
     """None for the folder that this process is in."""
     python: str | None = None
-    """A path, or a command on PATH; None for the framework's usual one (`core.catalog.interpreters`)."""
+    """A path, or a command on PATH; None for the framework's usual one (`core.catalog.frameworks`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

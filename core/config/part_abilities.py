@@ -14,14 +14,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from core.catalog import recipes
-from core.catalog.frameworks import framework
-from core.catalog.interpreters import has, installed_version, interpreter, nccl_version
+from core.catalog.frameworks import framework, has, installed_version, interpreter, nccl_version
 from core.config import validation
 from core.errors import RunError
 from core.history.index import directories
 from core.hosts.agent.runs import run_folder
 from core.language import join_sentences, tr
-from core.launchers import network
+from core.launchers import ranks
 from core.launchers.script import unset_variables
 from core.runs import directory, stopped
 from core.runs.facts.states import RunState, state_info
@@ -32,8 +31,8 @@ from core.schema.files import make_private_folder, read_whole, write_whole
 from core.schema.paths import PART_RECIPE
 from core.schema.spec import RunSpec, write_spec
 from core.scripts.analysis import FRAMEWORKS, analyse_script
-from core.scripts.own_files import differences, files_hash, own_files
 from core.scripts.problems import problems as program_problems
+from core.scripts.source import differences, files_hash, own_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -133,7 +132,7 @@ def reach(request: Request) -> dict[str, str]:
     if not isinstance(address, str) or not isinstance(port, int) or not 0 < port < 65536:
         raise ValueError(tr("This is no address."))
     try:
-        interface, own = network.reach(address, port, REACH_S)
+        interface, own = ranks.reach(address, port, REACH_S)
     except OSError as error:
         why = error.strerror or str(error)
         raise ValueError(
@@ -147,7 +146,7 @@ def listen(request: Request) -> Iterator[dict[str, Any]]:
     count = request.terms.get("count")
     if not isinstance(count, int) or not 0 < count <= MAX_PORTS:
         raise ValueError(tr("This is no number of ports."))
-    with network.listening(count) as ports:
+    with ranks.listening(count) as ports:
         yield {"ports": ports}
         request.cancelled.wait()
 

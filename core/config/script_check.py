@@ -16,8 +16,7 @@ from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts
 from core.schema.spec import SCRIPT, RunSpec
-from core.scripts.analysis import analyse_script
-from core.scripts.cautions import cautions
+from core.scripts.analysis import analyse_script, cautions
 from core.scripts.problems import problems
 
 if TYPE_CHECKING:

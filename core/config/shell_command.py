@@ -6,8 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.catalog.frameworks import FRAMEWORKS
-from core.catalog.interpreters import interpreter
+from core.catalog.frameworks import FRAMEWORKS, interpreter
 from core.catalog.strategies import strategy_of
 from core.config.presets import secret_names, without_values
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE

@@ -9,8 +9,7 @@ from enum import Enum
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
-from core.catalog.frameworks import FRAMEWORKS, Framework, framework
-from core.catalog.interpreters import has, interpreter
+from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.hosts.names import split_name

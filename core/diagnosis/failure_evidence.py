@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from core.diagnosis.tracebacks import exception_lines, raised_in
+from core.diagnosis.program_output import exception_lines, raised_in
 from core.language import tr
 from core.text import join_names
 

@@ -20,7 +20,7 @@ from core.diagnosis.failure_evidence import (
     place_of,
     shorten,
 )
-from core.diagnosis.tracebacks import first_sentence
+from core.diagnosis.program_output import first_sentence
 from core.language import join_sentences, tr, tr_noop, tr_stored
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState

@@ -5,9 +5,9 @@
 - `search`: find runs by words and conditions, and sort them
 - `run_loss`: the one loss by which runs are compared
 - `setting_values`: what was asked of a run, as named values
-- `marks`: star, tags, notes and archiving, which users give to runs
+- `marks`: name, star, tags, notes and archiving, which users give to runs
 - `changed_runs`: tell other lists of runs which were marked or renamed
-- `removal`, `rename`: delete a run, give it another name
+- `removal`: delete a run
 - `leftovers`: find processes that runs have left behind
 - `device_use`: find the runs and other programs that use each device
 """

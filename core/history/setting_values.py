@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from core.devices.names import BETWEEN_KINDS, TIMES, shown_name
+from core.devices.device import BETWEEN_KINDS, TIMES, shown_name
 from core.schema.settings import Training
 from core.text import short
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.pythons.cache import ProbeCache, default_file
 from core.pythons.discovery import Found, find_pythons, identity_of
-from core.pythons.python_info import TIMEOUT_S, PythonInfo, PythonProbe, parse_info
+from core.pythons.python_info import TIMEOUT_S, ProbeCache, PythonInfo, PythonProbe, default_file, parse_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

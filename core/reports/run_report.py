@@ -12,7 +12,7 @@ from core.comparison.measured_run import check_different, read_run
 from core.comparison.quantities import SETTINGS, NothingInCommonError, result_of
 from core.comparison.reasons import differing_packages
 from core.comparison.table import compare, sentences, text_table
-from core.devices.names import shown_name
+from core.devices.device import shown_name
 from core.diagnosis.timeline import Timeline
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.setting_values import setting_words

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.history.index import is_run
-from core.history.rename import why_no_name
+from core.history.marks import why_no_name
 from core.language import tr
 from core.runs.directory import ROOT_MODE, cannot_make
 from core.runs.ownership import owner_of_file

@@ -11,7 +11,7 @@ from core.catalog.strategies import strategy_of
 from core.comparison.measured_run import read_run
 from core.comparison.quantities import highest, peak_memory, throughput
 from core.comparison.table import Statistic, statistic_of
-from core.devices.names import shown_name
+from core.devices.device import shown_name
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.setting_values import device_text

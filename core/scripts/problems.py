@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.language import join_sentences, tr, tr_plural
-from core.pythons.cache import ProbeCache
-from core.pythons.python_info import MIN_FOR_SCRIPTS, TIMEOUT_S, PythonInfo, PythonProbe, parse_info
+from core.pythons.python_info import MIN_FOR_SCRIPTS, TIMEOUT_S, ProbeCache, PythonInfo, PythonProbe, parse_info
 from core.scripts.analysis import FRAMEWORKS, ScriptAnalysis
 from core.text import join_names
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
-from core.diagnosis.tracebacks import as_printed, last_traceback, raised_in
+from core.diagnosis.program_output import as_printed, last_traceback, raised_in
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback

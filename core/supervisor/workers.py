@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.diagnosis.tracebacks import first_sentence
+from core.diagnosis.program_output import first_sentence
 from core.language import tr, tr_noop
 from core.schema.events import Event, Tail
 from core.schema.paths import EVENTS, worker_events

@@ -26,7 +26,7 @@ MARKUP = "HTML or a style sheet"
 IDENTIFIER = "a value that is stored and compared, and translated where it is shown"
 STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
-    "core/catalog/interpreters.py": dict.fromkeys(
+    "core/catalog/frameworks.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
     ),
     "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
@@ -37,7 +37,7 @@ EXEMPT = {
         "hardware slowdown": IDENTIFIER, "too hot": IDENTIFIER, "far too hot": IDENTIFIER, "power supply": IDENTIFIER,
     },
     "core/devices/nvidia/nvml.py": {"no memory of its own": IDENTIFIER, "numa node": IDENTIFIER},
-    "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
+    "core/devices/nvidia/card.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
     "core/hosts/carriers/ray/actor.py": {"import sys; ": PROGRAM},
     "core/hosts/carriers/ray/carrier.py": {"import sys; ": PROGRAM},
     "core/hosts/carriers/ray/driver.py": dict.fromkeys(
@@ -65,7 +65,7 @@ EXEMPT = {
     "core/history/summary_cache.py": dict.fromkeys(
         ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT "), PROGRAM,
     ),
-    "core/diagnosis/tracebacks.py": {
+    "core/diagnosis/program_output.py": {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
     },
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},

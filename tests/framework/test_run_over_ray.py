@@ -17,7 +17,7 @@ import pytest
 from core.hosts import host_list, inquiry
 from core.hosts.failures import Failure
 from core.hosts.host_list import Host
-from core.launchers.network import interface_of
+from core.launchers.ranks import interface_of
 from core.runs.facts.states import RunState
 from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run

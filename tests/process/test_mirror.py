@@ -291,8 +291,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
     """A pid of another machine means another process here: no function of a run touches its copy."""
     from core.errors import RunError
     from core.history import removal
-    from core.history.marks import change_marks
-    from core.history.rename import rename
+    from core.history.marks import change_marks, rename
     from core.queue.control import cancel, revive
     from core.runs.directory import launch_supervisor
     from core.runs.lock import held

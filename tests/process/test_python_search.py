@@ -11,7 +11,7 @@ import pytest
 
 from core.cli import __main__
 from core.cli.commands.machine import pythons
-from core.pythons.cache import ProbeCache
+from core.pythons.python_info import ProbeCache
 from core.pythons.search import PythonSearch
 from tests.support.pythons import (
     VERSION,

@@ -10,7 +10,7 @@ from babel.messages.pofile import read_po
 from core import language
 from core.cli.__main__ import main
 from core.devices.cpu import cpu_devices
-from core.devices.names import shown_name
+from core.devices.device import shown_name
 from core.diagnosis.epoch_numbers import metric_title
 from core.diagnosis.timeline import Timeline
 from core.history.setting_values import setting_words

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.catalog.interpreters import has
+from core.catalog.frameworks import has
 from core.launchers import export_model
 from core.pythons.python_info import PythonProbe
 from core.system import helper_process

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.catalog.interpreters import nccl_version
+from core.catalog.frameworks import nccl_version
 from core.config import part_abilities
 from core.config.part_abilities import PART_ABILITIES
 from core.errors import RunError
@@ -16,7 +16,7 @@ from core.hosts.agent.request import Request
 from core.runs.part import MISSING, UNREADABLE, Part
 from core.schema.codec import encode
 from core.schema.rank import RankAssignment
-from core.scripts.own_files import files_hash, own_files
+from core.scripts.source import files_hash, own_files
 from core.supervisor.hosts import preflight
 from core.supervisor.hosts.preflight import Equipment
 from tests.support.running import make_spec, write_recipe

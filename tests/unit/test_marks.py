@@ -14,8 +14,7 @@ from core.history import changed_runs
 from core.history import marks as module
 from core.history.changed_runs import ChangedRuns, note_change
 from core.history.index import RunIndex
-from core.history.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, change_marks, read_marks
-from core.history.rename import rename
+from core.history.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, change_marks, read_marks, rename
 from core.schema.paths import MARKS_FILE
 from core.system.folders import cache_folder
 from tests.support.written_runs import values, write_run

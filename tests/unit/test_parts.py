@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from core.launchers.network import interface_of, interfaces, reach
+from core.launchers.ranks import interface_of, interfaces, reach
 from core.runs.part import KeptWatch, Part, continue_holder, held, read_part, write_part
 from core.schema.codec import decode, encode
 from core.schema.paths import HOLDER_FILE

@@ -15,7 +15,7 @@ from core.cli import __main__, output, parse_choices
 from core.cli.options import Parser, add_run_options
 from core.config import presets, validation
 from core.devices.cpu import cpu_devices
-from core.pythons.cache import ProbeCache, default_file
+from core.pythons.python_info import ProbeCache, default_file
 from core.runs import directory
 from core.schema.files import make_private_folder, write_whole
 from core.schema.spec import read_spec, write_spec

@@ -10,7 +10,7 @@ import pytest
 
 from core.history import run_loss as module
 from core.history.index import RunIndex
-from core.history.rename import rename
+from core.history.marks import rename
 from core.history.run_loss import RunLoss, ValidationReader, recent_mean, run_loss
 from core.runs.run import Run
 from core.schema.events import metrics_line

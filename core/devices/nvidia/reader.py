@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from core.devices.device import Sample
-from core.devices.nvidia.card import Card
+from core.devices.nvidia.card import Card, PciPaths, PowerState, addresses, sleepers, unwoken
 from core.devices.nvidia.nvml import (
     NO_SUCH,
     describe,
@@ -25,7 +25,6 @@ from core.devices.nvidia.nvml import (
     with_mig_mode,
     words,
 )  # fmt: skip
-from core.devices.nvidia.power import PciPaths, PowerState, addresses, sleepers, unwoken
 from core.devices.nvidia.visibility import VisibleDevices
 from core.devices.reader import KERNEL_LOG, DriverError, NoDevices, Options
 from core.language import tr

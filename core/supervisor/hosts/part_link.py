@@ -17,7 +17,7 @@ from core.hosts.mirror.link import SILENT_S
 from core.language import tr, tr_noop, tr_stored
 from core.schema.codec import decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
-from core.scripts.own_files import files_hash
+from core.scripts.source import files_hash
 from core.supervisor.hosts.lasting_connection import LastingConnection
 from core.supervisor.hosts.part_files import PartFiles
 from core.supervisor.hosts.part_record import PartRecord

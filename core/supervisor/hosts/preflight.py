@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.catalog.frameworks import framework
-from core.catalog.interpreters import installed_version, nccl_version
+from core.catalog.frameworks import framework, installed_version, nccl_version
 from core.catalog.recipes import BUILT_IN
 from core.errors import RunError
 from core.language import tr
 from core.runs.part import UNREADABLE
-from core.scripts.own_files import files_hash, own_files
+from core.scripts.source import files_hash, own_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.catalog.interpreters import installed_version
+from core.catalog.frameworks import installed_version
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.language import tr
 from core.launchers.script import TF_CONFIG
-from core.scripts import own_files
+from core.scripts import source
 from core.scripts.analysis import analyse_script
 from core.supervisor.hosts import preflight
 from core.supervisor.hosts.part_link import ask_all
@@ -80,7 +80,7 @@ class _Recipe(Workload):
             return {}
         path = Path(self._spec.own_recipe.path)
         try:
-            texts = own_files.own_files(path)
+            texts = source.own_files(path)
         except (OSError, SyntaxError, ValueError) as error:
             text = tr("The recipe {path} cannot be sent to other machines: {why}", path=path, why=error)
             raise RunError(text) from error
@@ -100,7 +100,7 @@ class _Script(Workload):
         self._frameworks = found.frameworks
         self._needs_addresses = found.meets_by_tf_config and TF_CONFIG not in spec.script.environment
         try:
-            self._hashes = own_files.hashes(found.own_files)
+            self._hashes = source.hashes(found.own_files)
         except OSError as error:
             raise RunError(tr("{path} cannot be read: {why}.", path=error.filename, why=error.strerror)) from error
         if not self._hashes:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 
 from core.errors import RunError
-from core.history.rename import why_no_name
+from core.history.marks import why_no_name
 from core.language import tr, tr_noop, tr_plural
 from core.runs.run import Run
 from core.schema.paths import SCALING_SUFFIX

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from core.catalog import frameworks as catalog
 from core.catalog import recipes, strategies
-from core.catalog.interpreters import interpreter
+from core.catalog.frameworks import interpreter
 from core.config.build_spec import default_learning_rate
 from core.config.choices import RecipeChoices
 from core.language import tr

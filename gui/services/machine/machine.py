@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.config.validation import is_installed, recipe_problems
-from core.history.marks import change_marks
-from core.history.rename import rename
+from core.history.marks import change_marks, rename
 from core.language import join_sentences, tr
 from core.runs.directory import folder_problem
 from core.runs.run import Run

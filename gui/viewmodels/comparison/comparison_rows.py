@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
 from core.comparison.table import MAX_COLUMN, setting_text
-from core.devices.names import BETWEEN_KINDS, TIMES
+from core.devices.device import BETWEEN_KINDS, TIMES
 from core.history.setting_values import setting_words
 from core.language import tr, tr_noop, tr_plural
 from core.schema.setting import settings_of

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from core.devices.device import HEAT, LABEL_SEPARATOR
-from core.devices.names import shown_name
+from core.devices.device import HEAT, LABEL_SEPARATOR, shown_name
 from core.language import tr, tr_stored
 from gui.style.formatting import DASH, memory, percent
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.cli.commands.common import survey
 from core.cli.output import say_json, say_rows, warn
-from core.devices.device import Device
-from core.devices.names import shown_name
+from core.devices.device import Device, shown_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.hosts.host_list import load
 from core.hosts.names import full_name

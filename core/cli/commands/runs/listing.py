@@ -24,7 +24,7 @@ from core.cli.output import (
 )
 from core.config.strategy_settings import rate_arithmetic
 from core.diagnosis.timeline import Timeline
-from core.history import marks, rename
+from core.history import marks
 from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.queue.listing import why_it_waits
@@ -150,7 +150,7 @@ def add_name(parser: ArgumentParser) -> None:
 def rename_run(options: Namespace) -> int:
     """Give a run of your own another name, which lists and the window show."""
     run = find(options)
-    name = rename.rename(run.dir, options.name)
+    name = marks.rename(run.dir, options.name)
     if options.json:
         say_json({"run": run.id, "name": name})
     else:

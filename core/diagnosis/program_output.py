@@ -1,4 +1,4 @@
-"""Read what Python programs print when they fail: the exception, its first sentence, and its traceback.
+"""Read what programs print: the exception and traceback of a failure, and lines with numbers that gave no measurement.
 
 The last line of the output is often no part of the cause: a message may have many lines, and exceptions are chained.
 """
@@ -150,3 +150,46 @@ def _as_python_prints(text: str) -> str:
     frames = [f'  File "{found["file"]}", line {found["line"]}, in {found["function"]}'
               for line in lines[start:end] if (found := RICH_FRAME.match(line))]  # fmt: skip
     return "\n".join([*lines[:start], TRACEBACK, *(frames or ["  ..."]), *lines[end + 1 :]])
+
+
+SHOWN = 3
+"""Lines to show, each of another shape."""
+MAX_LINE = 120
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d+(?:e[-+]?\d+)?|\d+(?:e[-+]?\d+)?)(?![\w.])", re.IGNORECASE)
+NUMBER_NAMED = re.compile(r"[A-Za-z]\W{0,8}[-+]?\d")
+"""A number after a word."""
+DATED = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d:\d\d")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadLine:
+    """The last line of one shape."""
+
+    text: str
+    number: str
+    """The last number in it, preferably one with a decimal point."""
+    times: int
+    """How many lines of this shape there are."""
+
+
+def unread_lines(log_end: str) -> list[UnreadLine]:
+    """Return lines with a number after a word: those whose shape recurs most often, and those with a decimal point."""
+    found: dict[str, UnreadLine] = {}
+    for line in as_printed(log_end).splitlines():
+        text = line.strip()
+        numbers = NUMBER.findall(DATED.sub("", text))
+        if not numbers or not NUMBER_NAMED.search(text) or len(text) > MAX_LINE:
+            continue
+        shape = NUMBER.sub("0", text)
+        times = found.pop(shape).times + 1 if shape in found else 1
+        found[shape] = UnreadLine(
+            text=text, number=([each for each in numbers if "." in each] or numbers)[-1], times=times
+        )
+    ranked = sorted(found.values(), key=lambda each: ("." in each.number, min(each.times, 2)), reverse=True)
+    return ranked[:SHOWN]
+
+
+def last_line(log_end: str) -> str:
+    """Return the last line of output that is not empty; the empty string if there is none."""
+    lines = [line.strip() for line in as_printed(log_end).splitlines() if line.strip()]
+    return lines[-1][:MAX_LINE] if lines else ""
