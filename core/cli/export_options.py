@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.output import say
 from core.language import tr
-from core.series.export_file import check_free, export_bytes
+from core.series.report import check_free, export_bytes
 from core.table import Table
 
 if TYPE_CHECKING:

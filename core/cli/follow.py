@@ -17,8 +17,8 @@ from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
 from core.metrics.common.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
+from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
 

@@ -13,8 +13,8 @@ from core.diagnosis.program_output import last_line, unread_lines
 from core.language import join_sentences, tr, tr_stored
 from core.runs.directory import printed_logs
 from core.runs.facts.fold import ENDED_BY
+from core.runs.facts.run_facts import Verdict, worst
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict, worst
 from core.runs.run import Run
 from core.series import report
 from core.system.process_info import shortened

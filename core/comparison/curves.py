@@ -12,9 +12,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.series.exponential_mean import ExponentialMean
 from core.series.min_max_tree import FACTOR, finite_or_nan
-from core.series.series import STEP, Axis, interpolate
+from core.series.series import STEP, Axis, ExponentialMean, interpolate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,7 +15,7 @@ from core.arrays import np
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.language import tr, tr_noop
-from core.runs.facts.verdicts import worst
+from core.runs.facts.run_facts import worst
 from core.series.series import Series
 from core.text import first_names, join_names, short
 from core.units import BYTES_PER_GB, duration

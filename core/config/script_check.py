@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import find_launch_mode
-from core.config.build_spec import absolute_folder, check_folder, resolve
+from core.config.choices import absolute_folder, check_folder, resolve
 from core.hosts.names import own_id
 from core.language import join_sentences, tr
 from core.launchers import notebook

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.facts.verdicts import Verdict
+from core.runs.facts.run_facts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from core.runs.facts.verdicts import Release
+    from core.runs.facts.run_facts import Release
 
 MAX_PIDS = 40
 LISTED = re.compile(r" What you can try, gentlest first: .*$", re.DOTALL)

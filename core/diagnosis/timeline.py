@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 from core.diagnosis.epoch_numbers import EpochLine, EpochNumbers
 from core.diagnosis.start_phases import StartAccount
 from core.language import join_sentences, tr, tr_noop, tr_stored
+from core.runs.facts.run_facts import Verdict, read_release
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict, read_release
 from core.schema.events import last_step
 from core.text import first_names, join_names, join_phrases, list_labels
 from core.units import disk, duration
@@ -20,8 +20,7 @@ from core.units import disk, duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from core.runs.facts.run_facts import RunFacts
-    from core.runs.facts.verdicts import Release
+    from core.runs.facts.run_facts import Release, RunFacts
     from core.schema.events import Event
     from core.schema.spec import RunSpec
 

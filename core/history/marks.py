@@ -1,8 +1,8 @@
 """What users give to runs: a name, a star, tags, notes, a place in the archive.
 
-The name is in a file of its own: `spec.json` stays what was asked for. The marks are lines of a file in the run's folder
-that is only appended to, so any number of windows and commands may give them at the same time. Nothing that was noted is
-lost; a later line decides on star, archive and each tag.
+The name is in a file of its own: `spec.json` stays what was asked for. The marks are lines of a file in the run's
+folder that is only appended to, so any number of windows and commands may give them at the same time. Nothing that was
+noted is lost; a later line decides on star, archive and each tag.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOSS, VALIDATION_LOSS = "loss", "val_loss"
 WEIGHT = 0.6
-"""The weight of the mean, which the loss plot has, too, until it is changed: see `core.series.exponential_mean`."""
+"""The weight of the mean, which the loss plot has, too, until it is changed: see `core.series.series`."""
 RECENT = 100
 """Values of which the mean is taken: what earlier ones add cannot be seen in a float64."""
 CHUNK_BYTES = 512 * 1024

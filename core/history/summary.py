@@ -10,9 +10,8 @@ from core.history.marks import NO_MARKS, Marks, read_marks
 from core.history.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
 from core.history.setting_values import ENVIRONMENT, setting_values
 from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import Plan, RunFacts
+from core.runs.facts.run_facts import Plan, RunFacts, Verdict, worst
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict, worst
 from core.runs.run import Run
 from core.schema.events import last_step, parse
 from core.schema.files import open_to_read, read_json

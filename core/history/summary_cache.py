@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.history.marks import Marks, Note
 from core.history.summary import RunSummary
-from core.runs.facts.run_facts import Plan
+from core.runs.facts.run_facts import Plan, Verdict
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict
 from core.schema.files import open_to_append
 from core.system.folders import cache_folder, make_cache_folder
 

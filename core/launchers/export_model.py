@@ -16,7 +16,7 @@ from core.catalog import frameworks
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
 from core.launchers.local import BOOT
-from core.runs.checkpoints import whole
+from core.runs.outputs import whole
 from core.schema.files import disk_full, not_written
 from core.schema.spec import read_spec
 from core.system.helper_process import HelperProcess, clean_environment

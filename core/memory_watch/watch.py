@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from core.memory_watch import gpu_processes
 from core.memory_watch.evidence import MemoryEvidence
-from core.memory_watch.progress import awaited
-from core.memory_watch.verdict import judge
-from core.runs.facts.verdicts import Release, Verdict
+from core.memory_watch.verdict import awaited, judge
+from core.runs.facts.run_facts import Release, Verdict
 from core.system import process_info, processes, procfs
 from core.system.procfs import STUCK
 from core.system.terminate import SURVIVOR_GRACE_S, Processes, ProcessEscalation, TrackedProcess

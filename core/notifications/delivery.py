@@ -17,7 +17,7 @@ from core.notifications.channels.registry import CHANNELS
 from core.notifications.message import message_about
 from core.notifications.settings import FAILED, load
 from core.queue.folder import own_line
-from core.queue.words import held_words
+from core.queue.listing import held_words
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from core.history.summary import SummaryReader
 from core.language import tr, tr_stored
 from core.notifications.settings import OCCASION_OF, STALLED
+from core.runs.facts.run_facts import HELD, Verdict, worst
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import HELD, Verdict, worst
 from core.runs.run import Run, folders_mark
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import list_labels, one_line

@@ -101,7 +101,7 @@ class Claims:
         """Return that other runs have claimed devices of this one; the empty string if none has."""
         if not self._others:
             return ""
-        from core.queue.words import run_words  # imported here, so that the start of a run does not wait for it
+        from core.queue.listing import run_words  # imported here, so that the start of a run does not wait for it
 
         names = [labels.get(device, device) for device in self._others]
         users = dict.fromkeys(run_words(each) for each in chain.from_iterable(self._others.values()))
@@ -153,11 +153,11 @@ class Claims:
         line, self._line = self._line, None
         if line is None or self._ticket is None:
             return
-        from core.queue import failures  # likewise
+        from core.queue import folder  # likewise
 
         with contextlib.suppress(OSError):
-            ended = failures.outcome(self._run, facts) if self.was_queued and facts is not None else None
-            failures.record(line, len(self._fields["devices"]) * (time.time() - self._fields["since"]), ended)
+            ended = folder.outcome(self._run, facts) if self.was_queued and facts is not None else None
+            folder.record(line, len(self._fields["devices"]) * (time.time() - self._fields["since"]), ended)
         for handle in self._devices.values():
             with contextlib.suppress(OSError):
                 release(handle)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.queue import device_check, workload
+from core.queue import device_check
 from core.queue.folder import own_line
 from core.queue.request import QueueRequest, change_request, read_request, write_request
 from core.runs import copies
@@ -49,7 +49,7 @@ NO_ANSWER = tr_noop("The driver could not be asked whether the device is free. `
 
 def enqueue(spec: RunSpec, runs_root: Path, request: QueueRequest) -> Run:
     """Make a run and let it wait in the queue. Raises `RunError` as `Run.start`."""
-    request = replace(request, workload_hash=workload.hash_of(spec))
+    request = replace(request, workload_hash=request.hash_of(spec))
 
     def wait(run_dir: Path) -> ProcessId | None:
         write_request(run_dir, request)

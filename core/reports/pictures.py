@@ -15,7 +15,7 @@ from core.palette import ON_LIGHT
 from core.reports.chart import FINE, HEIGHT, INNER_WIDTH, LEFT, RIGHT, WIDTH, draw, line_class
 from core.reports.page import Markup, element
 from core.schema.files import not_written
-from core.series.export_file import check_free, export_bytes
+from core.series.report import check_free, export_bytes
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.catalog.frameworks import framework_title
-from core.comparison.measured_run import check_different, read_run
+from core.comparison.measured_run import check_different, differing_packages, read_run
 from core.comparison.quantities import SETTINGS, NothingInCommonError, result_of
-from core.comparison.reasons import differing_packages
 from core.comparison.table import compare, sentences, text_table
 from core.devices.device import shown_name
 from core.diagnosis.timeline import Timeline

@@ -21,7 +21,7 @@ from core.runs import copies
 from core.runs.facts.states import RunState
 from core.schema.files import not_written, open_to_append
 from core.schema.paths import EVENTS, LOCK
-from core.system.mounts import mount_of
+from core.system.procfs import mount_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

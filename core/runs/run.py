@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
 from core.runs import copies, directory, lock, stopped
+from core.runs.directory import keep_workload
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts, without_present
 from core.runs.facts.states import RunState, state_info
 from core.runs.ownership import owner_of_run
 from core.runs.part import read_part
 from core.runs.requests import REQUESTS
-from core.runs.workload_text import keep_workload
 from core.schema import paths
 from core.schema.event_log import Log
 from core.schema.events import Event, make_reserve

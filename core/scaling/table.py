@@ -16,10 +16,10 @@ from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.setting_values import device_text
 from core.language import tr, tr_plural, tr_stored
+from core.runs.directory import workload_text
+from core.runs.facts.run_facts import Verdict, worst
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict, worst
-from core.runs.workload_text import workload_text
-from core.scaling.plan import PER_DEVICE
+from core.scaling.record import PER_DEVICE
 from core.schema.settings import Training
 from core.table import Column, Table
 from core.units import BYTES_PER_GB

@@ -64,7 +64,7 @@ def _claim_run(run_dir: Path, claims: Claims | None, *, resumes: bool) -> tuple[
 
 
 def _spec_of_queued(run_dir: Path, claims: Claims) -> RunSpec:
-    from core.queue.workload import spec_to_start  # imported here, since other runs do not need it
+    from core.queue.request import spec_to_start  # imported here, since other runs do not need it
 
     return spec_to_start(run_dir, claims)
 

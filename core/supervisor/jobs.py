@@ -20,7 +20,7 @@ from core.metrics.process import MetricsProcess, NoMetrics
 from core.runs.directory import last_lines
 from core.runs.part import read_part
 from core.schema.paths import log_of_rank
-from core.supervisor.watches.disk_watch import DiskWatch
+from core.supervisor.watches.progress_watches import DiskWatch
 from core.supervisor.workers import describe
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.runs.facts.software import MAX_PACKAGES
+from core.runs.facts.run_facts import MAX_PACKAGES
 from core.system.helper_process import HelperProcess
 from core.system.installation import version
 from resources import ROOT

@@ -31,8 +31,8 @@ from core.schema.settings import escalation_steps
 from core.supervisor.machines import Machines
 from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
-from core.supervisor.watches.device_log import DeviceLog
-from core.supervisor.watches.disk_watch import DiskWatch
+from core.supervisor.watches.device_watches import DeviceLog
+from core.supervisor.watches.progress_watches import DiskWatch
 from core.supervisor.workers import WorkerGroup
 from core.system import processes
 from core.system.procfs import oom_kills

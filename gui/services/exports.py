@@ -96,7 +96,7 @@ def write_scaling_page(table: ScalingTable, path: Path) -> Outcome:
 
 def write_data(data: bytes, path: Path) -> Outcome:
     """Write what is in memory."""
-    from core.series.export_file import export_bytes
+    from core.series.report import export_bytes
 
     export_bytes(data, path)
     return tr("Wrote {path}.", path=path), "good"

@@ -70,7 +70,9 @@ EXEMPT = {
     },
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
-    "core/supervisor/watches/slowdown.py": dict.fromkeys(("power supply", "far too hot", "too hot"), IDENTIFIER),
+    "core/supervisor/watches/progress_watches.py": dict.fromkeys(
+        ("power supply", "far too hot", "too hot"), IDENTIFIER
+    ),
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
     "core/system/installation.py": {"import sys; ": PROGRAM},
     "core/system/terminate.py": {"from multiprocessing.": PROGRAM},

@@ -12,8 +12,7 @@ import pytest
 from core.catalog import recipes
 from core.cli.parse_choices import choices
 from core.cli.parser import command_parser
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
+from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from tests.support.running import train, write_recipe

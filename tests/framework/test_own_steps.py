@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from core.cli import __main__
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
+from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from core.worker.pytorch.task.nested import map_tensors, rebuilder, tensors_in

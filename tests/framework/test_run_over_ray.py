@@ -18,8 +18,8 @@ from core.hosts import host_list, inquiry
 from core.hosts.failures import Failure
 from core.hosts.host_list import Host
 from core.launchers.ranks import interface_of
+from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.supervisor.hosts import run_hosts

@@ -18,14 +18,12 @@ from core.cli.commands.machine.devices import sharing_sentence
 from core.cli.commands.training import control, start
 from core.cli.commands.training.start import refusal
 from core.cli.output import outcome
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
+from core.config.choices import RecipeChoices, compose
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import devices_in_use
 from core.runs.directory import new_directory
-from core.runs.facts.run_facts import EscalationStep, RunFacts
+from core.runs.facts.run_facts import EscalationStep, Release, RunFacts, Verdict
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Release, Verdict
 from core.runs.run import LAUNCH_S
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
 from core.supervisor.hosts import run_hosts

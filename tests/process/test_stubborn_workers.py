@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema.settings import StopTimeouts
 from core.series import report

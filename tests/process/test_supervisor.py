@@ -13,8 +13,8 @@ import pytest
 from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
 from core.launchers import local
+from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec

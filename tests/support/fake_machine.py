@@ -15,7 +15,7 @@ from core.system.processes import ProcessId
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.runs.facts.verdicts import Release
+    from core.runs.facts.run_facts import Release
 
 RUN = "20260101-120000-mine-abcd"
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", pci_bus_id="0000:01:00.0", minor=0)

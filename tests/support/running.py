@@ -8,8 +8,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.history.index import directories

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from core.catalog.strategies import strategy_of
+from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Verdict
 from core.schema.event_log import Log
 from core.system.own_processes import SUPERVISOR
 from tests.support.waiting import wait_until

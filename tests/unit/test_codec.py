@@ -19,9 +19,7 @@ from core.hosts.protocol import Hello
 from core.notifications.news import RunNews
 from core.queue.request import QueueRequest
 from core.runs.copies import There
-from core.runs.facts.model_parts import ModelPart
-from core.runs.facts.software import Software, Source
-from core.runs.facts.verdicts import Release, Verdict
+from core.runs.facts.run_facts import ModelPart, Release, Software, Source, Verdict
 from core.runs.part import Part
 from core.schema.codec import Limits, decode, encode
 from core.schema.files import parse_json

@@ -11,7 +11,7 @@ import pytest
 
 from core.catalog.strategies import strategy_of
 from core.config import validation
-from core.config.part_abilities import MAX_PORTS, PART_ABILITIES
+from core.config.abilities import MAX_PORTS, PART_ABILITIES
 from core.devices.cpu import cpu_devices
 from core.errors import RunError
 from core.hosts.agent.request import Request

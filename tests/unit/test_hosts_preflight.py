@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from core.catalog.frameworks import nccl_version
-from core.config import part_abilities
-from core.config.part_abilities import PART_ABILITIES
+from core.config import abilities
+from core.config.abilities import PART_ABILITIES
 from core.errors import RunError
 from core.hosts.agent.request import Request
 from core.runs.part import MISSING, UNREADABLE, Part
@@ -118,7 +118,7 @@ def ask(tmp_path: Path, **terms: object) -> Any:
 
 def test_a_machine_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked_for = []
-    monkeypatch.setattr(part_abilities, "nccl_version", lambda python: asked_for.append(python) or "2.29.7")
+    monkeypatch.setattr(abilities, "nccl_version", lambda python: asked_for.append(python) or "2.29.7")
     (tmp_path / "data").mkdir()
     (tmp_path / "closed").touch()
     monkeypatch.setattr(os, "access", lambda path, _: "closed" not in path)  # root can read everything

@@ -8,7 +8,7 @@ import pytest
 
 from core.devices.device import Process
 from core.memory_watch.watch import MemoryWatch
-from core.runs.facts.verdicts import BADNESS, Release, Verdict, read_release, release_fields, worst
+from core.runs.facts.run_facts import BADNESS, Release, Verdict, read_release, release_fields, worst
 from core.schema.settings import ReleaseWatch
 from tests.support.fake_machine import (
     CPU,

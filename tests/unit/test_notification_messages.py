@@ -17,7 +17,7 @@ from core.notifications.news import RunNews, news_of_end, news_of_stall
 from core.notifications.outbox import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
 from core.notifications.settings import NotificationSettings, save
 from core.notifications.start import notify
-from core.runs.facts.verdicts import Release, Verdict, release_fields
+from core.runs.facts.run_facts import Release, Verdict, release_fields
 from core.runs.run import Run
 from core.schema.codec import decode, encode
 from tests.support.written_runs import BEGAN, values, write_run

@@ -14,8 +14,7 @@ import pytest
 
 from core.cli import __main__, options, parse_choices
 from core.config import presets
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.shell_command import repeat_line, shell_line
 from core.devices.cpu import cpu_devices

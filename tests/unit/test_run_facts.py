@@ -9,9 +9,8 @@ import pytest
 from core.cli.follow import hard_end
 from core.cli.output import release_lines
 from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import Checkpoint, Plan, RunFacts
+from core.runs.facts.run_facts import Checkpoint, Plan, RunFacts, Verdict
 from core.runs.facts.states import STATES, TRANSITIONS, RunState, state_info
-from core.runs.facts.verdicts import Verdict
 from core.system.processes import ProcessId
 from gui.viewmodels.run.memory_verdicts import ended_words
 

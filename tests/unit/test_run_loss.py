@@ -17,8 +17,8 @@ from core.schema.events import metrics_line
 from core.schema.files import write_whole
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
-from core.series.exponential_mean import ExponentialMean
 from core.series.run_series import RunSeries, loss_of
+from core.series.series import ExponentialMean
 from tests.support.running import make_spec
 from tests.unit.test_run_series import metrics
 

@@ -17,8 +17,7 @@ from core.devices.device import Device
 from core.history.index import RunIndex
 from core.runs.facts.states import RunState
 from core.scaling import control
-from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
-from core.scaling.record import free_name, names, read_record
+from core.scaling.record import FIXED, PER_DEVICE, device_counts, free_name, names, plan_specs, read_record
 from core.scaling.table import TOLERANCES, read_table, text_table, to_json
 from core.schema.files import write_whole
 from gui.viewmodels.comparison.scaling_rows import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results

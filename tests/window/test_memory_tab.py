@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import largest_others
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.run_facts import Release, RunFacts, Verdict
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Release, Verdict
 from core.series.run_series import RunSeries
 from core.system.process_info import ProcessInfo
 from gui.panels.memory.memory_bar import SIDE_PX, part_brushes

@@ -7,8 +7,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from core.diagnosis.remedies import remedies, without_remedies
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.verdicts import Release, Verdict
+from core.runs.facts.run_facts import Release, RunFacts, Verdict
 from core.system.process_info import ProcessInfo
 from gui.viewmodels.run.memory_verdicts import sentences
 from tests.support.recorded import GB, finding, recorded

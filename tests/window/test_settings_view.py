@@ -10,8 +10,7 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QScrollArea, QToolButton
 
-from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.software import Software, Source
+from core.runs.facts.run_facts import RunFacts, Software, Source
 from gui.panels.run.settings_view import SettingsView
 from gui.viewmodels.run.settings_rows import run_settings
 from tests.support.recorded import recorded

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.language import tr_noop
-from core.runs.facts.model_parts import read_part
 from core.runs.facts.run_facts import (
     Checkpoint,
     EscalationStep,
@@ -17,11 +16,13 @@ from core.runs.facts.run_facts import (
     StartPhase,
     UntickedDeviceUse,
     WorkerRecord,
+    read_part,
+    read_release,
+    read_software,
+    read_source,
     without_present,
 )
-from core.runs.facts.software import read_software, read_source
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
-from core.runs.facts.verdicts import read_release
 from core.schema.events import last_step
 from core.system.process_info import read_ended, whole_or_none
 from core.system.processes import HostId, ProcessId

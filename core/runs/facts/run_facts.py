@@ -1,18 +1,188 @@
-"""The facts of a run: what its events say about it, measurements excepted. `core.runs.facts.fold` makes them."""
+"""The facts of a run: what its events say about it, measurements excepted. `core.runs.facts.fold` makes them.
+
+Among them are the verdicts of the memory watch, which part of the model is on which device, and the Python, the
+packages and the commit that the run was trained with.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.states import RunState, state_info
+from core.schema.codec import Limits, decode, encode, named
+from core.system.process_info import ProcessInfo, process_fields
+from core.text import join_names
+from core.units import disk
 
 if TYPE_CHECKING:
-    from core.runs.facts.model_parts import ModelPart
-    from core.runs.facts.software import Software, Source
-    from core.runs.facts.verdicts import Release
+    from collections.abc import Iterable, Mapping, Sequence
+
     from core.system.process_info import TerminatedProcess
     from core.system.processes import HostId, ProcessId
+
+
+MAX_PARAMETERS = 10_000
+"""Names of parameters that are kept of each device."""
+MAX_BYTES = 2**60
+MAX_NAME = 200
+"""Characters of a name that are kept."""
+SHOWN = 6
+"""Modules that a sentence names; of more, the first and the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPart:
+    """What a device holds of a model."""
+
+    device: str
+    """The id of the device."""
+    parameters: tuple[str, ...]
+    """Names in the framework's own way, such as `body.0.weight` or `dense/kernel`."""
+    where: str
+    """Where the framework says that they are, such as `cuda:1`; for fsdp, that they are shards."""
+    size_bytes: int | None = None
+    """The size of these parameters on the device; None if it is not known."""
+    reads_from: str = ""
+    """The id of the device whose parameters it reads at each step, where it has none by intention."""
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the device holds a shard of each parameter instead of whole ones."""
+        return self.where.startswith("a shard")
+
+
+def read_part(event: Mapping[str, Any]) -> ModelPart:
+    """Read the event `parts`. Raises `ValueError` when it is damaged."""
+    size_bytes = event.get("bytes")
+    return decode(
+        ModelPart, {**event, "reads_from": event.get("reads_from") or ""}, Limits(MAX_NAME, MAX_PARAMETERS),
+        size_bytes=size_bytes if isinstance(size_bytes, int) and 0 <= size_bytes < MAX_BYTES else None,
+    )  # fmt: skip
+
+
+def part_sentences(parts: Iterable[ModelPart], labels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the label of each device with a sentence on what it holds. `labels`: names of devices by id."""
+    parts = list(parts)
+    whole = len({name for part in parts for name in part.parameters})
+    return [(labels.get(part.device, part.device), _sentence(part, whole, labels)) for part in parts]
+
+
+def _sentence(part: ModelPart, whole: int, labels: Mapping[str, str]) -> str:
+    count = len(part.parameters)
+    if part.reads_from:
+        return tr("no parameter: it reads those on {device}", device=labels.get(part.reads_from, part.reads_from))
+    if not count:
+        return tr("no parameter of the model")
+    if part.is_sharded:
+        held = tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count)
+    else:
+        modules = _modules(part.parameters)
+        held = tr("{count} of {whole} parameters: {modules}", count=count, whole=whole, modules=modules)
+    return held if part.size_bytes is None else tr("{held} ({size})", held=held, size=disk(part.size_bytes))
+
+
+def _modules(names: Sequence[str]) -> str:
+    """Return the modules that hold these parameters, in their order."""
+    modules = list(dict.fromkeys(name.replace("/", ".").rpartition(".")[0] or name for name in names))
+    if len(modules) <= SHOWN:
+        return join_names(modules)
+    return tr("{count} modules from {first} to {last}", count=len(modules), first=modules[0], last=modules[-1])
+
+
+MAX_PACKAGES = 1000
+"""Characters of a name or a version that are kept."""
+MAX_PATH = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """The Python of the workers, as it described itself at the start."""
+
+    version: str
+    """`3.12.3`."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions by the name of the installed distribution."""
+    trainyard: str = ""
+    """The version of Trainyard; the empty string if it was not recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The state of the Git repository that the workload lies in, at the start."""
+
+    folder: str
+    commit: str
+    """The empty string for a repository without a commit."""
+    branch: str
+    """The empty string if no branch was checked out."""
+    changed: bool
+    """Whether tracked files differed from the commit, or the workload itself was not tracked."""
+
+
+def read_software(event: Mapping[str, Any]) -> Software:
+    """Read the event `software`. Raises `ValueError` when it is damaged."""
+    return decode(Software, event, Limits(MAX_NAME, MAX_PACKAGES))
+
+
+def read_source(event: Mapping[str, Any]) -> Source:
+    """Read the event `source`. Raises `ValueError` when it is damaged."""
+    return decode(Source, event, Limits(MAX_PATH))
+
+
+class Verdict(Enum):
+    """What became of a device's memory after a run. The values appear in event files and in `--json`."""
+
+    RELEASED = tr_noop("released")
+    HELD_BY_RUN = tr_noop("held by this run")
+    HELD_BY_OTHERS = tr_noop("held by others")
+    UNEXPLAINED = tr_noop("unexplained")
+    CANNOT_BE_JUDGED = tr_noop("cannot be judged")
+
+
+BADNESS = (
+    Verdict.RELEASED, Verdict.CANNOT_BE_JUDGED, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN
+)  # fmt: skip
+"""From the best to the worst."""
+HELD = frozenset({Verdict.HELD_BY_RUN, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED})
+"""The verdicts on memory that did not come back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The finding on one device after the run's last worker had exited."""
+
+    device_id: str = field(metadata=named("device"))
+    verdict: Verdict
+    before_bytes: int | None
+    """Memory used before the first worker was started; None without a reading."""
+    peak_bytes: int | None
+    after_bytes: int | None
+    """Memory used at the last reading after the end; None without one."""
+    seconds: float
+    """Seconds from the exit of the last worker to the verdict."""
+    sentence: str
+    holders: tuple[ProcessInfo, ...] = ()
+    """Processes that still hold the device."""
+
+
+def worst(releases: Iterable[Release]) -> Release | None:
+    """Return the release with the worst verdict, and of those the one that took longest; None for no releases."""
+    return max(releases, key=lambda each: (BADNESS.index(each.verdict), each.seconds), default=None)
+
+
+def release_fields(release: Release) -> dict[str, Any]:
+    """Return the fields of the event of a finding."""
+    holders = [process_fields(each) for each in release.holders]
+    return {**encode(release), "seconds": round(release.seconds, 3), "holders": holders}
+
+
+def read_release(event: dict[str, Any]) -> Release:
+    """Read a finding from its event. Raises `ValueError` when the event is damaged."""
+    found = decode(Release, event)
+    return replace(found, holders=tuple(replace(each, device_id=found.device_id) for each in found.holders))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from core.hosts.names import full_name
-from core.runs.facts.verdicts import read_release
+from core.runs.facts.run_facts import read_release
 from core.schema.events import Writer
 from core.schema.files import open_to_append
 from core.schema.paths import EVENTS, host_events, worker_events

@@ -1,6 +1,6 @@
 """What every machine must have before a recipe trains there: the same software and recipe, and the data.
 
-Each machine says what it has (`core.config.part_abilities.equipment`). The conclusions are drawn here, and a difference
+Each machine says what it has (`core.config.abilities.equipment`). The conclusions are drawn here, and a difference
 is an error: a run never starts on fewer machines than were chosen.
 """
 

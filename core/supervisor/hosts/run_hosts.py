@@ -15,7 +15,7 @@ from core.hosts.connection import Clock
 from core.hosts.inquiry import HostReport
 from core.hosts.names import device_here, devices_here, full_name, own_id, split_name
 from core.language import tr
-from core.runs.facts.verdicts import Release, Verdict, release_fields
+from core.runs.facts.run_facts import Release, Verdict, release_fields
 from core.runs.part import GRACE_S, Part
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events

@@ -12,11 +12,9 @@ from core.catalog.strategies import strategy_of
 from core.language import tr, tr_plural
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.facts.fold import ALL_ENDED
-from core.runs.facts.verdicts import release_fields
-from core.supervisor.watches.idle_devices import IdleDeviceWatch
-from core.supervisor.watches.slowdown import SlowdownWatch
-from core.supervisor.watches.stall import StallWatch
-from core.supervisor.watches.unticked_devices import UntickedDeviceWatch
+from core.runs.facts.run_facts import release_fields
+from core.supervisor.watches.device_watches import IdleDeviceWatch, UntickedDeviceWatch
+from core.supervisor.watches.progress_watches import SlowdownWatch, StallWatch
 from core.system.process_info import ended_fields
 from core.text import MAX_NAMES, enumerated
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample
     from core.schema.spec import RunSpec
-    from core.supervisor.watches.device_log import DeviceLog
+    from core.supervisor.watches.device_watches import DeviceLog
     from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
     from core.system.run_processes import RunProcesses

@@ -358,7 +358,7 @@ class ComparisonController(QObject):
             return
 
         def work() -> list[str]:
-            from core.comparison.reasons import reasons
+            from core.comparison.measured_run import reasons
             from gui.viewmodels.comparison.run_differences import why_text
 
             return [line for run in others for line in [*why_text(first.id, run.id, reasons(first, run)), ""]]

@@ -152,8 +152,7 @@ class ScalingController(QObject):
     def _specs(self, asked: Asked) -> list[RunSpec]:
         """Return the specs of a new table. Raises `ValueError` with a sentence."""
         from core.config.choices import RecipeChoices
-        from core.scaling.plan import plan_specs
-        from core.scaling.record import free_name
+        from core.scaling.record import free_name, plan_specs
 
         name, batch, _ = asked
         choices = self._panels.setup.choices()

@@ -143,12 +143,15 @@ class QueueController(QObject):
 
 
 def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401
-    from core.queue import control, failures  # imported here, since the window starts without them
+    from core.queue import (
+        control,  # imported here, since the window starts without them
+        folder,
+    )
     from core.queue.folder import own_line
 
     changes: dict[str, Callable[..., object]] = {
         "move": control.move, "hold": control.hold, "let_go": control.let_go, "cancel": control.cancel,
         "start_now": control.start_now,
-        "release_all": lambda _: failures.let_go(own_line().line),
+        "release_all": lambda _: folder.let_go(own_line().line),
     }  # fmt: skip
     changes[name](run_dir, *more)

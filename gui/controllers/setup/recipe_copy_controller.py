@@ -52,7 +52,7 @@ class RecipeCopyController(QObject):
 
     def _copy(self, recipe: RecipeFile, target: Path) -> None:
         from core.catalog import recipe_copy
-        from core.series.export_file import export_bytes
+        from core.series.report import export_bytes
 
         try:
             recipe_copy.check_copy(recipe, target)

@@ -8,8 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
 
 from core.language import tr
-from core.scaling.plan import FIXED, PER_DEVICE
-from core.scaling.record import MAX_REPEATS
+from core.scaling.record import FIXED, MAX_REPEATS, PER_DEVICE
 from gui.style.text_size import scaled
 from gui.style.theme import mark
 from gui.widgets.dialogs.dialog import answer_buttons
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 WIDTH_PX = 460
 Asked = tuple[str, str, int]
-"""Name, one of `core.scaling.plan.BATCHES`, repeats."""
+"""Name, one of `core.scaling.record.BATCHES`, repeats."""
 
 
 class ScalingDialog(QDialog):

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QWidget
 from core.catalog import frameworks as catalog
 from core.catalog import recipes, strategies
 from core.catalog.frameworks import interpreter
-from core.config.build_spec import default_learning_rate
-from core.config.choices import RecipeChoices
+from core.config.choices import RecipeChoices, default_learning_rate
 from core.language import tr
 from gui.viewmodels.setup.strategy_rows import strategy_rows
 from gui.widgets.forms import editors

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from core.config.visible_gpus import GpuCheck
+    from core.config.examination import GpuCheck
     from core.devices.device import Survey
     from core.history.removal import Removed
     from core.runs.facts.run_facts import RunFacts
@@ -49,7 +49,7 @@ class Machine:
     @cached_property
     def _gpus(self) -> GpuCheck:
         """The check of GPUs, which remembers what it was answered."""
-        from core.config.visible_gpus import GpuCheck  # not at the start of the window
+        from core.config.examination import GpuCheck  # not at the start of the window
 
         return GpuCheck()
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
+from core.runs.facts.run_facts import HELD
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import HELD
 from gui.services.window.settings_file import SettingsFile, folder_key
 
 if TYPE_CHECKING:

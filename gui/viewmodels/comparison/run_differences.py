@@ -12,7 +12,7 @@ from gui.style.formatting import DASH
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.comparison.reasons import Reasons
+    from core.comparison.measured_run import Reasons
 
 
 def why_text(first: str, second: str, why: Reasons) -> list[str]:

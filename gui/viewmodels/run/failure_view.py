@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.config.smaller_batch import smaller_batch
+from core.config.validation import smaller_batch
 from core.diagnosis.failures import Cause, failure_of
 
 if TYPE_CHECKING:

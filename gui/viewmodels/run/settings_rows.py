@@ -14,7 +14,7 @@ from core.config.presets import secret_names
 from core.config.shell_command import repeat_line
 from core.config.strategy_settings import rate_arithmetic, without_meaning
 from core.language import tr, tr_noop
-from core.runs.facts.model_parts import part_sentences
+from core.runs.facts.run_facts import part_sentences
 from core.schema.setting import settings_of
 from core.schema.settings import COUNTED, Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.text import join_names
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from core.catalog.recipes import RecipeFile
-    from core.runs.facts.run_facts import RunFacts
-    from core.runs.facts.software import Source
+    from core.runs.facts.run_facts import RunFacts, Source
     from core.schema.spec import RunSpec
 
 HIDDEN = tr_noop("hidden")

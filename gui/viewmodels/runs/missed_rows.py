@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.runs.facts.verdicts import HELD
+from core.runs.facts.run_facts import HELD
 from gui.style.formatting import moment
 from gui.viewmodels.run.memory_verdicts import SHORT, TONES
 

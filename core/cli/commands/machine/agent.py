@@ -27,8 +27,10 @@ def agent(options: Namespace) -> int:
         raise ValueError(
             tr("The agent is started by the Trainyard of another machine (trainyard hosts add), as: agent --stdio")
         )
-    from core.config.host_abilities import START_ABILITIES  # the other commands do without these
-    from core.config.part_abilities import PART_ABILITIES
+    from core.config.abilities import (
+        PART_ABILITIES,
+        START_ABILITIES,  # the other commands do without these
+    )
     from core.hosts.agent.server import serve
 
     peer = os.environ.get(SSH_CONNECTION, "").partition(" ")[0]

@@ -12,7 +12,7 @@ from core.cli.output import say, say_json, say_rows
 from core.config import validation
 from core.language import tr
 from core.launchers import loopback
-from core.series.export_file import export_bytes
+from core.series.report import export_bytes
 from core.table import Column
 
 if TYPE_CHECKING:

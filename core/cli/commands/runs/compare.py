@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from core.comparison.measured_run import MeasuredRun
-    from core.comparison.reasons import Reasons
+    from core.comparison.measured_run import MeasuredRun, Reasons
     from core.comparison.table import Comparison
 
 MAX_SETTINGS = 6
@@ -72,7 +71,7 @@ def find_compared(options: Namespace) -> tuple[list[Path], str | None]:
 
 def compare_runs(options: Namespace) -> int:
     """Compare runs in a table; runs that differ only in the seed form one row."""
-    from core.comparison import measured_run, reasons, table  # loads numpy
+    from core.comparison import measured_run, table  # loads numpy
 
     _check_files(options)
     folders, baseline = find_compared(options)
@@ -83,7 +82,7 @@ def compare_runs(options: Namespace) -> int:
     )  # fmt: skip
     first = comparison.rows[comparison.baseline].runs[0]
     others = [row.runs[0] for row in comparison.rows if row.runs[0] is not first]
-    why = [(run, reasons.reasons(first, run)) for run in others] if options.why else []
+    why = [(run, measured_run.reasons(first, run)) for run in others] if options.why else []
     _write_files(options, comparison, runs, baseline)
     if options.json:
         document = table.to_json(comparison)

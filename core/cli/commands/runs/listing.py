@@ -29,7 +29,7 @@ from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.queue.listing import why_it_waits
 from core.runs import outputs
-from core.runs.facts.model_parts import part_sentences
+from core.runs.facts.run_facts import part_sentences
 from core.runs.facts.states import RunState, state_info
 from core.series import report
 from core.table import Column

@@ -11,7 +11,7 @@ from core.cli.commands.runs.compare import add_table_options, find_compared
 from core.cli.export_options import check_file
 from core.cli.output import say_json
 from core.language import tr
-from core.series.export_file import export_bytes
+from core.series.report import export_bytes
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

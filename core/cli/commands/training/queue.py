@@ -10,10 +10,9 @@ from core.cli.output import say, say_json, say_rows, warn
 from core.errors import RunError
 from core.history import index
 from core.language import tr, tr_plural
-from core.queue import control, failures
+from core.queue import control, folder
 from core.queue.folder import own_line
-from core.queue.listing import STATE_WORDS, OtherRun, QueuedRun, queue_view
-from core.queue.words import clock
+from core.queue.listing import STATE_WORDS, OtherRun, QueuedRun, clock, queue_view
 from core.system.process_info import user_name
 from core.table import Column, Table
 from core.text import join_names, short
@@ -146,9 +145,9 @@ def _whole_queue(options: Namespace) -> int:
     line = own_line().line
     try:
         if options.action == "hold":
-            failures.hold(line)
+            folder.hold(line)
             text = tr("Your queue is held: none of your queued runs starts.")
-        elif failures.let_go(line):
+        elif folder.let_go(line):
             text = tr("Your queue is no longer held.")
         else:
             text = tr("Your queue was not held.")

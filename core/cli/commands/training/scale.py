@@ -27,7 +27,7 @@ from core.language import tr, tr_plural
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
 from core.scaling import record as records
-from core.scaling.plan import BATCHES, FIXED, plan_specs
+from core.scaling.record import BATCHES, FIXED, plan_specs
 from core.schema.setting import Whole, check_value
 from core.system import processes
 

@@ -19,8 +19,7 @@ from core.cli.follow import follow
 from core.cli.output import failure_words, log_of, lost_remedy, no_measurement, outcome, say_run, warn
 from core.cli.queue_options import check_queue_options, choose_any, queue_request, time_limit_s
 from core.config import presets, validation
-from core.config.build_spec import compose, compose_preset
-from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
+from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices, compose, compose_preset
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
 from core.history import index

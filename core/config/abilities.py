@@ -1,7 +1,11 @@
-"""Train some ranks of a run of another machine here: start such a part, hold it, and say what became of it.
+"""What an agent can be asked for: to start runs, and to train some ranks of a run of another machine.
 
-A part is a run directory among the runs of this machine, with a supervisor of its own. Its files travel as those of
-any run (`core.hosts.agent.runs`), and requests reach it as any run (`core.hosts.agent.control`).
+`core.hosts` is below this package, so the command `agent` adds these to the abilities there. Choices are examined with
+the recipes, Pythons and drivers of the agent's machine.
+
+The ranks that train here are a part: a run directory among the runs of this machine, with a supervisor of its own. Its
+files travel as those of any run (`core.hosts.agent.runs`), and requests reach it as any run
+(`core.hosts.agent.control`).
 """
 
 from __future__ import annotations
@@ -10,36 +14,111 @@ import contextlib
 import os
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from core.catalog import recipes
-from core.catalog.frameworks import framework, has, installed_version, interpreter, nccl_version
+from core.catalog.frameworks import FRAMEWORKS, framework, has, installed_version, interpreter, nccl_version
 from core.config import validation
+from core.config.examination import GpuCheck, spec_obstacles, unpack_choices
+from core.config.examination import examine as examine_choices
+from core.config.validation import is_installed
 from core.errors import RunError
 from core.history.index import directories
 from core.hosts.agent.runs import run_folder
+from core.hosts.exchange import unpack_readings
 from core.language import join_sentences, tr
 from core.launchers import ranks
 from core.launchers.script import unset_variables
 from core.runs import directory, stopped
+from core.runs.directory import folder_problem
 from core.runs.facts.states import RunState, state_info
 from core.runs.part import MISSING, UNREADABLE, Part, continue_holder, held, read_part, write_part
 from core.runs.run import Run
-from core.schema.codec import decode
+from core.schema.codec import decode, encode
 from core.schema.files import make_private_folder, read_whole, write_whole
 from core.schema.paths import PART_RECIPE
 from core.schema.spec import RunSpec, write_spec
-from core.scripts.analysis import FRAMEWORKS, analyse_script
+from core.scripts.analysis import FRAMEWORKS as IMPORTED
+from core.scripts.analysis import analyse_script
 from core.scripts.problems import problems as program_problems
 from core.scripts.source import differences, files_hash, own_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from core.devices.device import Device
     from core.hosts.agent.request import Request
     from core.system.processes import ProcessId
+
+
+def examine(request: Request) -> dict[str, Any]:
+    """Examine choices; see `core.config.examination`. `choices`, and `devices` as in an answer with readings.
+
+    The answer also has why no run can be kept there, and why the driver does not show the GPUs.
+    """
+    choices = request.terms.get("choices")
+    if not isinstance(choices, dict):
+        raise ValueError(tr("These are no choices."))  # noqa: TRY004 (what the other side wrote)
+    devices = _devices(request)
+    found = examine_choices(unpack_choices(choices), devices)
+    can_start = found.spec is not None and not found.problems and not found.own
+    return {
+        **encode(found),
+        "folder": folder_problem(request.runs_root) or "",
+        "gpus": _gpu_check().problem(found.spec, devices) if can_start and found.spec is not None else "",
+    }
+
+
+def check_spec(request: Request) -> dict[str, Any]:
+    """Return why a spec cannot be started there: sentences. `spec`, and `devices` as for `examine`."""
+    spec = RunSpec.from_json(request.terms.get("spec"))
+    found, own = spec_obstacles(spec, _devices(request))
+    folder = folder_problem(request.runs_root)
+    problems = [*([folder] if folder else []), *found, *map(str, own)]
+    return {"problems": problems or validation.recipe_problems(spec)}
+
+
+def frameworks(request: Request) -> dict[str, Any]:
+    """Return the frameworks that are installed there."""
+    del request
+    return {"installed": [row.id for row in FRAMEWORKS if is_installed(row)]}
+
+
+def start(request: Request) -> dict[str, Any]:
+    """Start a run, or with `queue` put it into the queue. `spec`: the content of a `spec.json`."""
+    spec = RunSpec.from_json(request.terms.get("spec"))
+    if request.terms.get("queue") is not True:
+        return {"run": Run.start(spec, request.runs_root).id}
+    from core.queue.control import enqueue
+    from core.queue.request import QueueRequest
+
+    labels = request.terms.get("labels")
+    known = {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+    return {"run": enqueue(spec, request.runs_root, QueueRequest(labels=known)).id}
+
+
+def _devices(request: Request) -> Sequence[Device]:
+    """Return the devices there, as this agent has listed them before."""
+    return unpack_readings(request.terms.get("devices")).devices or ()
+
+
+@cache
+def _gpu_check() -> GpuCheck:
+    """Return the one check of this agent, which remembers its answers."""
+    return GpuCheck()
+
+
+START_ABILITIES: dict[str, Callable[[Request], object]] = {
+    "examine": examine,
+    "check_spec": check_spec,
+    "frameworks": frameworks,
+    "start": start,
+}
+"""By the name under which a connection asks for it."""
+
 
 MAX_FILES = 200
 MAX_PORTS = 1000
@@ -83,7 +162,7 @@ def script(request: Request) -> dict[str, dict[str, str]]:
     hashes, modules = request.terms.get("hashes"), request.terms.get("modules")
     if not isinstance(hashes, dict) or len(hashes) > MAX_FILES or spec.script is None:
         raise ValueError(tr("This is no part of a run."))
-    if not isinstance(modules, list) or not all(each in FRAMEWORKS for each in modules):
+    if not isinstance(modules, list) or not all(each in IMPORTED for each in modules):
         raise ValueError(tr("This is no part of a run."))
     found = differences(hashes) or _script_problems(spec)
     if found:
