@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from core.comparison.measured_run import MeasuredRun
-    from core.comparison.table import Statistic
 
 LOWER = frozenset({
     "cer", "distance", "err", "error", "fid", "kl", "loss", "mae", "mape", "mse", "nll", "perplexity", "ppl", "rmse",
@@ -39,6 +38,18 @@ HIGHER = frozenset({
 """Words in the name of a metric of which higher values are better."""
 SETTINGS = frozenset({"learning_rate"})
 """Series that say how the run was trained, not what it came to: never chosen, but compared on request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One quantity of the runs of a row."""
+
+    mean: float
+    """NaN if one of the values is NaN."""
+    deviation: float | None
+    """The standard deviation of the sample (n - 1); None for a single run."""
+    count: int
+    """Number of runs that have the quantity."""
 
 
 class NothingInCommonError(RunError):

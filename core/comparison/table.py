@@ -8,7 +8,15 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
-from core.comparison.quantities import QUANTITIES, choose_metric, columns, highest, lower_is_better, result_of
+from core.comparison.quantities import (
+    QUANTITIES,
+    Statistic,
+    choose_metric,
+    columns,
+    highest,
+    lower_is_better,
+    result_of,
+)
 from core.history.setting_values import SEED, setting_words
 from core.language import tr, tr_plural
 from core.table import Column, Table
@@ -26,18 +34,6 @@ MAX_COLUMN = 40
 """Characters of a setting in a cell for people."""
 PATHS = frozenset({"imported", "recipe", "script", "python", "working_dir", "rules_file"})
 """Settings of which a cell shows the last part, where that tells them apart."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistic:
-    """One quantity of the runs of a row."""
-
-    mean: float
-    """NaN if one of the values is NaN."""
-    deviation: float | None
-    """The standard deviation of the sample (n - 1); None for a single run."""
-    count: int
-    """Number of runs that have the quantity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

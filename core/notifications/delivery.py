@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import in_english, tr, tr_noop
-from core.notifications.channels.errors import NoDesktopError, NotDeliveredError, TemporaryError
-from core.notifications.channels.registry import CHANNELS
-from core.notifications.message import message_about
+from core.notifications.channels import CHANNELS
+from core.notifications.message import NoDesktopError, NotDeliveredError, TemporaryError, message_about
 from core.notifications.settings import FAILED, load
 from core.queue.folder import own_line
 from core.queue.listing import held_words
@@ -24,7 +23,7 @@ from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from core.notifications.channels.registry import Channel
+    from core.notifications.channels import Channel
     from core.notifications.message import Message
     from core.notifications.news import RunNews
     from core.notifications.settings import NotificationSettings

@@ -1,4 +1,4 @@
-"""The text that is sent about one run or several."""
+"""The text that is sent about one run or several, and why it was not delivered."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.notifications.news import RunNews
+
 
 TITLES = {
     FINISHED: tr_noop("{name} has finished"),
@@ -131,3 +132,19 @@ def _name(news: RunNews) -> str:
     if news.occasion != FINISHED or news.last_loss is None:
         return news.name
     return tr("{name} (loss {loss})", name=news.name, loss=short(news.last_loss))
+
+
+class NotDeliveredError(Exception):
+    """A message was not delivered. `str()` is a sentence; `detail` is for the user alone."""
+
+    def __init__(self, sentence: str, detail: str = "") -> None:
+        super().__init__(sentence)
+        self.detail = detail
+
+
+class NoDesktopError(NotDeliveredError):
+    """There is no desktop that could show a message, as on a server. This is no failure."""
+
+
+class TemporaryError(NotDeliveredError):
+    """A service cannot be reached, or cannot take a message now; it may be able to a little later."""

@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING, Literal
 
 from core.language import tr_noop
-from core.notifications.channels.desktop import bus_address
+from core.notifications.desktop import bus_address
 from core.notifications.settings import load
 from core.system.own_processes import NOTIFIER, own_command, start_in_background
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.history.index import directories
 from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
-from core.queue import decision
+from core.queue import decision as reasons
 from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, decide, shown_name
 from core.queue.folder import own_line
 from core.queue.line import last_state
@@ -317,17 +317,17 @@ def label_words(ticket: Ticket, devices: Iterable[str]) -> str:
 def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = "") -> str:
     """Return why a run waits, in sentences. `held`: why it or the whole queue is held, if that is known."""
     match outcome.reason:
-        case decision.GRANTED:
+        case reasons.GRANTED:
             text = tr(ABOUT_TO_START)
-        case decision.HELD:
+        case reasons.HELD:
             text = held_words(held) or tr(HELD_BY_USER, run=ticket.run)
-        case decision.AFTER:
+        case reasons.AFTER:
             text = tr("It waits for the end of run {run}.", run=ticket.after)
         case decision.NOT_BEFORE:
             text = tr("It starts at {time} at the earliest.", time=clock(outcome.until or now, now))
-        case decision.BLOCKED:
+        case reasons.BLOCKED:
             text = join_sentences(dict.fromkeys(tr_stored(ticket.blocked[each][2]) for each in outcome.devices))
-        case decision.KEPT | decision.USED if outcome.other is not None:
+        case reasons.KEPT | reasons.USED if outcome.other is not None:
             text = _of_other(ticket, outcome, outcome.other, now)
         case _:
             text = tr("There are not enough devices for it: it needs {needs}.", needs=needs_words(ticket))
@@ -342,7 +342,7 @@ def held_words(held: str) -> str:
 def _of_other(ticket: Ticket, outcome: Outcome, other: Ticket, now: float) -> str:
     devices = label_words(ticket, outcome.devices)
     about = "" if outcome.until is None or outcome.until <= now else duration_words(outcome.until - now)
-    if outcome.reason == decision.USED:
+    if outcome.reason == reasons.USED:
         text = tr_plural(
             "{devices} is used by {run}",
             "{devices} are used by {run}",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from core.arrays import np
 from core.catalog.strategies import strategy_of
 from core.comparison.measured_run import read_run
-from core.comparison.quantities import highest, peak_memory, throughput
-from core.comparison.table import Statistic, statistic_of
+from core.comparison.quantities import Statistic, highest, peak_memory, throughput
+from core.comparison.table import statistic_of
 from core.devices.device import shown_name
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS

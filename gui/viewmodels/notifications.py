@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from core.language import join_sentences, tr
-from core.notifications.channels.registry import CHANNELS
+from core.notifications.channels import CHANNELS
 from core.text import join_names
 
 if TYPE_CHECKING:

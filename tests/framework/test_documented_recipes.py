@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from core.catalog import recipes
-from core.cli.parse_choices import choices
 from core.cli.parser import command_parser
+from core.cli.shared.run_options import choices
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState

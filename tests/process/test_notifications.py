@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.notifications.channels.desktop import BUS_VARIABLE
 from core.notifications.delivery import RETRY_S, deliver, deliver_news, retry
+from core.notifications.desktop import BUS_VARIABLE
 from core.notifications.message import Message
 from core.notifications.news import news_of_end
 from core.notifications.outbox import SUFFIX

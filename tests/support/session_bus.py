@@ -14,7 +14,7 @@ from jeepney import DBusAddress, HeaderFields, MessageType, new_error, new_metho
 from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import open_dbus_connection
 
-from core.notifications.channels.desktop import BUS_VARIABLE, SERVICE
+from core.notifications.desktop import BUS_VARIABLE, SERVICE
 from core.system.logout import LOGIND
 from tests.support.packages import BUS, missing
 

@@ -10,7 +10,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
 from core import language
-from core.cli.output import release_lines, say_table
+from core.cli.shared.output import release_lines, say_table
 from core.language import from_environment, tr, tr_plural, tr_stored
 from core.runs.facts.run_facts import Release, RunFacts, Verdict, release_fields
 from gui.style.formatting import DAY_S, day, duration, moment, number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.hosts.failures import HostError
 from core.language import tr, tr_noop
-from core.launchers import ranks
+from core.launchers.ranks import interfaces, listening, reach
 from core.supervisor.hosts.part_link import OwnAddress, ask_all
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Meeting:
         `ranks`: their number by machine. Raises `RunError` unless each machine reaches the addresses of all others.
         """
         try:
-            here = self._kept.enter_context(ranks.listening(ranks[HERE]))
+            here = self._kept.enter_context(listening(ranks[HERE]))
         except OSError as error:
             raise RunError(tr("No port is free on this machine: {why}.", why=error.strerror or error)) from error
         ports = {HERE: here, **{name: link.listen(ranks[name]) for name, link in self._links.items()}}
@@ -81,7 +81,7 @@ class Meeting:
                 continue
             try:
                 if name == HERE:
-                    ranks.reach(address, port, REACH_S)
+                    reach(address, port, REACH_S)
                 else:
                     self._links[name].reach(address, port)
             except (HostError, OSError) as error:
@@ -130,7 +130,7 @@ def _find(links: Mapping[str, PartLink]) -> tuple[str, dict[str, OwnAddress]]:
 
 def _candidates(links: Mapping[str, PartLink]) -> list[tuple[str, str]]:
     """Return interfaces and addresses of this machine at which ranks may meet, the likeliest first."""
-    own = {address: name for name, address in ranks.interfaces().items()}
+    own = {address: name for name, address in interfaces().items()}
     if named := os.environ.get(ADDRESS_VARIABLE):
         return [(own.get(named, ""), named)]
     seen_by_hosts = ask_all(links, lambda link: link.peer()).values()

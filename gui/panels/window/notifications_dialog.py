@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, Signal
 from PySide6.QtWidgets import QLineEdit
 
 from core.language import tr
-from core.notifications.channels.registry import CHANNELS
+from core.notifications.channels import CHANNELS
 from core.notifications.settings import OCCASIONS
 from gui.viewmodels.notifications import shown_in_fields, with_fields
 from gui.widgets.dialogs.dialog import InfoDialog

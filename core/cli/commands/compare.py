@@ -1,25 +1,29 @@
-"""The command `compare`: several runs as a table, and why they differ."""
+"""The commands `compare` and `report`: several runs as a table, and why they differ; runs as one file of HTML."""
 
 from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli import export_options
-from core.cli.output import say, say_json, say_table, warn
+from core.cli.shared import export_options
+from core.cli.shared.export_options import check_file
+from core.cli.shared.lookup import RUN
+from core.cli.shared.output import say, say_json, say_table, warn
 from core.history import index
 from core.history.setting_values import setting_words
 from core.language import tr
+from core.series.report import export_bytes
 from core.text import one_line
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
-    from pathlib import Path
 
     from core.comparison.measured_run import MeasuredRun, Reasons
     from core.comparison.table import Comparison
+
 
 MAX_SETTINGS = 6
 """Settings that differ and get a column in the table; `--why` and `--json` list all of them."""
@@ -170,3 +174,39 @@ def _why_json(first: MeasuredRun, second: MeasuredRun, why: Reasons) -> dict[str
         "devices": dict(why.devices), "commits": why.commits, "text": list(why.text),
         "text_notice": why.text_notice or None,
     }  # fmt: skip
+
+
+TABLE_OPTIONS = ("metric", "baseline", "target", "lower", "grouped")
+
+
+def add_report_options(parser: ArgumentParser) -> None:
+    """Add the options of `report`."""
+    parser.add_argument("compared", metavar="RUN", nargs="+", help=tr(RUN))
+    parser.add_argument("--output", metavar="FILE", required=True, help=tr("write the report to this file (.html)"))
+    parser.add_argument("--force", action="store_true", help=tr("replace a file that exists"))
+    add_table_options(parser)
+
+
+def write_report(options: Namespace) -> int:
+    """Write a report on runs as one HTML file that needs no network; several runs are compared."""
+    from core.reports import run_report  # loads numpy
+
+    path = Path(options.output)
+    check_file(path, force=options.force)
+    folders, baseline = find_compared(options)
+    if len(folders) == 1 and any(getattr(options, name) is not None for name in TABLE_OPTIONS):
+        raise ValueError(
+            tr(
+                "--metric, --baseline, --target, --no-groups, --minimize and --maximize are for a comparison. Name a "
+                "second run, or leave them out."
+            )
+        )
+    runs = run_report.read_reported(folders)
+    data = run_report.report(
+        runs, made=time.time(), metric=options.metric, baseline=baseline, target=options.target, lower=options.lower,
+        grouped=options.grouped is not False,
+    )  # fmt: skip
+    export_bytes(data, path)
+    if options.json:
+        say_json({"report": options.output, "runs": [each.id for each in runs], "bytes": len(data)})
+    return 0

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.cli import export_options
-from core.cli.commands.common import all_runs, find
-from core.cli.output import (
+from core.cli.shared import export_options
+from core.cli.shared.lookup import all_runs, find
+from core.cli.shared.output import (
     failure_words,
     log_of,
     lost_remedy,

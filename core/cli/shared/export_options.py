@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli.output import say
+from core.cli.shared.output import say
 from core.language import tr
 from core.series.report import check_free, export_bytes
 from core.table import Table

@@ -6,11 +6,11 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from core.cli.output import say, say_json, say_table, warn
+from core.cli.shared.output import say, say_json, say_table, warn
 from core.language import tr
-from core.notifications.channels.desktop import bus_address
-from core.notifications.channels.registry import CHANNELS
+from core.notifications.channels import CHANNELS
 from core.notifications.delivery import deliver
+from core.notifications.desktop import bus_address
 from core.notifications.message import trial_message
 from core.notifications.settings import OCCASIONS, load, save, settings_file
 from core.text import join_phrases

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cli.output import say, say_json
+from core.cli.shared.output import say, say_json
 from core.errors import RunError
 from core.language import tr
 from core.system.installation import COMMAND, own_command

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cli.commands.common import RUN, check_owner, find
-from core.cli.export_options import add_force, add_plot_options, check_files, write_page, write_plots
-from core.cli.output import no_measurement, say, say_json, warn
+from core.cli.shared.export_options import add_force, add_plot_options, check_files, write_page, write_plots
+from core.cli.shared.lookup import RUN, check_owner, find
+from core.cli.shared.output import no_measurement, say, say_json, warn
 from core.language import tr, tr_plural, tr_stored
 from core.launchers import export_model
 from core.series import report

@@ -1,13 +1,14 @@
-"""The commands `reread` and `try`: how the curves of a script's run are read from its output."""
+"""The commands `import`, `reread` and `try`: curves of other programs, and of the output of scripts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from core.cli.commands.common import find
-from core.cli.output import say, say_json, say_table
+from core.cli.shared.lookup import find
+from core.cli.shared.output import say, say_json, say_table, warn
 from core.history import index
-from core.language import tr, tr_plural
+from core.language import tr, tr_plural, tr_stored
 from core.metrics import expression_trial
 from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from core.metrics.reread import Result, Times
+
 
 ROLES = ("metric", STEP, EPOCH, NO_METRIC)
 """What a number can be."""
@@ -159,4 +161,45 @@ def _point(options: Namespace) -> int:
         say(tr("Nothing was kept. --keep keeps the rule, and reads the curves of this run again."))
         return 0
     say(teaching.describe_kept(kept), lines=True)
+    return 0
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    """Add the argument of `import`."""
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+",
+        help=tr("a folder with TensorBoard event files or tables, or one such file (.csv, .tsv, .jsonl)"),
+    )  # fmt: skip
+
+
+def import_paths(options: Namespace) -> int:
+    """Import curves of other programs as runs to compare: TensorBoard event files, CSV tables, JSON lines."""
+    from core.metrics import import_curves  # loads numpy
+
+    rows: list[dict[str, Any]] = []
+    for path in options.paths:
+        found = import_curves.find_runs(Path(path))
+        is_alone = len(found) == 1 and not found[0].beside
+        while found:
+            each = found.pop(0)
+            try:
+                made = import_curves.import_run(each, options.runs)
+            except ValueError as error:
+                if is_alone:
+                    raise
+                warn(str(error))
+                found[:0] = each.beside
+                continue
+            for sentence in (*(other.left_out for other in each.beside), *map(tr_stored, made.notices)):
+                warn(sentence)
+            rows.append({"run": made.run_dir.name, "source": str(made.source), "metrics": made.values})
+    if not rows:
+        raise ValueError(tr("Nothing was imported."))
+    if options.json:
+        say_json(rows)
+    else:
+        headings = [tr("RUN"), tr("METRICS"), tr("VALUES"), tr("SOURCE")]
+        lines = [[each["run"], str(len(each["metrics"])), str(sum(each["metrics"].values())), each["source"]]
+                 for each in rows]  # fmt: skip
+        say_table([headings, *lines])
     return 0

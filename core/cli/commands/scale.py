@@ -10,18 +10,18 @@ import time
 from typing import TYPE_CHECKING
 
 from core.catalog import recipes
-from core.cli import export_options, parse_choices
-from core.cli.commands.common import survey
-from core.cli.commands.training.start import (
+from core.cli.commands.start import (
     interrupts_blocked,
     refusal,
     warn_of_doubt,
     warn_of_failure,
     warn_of_sharing,
 )
-from core.cli.follow import follow
-from core.cli.options import add_recipe_options
-from core.cli.output import confirm, ending, is_interactive, say, say_json, say_table, warn
+from core.cli.shared import export_options, run_options
+from core.cli.shared.follow import follow
+from core.cli.shared.lookup import survey
+from core.cli.shared.options import add_recipe_options
+from core.cli.shared.output import confirm, ending, is_interactive, say, say_json, say_table, warn
 from core.errors import RunError
 from core.language import tr, tr_plural
 from core.runs.facts.states import RunState, state_info
@@ -198,7 +198,7 @@ def _new(options: Namespace, found: Survey) -> ScalingRecord:
         raise ValueError(
             tr("No recipe is given. Name one (`trainyard recipes` lists them), or continue a table with --resume NAME.")
         )
-    choices = parse_choices.recipe_choices(options)
+    choices = run_options.recipe_choices(options)
     default = recipes.find(choices.recipe, choices.framework).name
     name = records.free_name(options.runs, options.name, default)
     specs = plan_specs(choices, found.devices, name=name, batch=options.batch)

@@ -1,4 +1,4 @@
-"""What several commands need: the run that is named, all runs, the devices of this machine, the exit codes."""
+"""Find the run that a command names, all runs, or the devices of this machine; the exit codes of runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.cli.output import confirm, is_interactive
+from core.cli.shared.output import confirm, is_interactive
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.history import index

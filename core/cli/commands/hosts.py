@@ -1,10 +1,11 @@
-"""The command `hosts`: list, add and remove other machines."""
+"""The command `hosts` lists, adds and removes other machines; `agent` answers the Trainyard of another machine."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from core.cli.output import say, say_json, say_rows, warn
+from core.cli.shared.output import say, say_json, say_rows, warn
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.names import full_name
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from core.hosts.host_list import HostList
     from core.hosts.inquiry import HostReport
+
 
 FAILED = 1
 """The exit code if some nodes of a cluster could not be added."""
@@ -168,4 +170,32 @@ def _remove(options: Namespace) -> int:
     else:
         say(tr("{name} has been removed from the list. Nothing was changed on {address}.", name=host.name,
                address=host.address))  # fmt: skip
+    return 0
+
+
+SSH_CONNECTION = "SSH_CONNECTION"
+"""The variable in which sshd says who has connected: client address, client port, server address, server port."""
+
+
+def add_stdio(parser: ArgumentParser) -> None:
+    """Add the options of `agent`."""
+    parser.add_argument(
+        "--stdio", action="store_true", help=tr("talk over standard input and output; there is no other way yet")
+    )
+
+
+def agent(options: Namespace) -> int:
+    """Answer the Trainyard of another machine, which starts this through ssh; see `hosts`."""
+    if not options.stdio:
+        raise ValueError(
+            tr("The agent is started by the Trainyard of another machine (trainyard hosts add), as: agent --stdio")
+        )
+    from core.config.abilities import (
+        PART_ABILITIES,
+        START_ABILITIES,  # the other commands do without these
+    )
+    from core.hosts.agent.server import serve
+
+    peer = os.environ.get(SSH_CONNECTION, "").partition(" ")[0]
+    serve(options.runs, START_ABILITIES | PART_ABILITIES, peer)
     return 0

@@ -1,9 +1,13 @@
-"""The commands `run`, `again`, `resume` and `attach`: start or resume a run, and follow it to its end."""
+"""The commands that start or resume a run and follow it, and those that reuse what a run trained, and how.
+
+`run`, `again`, `resume` and `attach`; `keep`, `setups` and `command`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import signal
 import sys
 from dataclasses import replace
@@ -12,36 +16,56 @@ from typing import TYPE_CHECKING
 
 from core.catalog import recipe_use, recipes
 from core.catalog.strategies import strategy_of
-from core.cli import parse_choices
-from core.cli.commands.common import EXIT_CODES, check_owner, find, survey
-from core.cli.commands.machine.devices import sharing_sentence
-from core.cli.follow import follow
-from core.cli.output import failure_words, log_of, lost_remedy, no_measurement, outcome, say_run, warn
-from core.cli.queue_options import check_queue_options, choose_any, queue_request, time_limit_s
+from core.cli.commands.machine import sharing_sentence
+from core.cli.shared import run_options
+from core.cli.shared.follow import follow
+from core.cli.shared.lookup import EXIT_CODES, check_owner, find, survey
+from core.cli.shared.output import (
+    confirm,
+    failure_words,
+    is_interactive,
+    log_of,
+    lost_remedy,
+    no_measurement,
+    outcome,
+    say,
+    say_json,
+    say_rows,
+    say_run,
+    warn,
+)
+from core.cli.shared.run_options import check_queue_options, choose_any, queue_request, time_limit_s
 from core.config import presets, validation
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices, compose, compose_preset
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
+from core.config.shell_command import shell_line
 from core.config.validation import ProblemKind
+from core.errors import RunError
 from core.history import index
 from core.history.device_use import devices_in_use
 from core.hosts.names import devices_here, split_name
-from core.language import join_sentences, tr, tr_stored
+from core.language import join_sentences, tr, tr_plural, tr_stored
 from core.metrics.rules.rule_file import beside
 from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
 from core.runs.facts.states import RunState
-from core.runs.ownership import owner_of_file
+from core.runs.ownership import execution_warning, owner_of_file
 from core.runs.run import Run
+from core.schema.files import not_written
 from core.series import report
 from core.system.logout import logout_warning
+from core.table import Column
+from core.text import join_names, replace_control_characters
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Iterator, Sequence
 
+    from core.config.presets import Preset
     from core.config.script_check import ScriptCheckResult
     from core.devices.device import Device, Survey
     from core.schema.spec import RunSpec
+
 
 GPU_MESSAGE = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
 """Where the message about one GPU begins in a driver's message."""
@@ -52,9 +76,9 @@ GPU_NUMBER = re.compile(r"GPU (\d+) cannot")
 def run(options: Namespace) -> int:
     """Train a recipe or a script on the chosen devices, and wait for the end unless --detach is given."""
     check_queue_options(options)
-    found = survey(parse_choices.device_names(options))
+    found = survey(run_options.device_names(options))
     among = choose_any(options, found.devices)
-    match choices := parse_choices.choices(options):
+    match choices := run_options.choices(options):
         case RecipeChoices():
             return _begin(options, compose(choices, found.devices), found, among)
         case PresetChoice():
@@ -251,3 +275,112 @@ def _messages_about(name: str, found: Survey) -> list[str]:
         return [sentence for sentence in (general, *about_gpus) if sentence]
     own = [each for each in about_gpus if (match := GPU_NUMBER.match(each)) and match[1] == numbered[1]]
     return own or ([general] if general else [])
+
+
+def command(options: Namespace) -> int:
+    """Print a shell command that starts the same training; for a script, without Trainyard."""
+    run = find(options)
+    run.spec().check_startable()
+    if run.owner is not None:
+        name = replace_control_characters(run.id)
+        warn(
+            tr(
+                "Run {name} belongs to {owner}. {execution_warning}",
+                name=name,
+                owner=run.owner,
+                execution_warning=execution_warning(run.owner, run.spec()),
+            )
+        )
+    run.catch_up()
+    cores = {name: tuple(fields.get("cores") or ()) for name, fields in run.facts.devices.items()}
+    line = shell_line(run.spec(), cores)
+    if options.json:
+        say_json({"run": run.id, "command": line})
+    else:
+        say(line, lines=True)
+    return 0
+
+
+def add_preset_name(parser: ArgumentParser) -> None:
+    """Add the argument and the option of `keep`."""
+    parser.add_argument("name", metavar="NAME", help=tr("name of the preset, or the path of its file"))
+    parser.add_argument(
+        "--secrets", choices=("names", "values"),
+        help=tr("what to store of variables that look like secrets: their names, with the values taken from the "
+        "environment at each start, or their values"),
+    )  # fmt: skip
+
+
+def keep(options: Namespace) -> int:
+    """Save what a run trained, and how, as a preset; `trainyard run --setup NAME` starts it again."""
+    run = find(options)
+    path = presets.path_of(options.name, presets.default_root())
+    replaced = path.exists()
+    spec = run.spec()
+    spec.check_startable()
+    check_owner(options, tr("Run {id}", id=run.id), run.owner, spec)
+    if (secrets := presets.secret_names(spec)) and not _stores_values(options, secrets, path):
+        spec = presets.without_values(spec, secrets)
+    try:
+        presets.save(spec, path)
+    except OSError as error:
+        raise RunError(
+            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Choose another file."))
+        ) from error
+    if options.json:
+        say_json({"run": run.id, "setup": path.stem, "path": str(path), "replaced": replaced})
+    else:
+        say(f"{path} (replaced)" if replaced else str(path))
+    return 0
+
+
+def _stores_values(options: Namespace, names: list[str], path: Path) -> bool:
+    """Return whether to store the values of these variables. Raises `ValueError` if there is no terminal to ask on."""
+    if options.secrets:
+        return bool(options.secrets == "values")
+    known = tr_plural("{names} looks like a secret", "{names} look like secrets", len(names), names=join_names(names))
+    if options.json or not is_interactive():
+        raise ValueError(
+            tr(
+                "Nothing was saved: {known}. Add --secrets names to take the value from the environment at each start, "
+                "or --secrets values to store it.",
+                known=known,
+            )
+        )
+    return confirm(
+        tr(
+            "{known}. Store the value in {path}? Without, it is taken from the environment at each start.",
+            known=known,
+            path=path,
+        )
+    )
+
+
+def list_presets(options: Namespace) -> int:
+    """List the presets saved by name."""
+    found = presets.read_all(presets.default_root())
+    if not found and not options.json:
+        warn(
+            tr(
+                "There are no presets in {default_root} yet. `trainyard keep RUN NAME` saves one.",
+                default_root=presets.default_root(),
+            )
+        )
+    for each in found if not options.json else ():
+        if each.problem:
+            warn(each.problem)
+    return say_rows(options, PRESET_COLUMNS, found)
+
+
+def _training(spec: RunSpec) -> str:
+    if spec.script is not None:
+        return shlex.join([spec.script.name, *spec.script.arguments])
+    return f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}"
+
+
+PRESET_COLUMNS: tuple[Column[Preset], ...] = (
+    Column("name", lambda each: each.name),
+    Column("path", lambda each: str(each.path), None),
+    Column("what", lambda each: _training(each.spec) if each.spec else None),
+    Column("problem", lambda each: each.problem or None, None),
+)
