@@ -323,7 +323,7 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
             text = held_words(held) or tr(HELD_BY_USER, run=ticket.run)
         case reasons.AFTER:
             text = tr("It waits for the end of run {run}.", run=ticket.after)
-        case decision.NOT_BEFORE:
+        case reasons.NOT_BEFORE:
             text = tr("It starts at {time} at the earliest.", time=clock(outcome.until or now, now))
         case reasons.BLOCKED:
             text = join_sentences(dict.fromkeys(tr_stored(ticket.blocked[each][2]) for each in outcome.devices))
