@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEd
 from core import arrays
 from core.language import join_sentences, tr
 from core.runs.facts.states import state_info
-from core.system.logout import logout_warning
+from core.system.own_processes import logout_warning
 from gui.controllers.comparison.comparison_controller import ComparisonController
 from gui.controllers.comparison.scaling_controller import ScalingController
 from gui.controllers.run.memory_controller import MemoryController

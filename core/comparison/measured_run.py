@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from core.config.presets import secret_names
 from core.errors import RunError
 from core.history.index import is_run
-from core.history.setting_values import ENVIRONMENT, SEED, setting_values
+from core.history.summary import ENVIRONMENT, SEED, setting_values
 from core.language import tr
 from core.runs.directory import workload_text
 from core.runs.run import Run

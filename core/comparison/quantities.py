@@ -17,8 +17,7 @@ from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.language import tr, tr_noop
 from core.runs.facts.run_facts import worst
 from core.series.series import Series
-from core.text import first_names, join_names, short
-from core.units import BYTES_PER_GB, duration
+from core.text import BYTES_PER_GB, duration, first_names, join_names, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

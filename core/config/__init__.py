@@ -9,6 +9,5 @@
   another machine
 - `abilities`: what the agent of a host can be asked for to start runs there, or to train some ranks of a run of another
   machine
-- `presets`: specs saved under a name
-- `shell_command`: the shell command that starts the same training
+- `presets`: specs saved under a name; the shell command that starts the same training
 """

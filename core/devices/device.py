@@ -155,7 +155,7 @@ class Survey:
 WITH_CORES = re.compile(r"(?P<model>.*), (?P<count>\d{1,6}) cores?", re.DOTALL)
 """The name of a CPU device: see `core.devices.cpu`."""
 BETWEEN_KINDS, TIMES = " + ", " × "
-"""Between kinds of devices, and between their number and kind: see `core.history.setting_values.device_text`."""
+"""Between kinds of devices, and between their number and kind: see `core.history.summary.device_text`."""
 
 
 def shown_name(name: str) -> str:

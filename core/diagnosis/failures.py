@@ -24,7 +24,7 @@ from core.diagnosis.program_output import first_sentence
 from core.language import join_sentences, tr, tr_noop, tr_stored
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from core.units import BYTES_PER_GB
+from core.text import BYTES_PER_GB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

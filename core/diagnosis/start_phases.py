@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.states import RunState
-from core.text import as_sentence, join_phrases, list_labels
-from core.units import duration
+from core.text import as_sentence, duration, join_phrases, list_labels
 
 if TYPE_CHECKING:
     from core.runs.facts.run_facts import RunFacts

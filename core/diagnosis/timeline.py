@@ -14,8 +14,7 @@ from core.language import join_sentences, tr, tr_noop, tr_stored
 from core.runs.facts.run_facts import Verdict, read_release
 from core.runs.facts.states import RunState, state_info
 from core.schema.events import last_step
-from core.text import first_names, join_names, join_phrases, list_labels
-from core.units import disk, duration
+from core.text import disk, duration, first_names, join_names, join_phrases, list_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,7 +12,7 @@ from core.hosts.failures import HostError
 from core.hosts.host_list import load
 from core.hosts.names import device_here, split_name
 from core.language import join_sentences, tr, tr_noop
-from core.units import duration
+from core.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,8 +9,7 @@ from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.evidence import compare_usage
 from core.runs.facts.run_facts import Verdict
 from core.system.procfs import STUCK
-from core.text import enumerated
-from core.units import size
+from core.text import enumerated, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

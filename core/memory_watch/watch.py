@@ -17,7 +17,7 @@ from core.runs.facts.run_facts import Release, Verdict
 from core.system import process_info, processes, procfs
 from core.system.procfs import STUCK
 from core.system.terminate import SURVIVOR_GRACE_S, Processes, ProcessEscalation, TrackedProcess
-from core.units import BYTES_PER_MB
+from core.text import BYTES_PER_MB
 
 if TYPE_CHECKING:
     import signal

@@ -30,7 +30,7 @@ from core.metrics.rules.rule import (
 from core.metrics.rules.rule_set import usable_rules
 from core.metrics.text.log import LogReader
 from core.metrics.text.printed_lines import PrintedLines
-from core.runs import copies
+from core.runs import foreign
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.schema.files import open_to_read
@@ -314,7 +314,7 @@ class Teacher:
 
         Rules of that file that the run does not have stay in it. Raises `ValueError` or `RunError` with a sentence.
         """
-        copies.refuse(self._run.dir)
+        foreign.refuse(self._run.dir)
         script = self._spec.script
         assert script is not None
         given = path or script.rules_file

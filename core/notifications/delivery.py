@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from core.notifications.channels import Channel
-    from core.notifications.message import Message
-    from core.notifications.news import RunNews
+    from core.notifications.message import Message, RunNews
     from core.notifications.settings import NotificationSettings
 
 LIMIT_S = 20.0

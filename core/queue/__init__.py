@@ -5,7 +5,7 @@
 - `claims`: what a supervisor holds of the line while its run trains
 - `waiter`: the small process of a run that waits; `python -m core.queue` starts and ends it
 - `request`: what was asked of the queue, in the run's folder; what is trained when its turn has come
-- `control`: put runs into the queue, move, hold, release, cancel and revive them
+- `control`: put runs into the queue, move, hold, release, cancel and revive them; ask the driver whether a device is
+  free
 - `listing`: the queued runs with place and reason; the reason in words
-- `device_check`: whether a device is free by its driver
 """

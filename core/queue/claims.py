@@ -15,8 +15,7 @@ from core.queue.decision import HOLDING, shown_name
 from core.queue.folder import own_line
 from core.queue.line import Line, release
 from core.runs.facts.states import RunState
-from core.text import join_labels, join_names
-from core.units import duration
+from core.text import duration, join_labels, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

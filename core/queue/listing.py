@@ -20,7 +20,7 @@ from core.queue.request import QueueRequest, read_request
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from core.runs.ownership import owner_of_run
+from core.runs.foreign import owner_of_run
 from core.schema.events import Tail
 from core.schema.files import is_regular
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.catalog.frameworks import framework_title
+from core.comparison.comparison_table import compare, sentences, text_table
 from core.comparison.measured_run import check_different, differing_packages, read_run
 from core.comparison.quantities import SETTINGS, NothingInCommonError, result_of
-from core.comparison.table import compare, sentences, text_table
 from core.devices.device import shown_name
 from core.diagnosis.timeline import Timeline
 from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.setting_values import setting_words
+from core.history.summary import setting_words
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.reports.chart import INNER_WIDTH, Chart, Line, chart
 from core.reports.page import Markup, element, fold, joined, page, section, table
 from core.runs.facts.states import state_info
 from core.series.series import Axis
 from core.system.installation import version
-from core.text import join_names, short
-from core.units import BYTES_PER_GB, duration, size
+from core.text import BYTES_PER_GB, duration, join_names, short, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,7 @@
 - `directory`: create a run directory, start its supervisor, read its output; the text of the recipe or script
 - `run`: one run: start it, follow it, send it requests, resume it
 - `facts`: what the events of a run say about it
-- `copies`: runs of other machines, copied here, and what their machine says of them
-- `ownership`: whether a run or a preset belongs to another user
+- `foreign`: runs of other machines, copied here; whether a run or a preset belongs to another user
 - `part`: the part of a run of another machine, whose ranks train here
 - `requests`: the request files below `control`
 - `lock`: the lock that keeps a run from being started or resumed twice

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs import copies
+from core.runs import foreign
 from core.schema.files import (
     FULL,
     is_regular,
@@ -52,7 +52,7 @@ def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
 
     Raises `OSError`, `CalledProcessError` or, for a copy, `RunError`.
     """
-    copies.refuse(run_dir)
+    foreign.refuse(run_dir)
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         command = own_command(module, str(run_dir.resolve()), *options)
         return start_in_background(command, log.fileno(), survives_logout=True)

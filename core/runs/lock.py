@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import tr
-from core.runs import copies
+from core.runs import foreign
 from core.runs.facts.states import RunState
 from core.schema.files import not_written, open_to_append
 from core.schema.paths import EVENTS, LOCK
@@ -51,7 +51,7 @@ class Lock:
 
 def take(folder: Path) -> Lock | None:
     """Lock a folder; return None when another process has the lock. Raises `RunError` where it cannot be locked."""
-    copies.refuse(folder.parent if folder.name == EVENTS else folder)
+    foreign.refuse(folder.parent if folder.name == EVENTS else folder)
     lock = Lock()
     with contextlib.ExitStack() as stack:
         stack.callback(lock.release)

@@ -4,8 +4,8 @@
 - `processes`: identify, find and signal processes
 - `run_processes`: find and signal the processes of a run, also those that have cleared their environment
 - `process_info`: describe a process for people and for the event log
-- `own_processes`: make, start and recognise Trainyard's own processes; find the runs that have a supervisor
-- `logout`: whether a log-out ends processes, and how to start them where it does not
+- `own_processes`: make, start and recognise Trainyard's own processes; find the runs that have a supervisor;
+  whether a log-out ends processes, and how to start them where it does not
 - `own_start`: start a module of Trainyard without modules from the user's PYTHONPATH
 - `folders`: the folders that the user has chosen for runs and presets
 - `installation`: the version, the command and the documents of this installation

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.history.summary import RunSummary
-    from core.scaling.table import ScalingTable
+    from core.scaling.scaling_table import ScalingTable
 
 Outcome = tuple[str, str]
 

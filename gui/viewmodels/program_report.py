@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from core.system.installation import version
-from core.units import size
+from core.text import size
 from gui.style.formatting import DASH
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from core.history.index import RunIndex
 from core.hosts.mirror import link, mirror
 from core.hosts.mirror.mirror import Mirror
 from core.hosts.run_files import travels
-from core.runs.copies import read_there
 from core.runs.facts.states import RunState, state_info
+from core.runs.foreign import read_there
 from core.runs.run import Run
 from core.schema.paths import EVENTS
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe

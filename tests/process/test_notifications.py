@@ -16,8 +16,7 @@ import pytest
 
 from core.notifications.delivery import RETRY_S, deliver, deliver_news, retry
 from core.notifications.desktop import BUS_VARIABLE
-from core.notifications.message import Message
-from core.notifications.news import news_of_end
+from core.notifications.message import Message, news_of_end
 from core.notifications.outbox import SUFFIX
 from core.notifications.settings import NotificationSettings, save, settings_file
 from core.queue import folder

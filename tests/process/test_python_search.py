@@ -11,8 +11,8 @@ import pytest
 
 from core.cli import __main__
 from core.cli.commands import machine
+from core.pythons.discovery import PythonSearch
 from core.pythons.python_info import ProbeCache
-from core.pythons.search import PythonSearch
 from tests.support.pythons import (
     VERSION,
     count_starts,

@@ -15,7 +15,7 @@ from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import open_dbus_connection
 
 from core.notifications.desktop import BUS_VARIABLE, SERVICE
-from core.system.logout import LOGIND
+from core.system.own_processes import LOGIND
 from tests.support.packages import BUS, missing
 
 if TYPE_CHECKING:

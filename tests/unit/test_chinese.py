@@ -13,7 +13,7 @@ from core.devices.cpu import cpu_devices
 from core.devices.device import shown_name
 from core.diagnosis.epoch_numbers import metric_title
 from core.diagnosis.timeline import Timeline
-from core.history.setting_values import setting_words
+from core.history.summary import setting_words
 from core.language import tr, tr_plural, tr_stored
 from core.text import as_sentence, join_names, join_phrases
 from gui.viewmodels.run.run_messages import past_tense

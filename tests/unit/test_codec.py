@@ -16,10 +16,10 @@ from core.config.validation import Problem, ProblemKind
 from core.devices.device import Device, Process, Sample
 from core.hosts.mirror.entries import Listing, RunEntry
 from core.hosts.protocol import Hello
-from core.notifications.news import RunNews
+from core.notifications.message import RunNews
 from core.queue.request import QueueRequest
-from core.runs.copies import There
 from core.runs.facts.run_facts import ModelPart, Release, Software, Source, Verdict
+from core.runs.foreign import There
 from core.runs.part import Part
 from core.schema.codec import Limits, decode, encode
 from core.schema.files import parse_json

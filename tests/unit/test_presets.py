@@ -16,8 +16,8 @@ from core.cli import __main__
 from core.cli.shared import options, run_options
 from core.config import presets
 from core.config.choices import RecipeChoices, ScriptChoices, compose
+from core.config.presets import repeat_line, shell_line
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
-from core.config.shell_command import repeat_line, shell_line
 from core.devices.cpu import cpu_devices
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from tests.support.running import make_spec, script_spec

@@ -12,7 +12,7 @@ from core.cli.shared.export_options import check_file
 from core.cli.shared.lookup import RUN
 from core.cli.shared.output import say, say_json, say_table, warn
 from core.history import index
-from core.history.setting_values import setting_words
+from core.history.summary import setting_words
 from core.language import tr
 from core.series.report import export_bytes
 from core.text import one_line
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
 
+    from core.comparison.comparison_table import Comparison
     from core.comparison.measured_run import MeasuredRun, Reasons
-    from core.comparison.table import Comparison
 
 
 MAX_SETTINGS = 6
@@ -75,12 +75,15 @@ def find_compared(options: Namespace) -> tuple[list[Path], str | None]:
 
 def compare_runs(options: Namespace) -> int:
     """Compare runs in a table; runs that differ only in the seed form one row."""
-    from core.comparison import measured_run, table  # loads numpy
+    from core.comparison import (
+        comparison_table,
+        measured_run,  # loads numpy
+    )
 
     _check_files(options)
     folders, baseline = find_compared(options)
     runs = measured_run.read_runs(folders)
-    comparison = table.compare(
+    comparison = comparison_table.compare(
         runs, metric=options.metric, baseline=baseline, target=options.target, lower=options.lower,
         grouped=options.grouped is not False,
     )  # fmt: skip
@@ -89,7 +92,7 @@ def compare_runs(options: Namespace) -> int:
     why = [(run, measured_run.reasons(first, run)) for run in others] if options.why else []
     _write_files(options, comparison, runs, baseline)
     if options.json:
-        document = table.to_json(comparison)
+        document = comparison_table.to_json(comparison)
         say_json({**document, "why": [_why_json(first, run, each) for run, each in why]} if options.why else document)
         return 0
     if export_options.given_files(options):
@@ -106,10 +109,10 @@ def compare_runs(options: Namespace) -> int:
 
 
 def _say_table(comparison: Comparison) -> None:
-    from core.comparison import table
+    from core.comparison import comparison_table
 
-    say_table(table.text_table(comparison, MAX_SETTINGS).cells())
-    for sentence in (*table.sentences(comparison), *table.left_out(comparison, MAX_SETTINGS)):
+    say_table(comparison_table.text_table(comparison, MAX_SETTINGS).cells())
+    for sentence in (*comparison_table.sentences(comparison), *comparison_table.left_out(comparison, MAX_SETTINGS)):
         say(sentence)
     for notice in comparison.notices:
         warn(notice)
@@ -126,10 +129,10 @@ def _check_files(options: Namespace) -> None:
 
 def _write_files(options: Namespace, comparison: Comparison, runs: Sequence[MeasuredRun], baseline: str | None) -> None:
     """Write the table, the page and the plots to the files that were asked for."""
-    from core.comparison import table
+    from core.comparison import comparison_table
     from core.reports import run_report
 
-    export_options.write_tables(options, lambda: table.text_table(comparison))
+    export_options.write_tables(options, lambda: comparison_table.text_table(comparison))
 
     def page() -> bytes:
         return run_report.report(

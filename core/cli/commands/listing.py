@@ -33,8 +33,7 @@ from core.runs.facts.run_facts import part_sentences
 from core.runs.facts.states import RunState, state_info
 from core.series import report
 from core.table import Column
-from core.text import join_names, short
-from core.units import BYTES_PER_MB, disk
+from core.text import BYTES_PER_MB, disk, join_names, short
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -19,12 +19,11 @@ from core.hosts.host_list import load
 from core.hosts.names import full_name
 from core.language import tr, tr_noop, tr_stored
 from core.launchers import loopback
+from core.pythons.discovery import FoundPython, PythonSearch
 from core.pythons.python_info import REMEDY
-from core.pythons.search import FoundPython, PythonSearch
 from core.series.report import export_bytes
 from core.table import Column
-from core.text import first_names, join_names
-from core.units import size
+from core.text import first_names, join_names, size
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -17,8 +17,7 @@ from core.system.process_info import shortened
 from core.system.procfs import PROC
 from core.system.terminate import TerminationResult, terminate
 from core.table import Column
-from core.text import replace_control_characters
-from core.units import disk, size
+from core.text import disk, replace_control_characters, size
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

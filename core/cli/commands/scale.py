@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from core.devices.device import Survey
     from core.scaling.record import ScalingRecord
-    from core.scaling.table import ScalingTable
+    from core.scaling.scaling_table import ScalingTable
     from core.schema.spec import RunSpec
 
 OWN = frozenset({"runs", "json", "resume", "show", "delete", "with_runs", "yes", *export_options.FILES, "force",
@@ -73,7 +73,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def scale(options: Namespace) -> int:
     """Train a recipe on 1, 2, 4, ... of the devices, one training after the other, and show what each device gains."""
-    from core.scaling import table as tables  # loads numpy
+    from core.scaling import scaling_table as tables  # loads numpy
 
     export_options.check_files(options)
     if options.delete is not None:
@@ -125,7 +125,7 @@ def _exit_code(options: Namespace, table: ScalingTable, halted: str | None) -> i
 def _write_files(options: Namespace, table: ScalingTable) -> None:
     """Write the table, the page and the plots to the files that were asked for."""
     from core.scaling import scaling_report
-    from core.scaling.table import text_table
+    from core.scaling.scaling_table import text_table
 
     export_options.write_tables(options, lambda: text_table(table))
     export_options.write_page(options, lambda: scaling_report.scaling_report(table, made=time.time()))
@@ -134,15 +134,15 @@ def _write_files(options: Namespace, table: ScalingTable) -> None:
 
 def _delete(options: Namespace) -> int:
     """Delete a scaling table, after a question."""
-    from core.scaling import control
+    from core.scaling import scaling_command
 
     _check_kept(options)
     if given := export_options.given_files(options):
         raise ValueError(tr("--{name} and --delete cannot be combined. Write the table first.", name=given[0]))
     record = records.read_record(options.runs, options.delete)
-    if problem := control.why_not(record):
+    if problem := scaling_command.why_not(record):
         raise ValueError(problem)
-    runs = control.own_runs(record)
+    runs = scaling_command.own_runs(record)
     if not options.yes:
         if options.json or not is_interactive():
             raise ValueError(
@@ -157,7 +157,7 @@ def _delete(options: Namespace) -> int:
         )  # fmt: skip
         if not confirm(question):
             return 0
-    removed = control.delete(record.root, record.name, with_runs=options.with_runs)
+    removed = scaling_command.delete(record.root, record.name, with_runs=options.with_runs)
     if removed.problem:
         warn(removed.problem)
         return FAILED

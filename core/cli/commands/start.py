@@ -37,8 +37,8 @@ from core.cli.shared.output import (
 from core.cli.shared.run_options import check_queue_options, choose_any, queue_request, time_limit_s
 from core.config import presets, validation
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices, compose, compose_preset
+from core.config.presets import shell_line
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
-from core.config.shell_command import shell_line
 from core.config.validation import ProblemKind
 from core.errors import RunError
 from core.history import index
@@ -49,11 +49,11 @@ from core.metrics.rules.rule_file import beside
 from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
 from core.runs.facts.states import RunState
-from core.runs.ownership import execution_warning, owner_of_file
+from core.runs.foreign import execution_warning, owner_of_file
 from core.runs.run import Run
 from core.schema.files import not_written
 from core.series import report
-from core.system.logout import logout_warning
+from core.system.own_processes import logout_warning
 from core.table import Column
 from core.text import join_names, replace_control_characters
 

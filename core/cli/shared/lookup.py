@@ -13,7 +13,7 @@ from core.history import index
 from core.hosts.names import devices_here
 from core.language import tr, tr_noop
 from core.runs.facts.states import RunState
-from core.runs.ownership import execution_warning
+from core.runs.foreign import execution_warning
 from core.runs.run import Run
 from core.text import replace_control_characters
 

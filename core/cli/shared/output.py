@@ -19,8 +19,7 @@ from core.runs.run import Run
 from core.series import report
 from core.system.process_info import shortened
 from core.table import Row, Table, aligned
-from core.text import join_phrases, replace_control_characters, short
-from core.units import size
+from core.text import join_phrases, replace_control_characters, short, size
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -14,8 +14,7 @@ from core.queue.request import AFTER, IF_CHANGED, QueueRequest
 from core.schema.setting import settings_of
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import SCRIPT
-from core.text import join_names
-from core.units import BYTES_PER_GB, BYTES_PER_MB
+from core.text import BYTES_PER_GB, BYTES_PER_MB, join_names
 
 if TYPE_CHECKING:
     import argparse

@@ -14,8 +14,7 @@ from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.states import RunState, state_info
 from core.schema.codec import Limits, decode, encode, named
 from core.system.process_info import ProcessInfo, process_fields
-from core.text import join_names
-from core.units import disk
+from core.text import disk, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

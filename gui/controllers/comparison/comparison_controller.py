@@ -17,7 +17,7 @@ from .comparison_export import ComparisonExport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.comparison.table import Comparison
+    from core.comparison.comparison_table import Comparison
     from gui.controllers.runs.export_controller import ExportController
     from gui.controllers.window.dock_layout import MainPanels
     from gui.services.runs.comparison_reader import ComparisonReader

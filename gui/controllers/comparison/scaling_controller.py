@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from core.history.summary import RunSummary
-    from core.scaling.table import ScalingTable
+    from core.scaling.scaling_table import ScalingTable
     from core.schema.spec import RunSpec
     from gui.controllers.runs.export_controller import ExportController
     from gui.controllers.window.dock_layout import MainPanels
@@ -172,7 +172,7 @@ class ScalingController(QObject):
         ]
 
     def _begin(self, asked: Asked) -> None:
-        from core.scaling import control
+        from core.scaling import scaling_command
         from core.scaling.record import free_name, new_record
 
         try:
@@ -183,25 +183,25 @@ class ScalingController(QObject):
             return
         record = new_record(root, specs, name=name, batch=asked[1], repeats=asked[2])
         devices = self._monitor.all_machines.devices
-        self._start(record.path, lambda: control.begin(record, devices))
+        self._start(record.path, lambda: scaling_command.begin(record, devices))
 
     def _continue(self, path: Path) -> None:
-        from core.scaling import control
+        from core.scaling import scaling_command
 
         table = self._tables.table(path)
         if table is not None:
             record = table.record
-            self._start(path, lambda: control.launch(record))
+            self._start(path, lambda: scaling_command.launch(record))
 
     def _start(self, path: Path, work: Callable[[], object]) -> None:
         if not self._starting.start(lambda: (path, problem_of(work)), lambda error: (path, f"{reason(error)}.")):
             self._message.show_message(tr("A scaling table is being started. Try again when that is done."), "warn")
 
     def _stop(self, path: Path) -> None:
-        from core.scaling import control
+        from core.scaling import scaling_command
 
         table = self._tables.table(path)
-        if table is not None and not control.stop(table.record):
+        if table is not None and not scaling_command.stop(table.record):
             self._message.show_message(tr("Nothing of this table is measured now."), "warn")
 
     # -- the view --------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class ScalingController(QObject):
 
     def _copy(self, path: Path, form: str) -> None:
         """Copy a table as text."""
-        from core.scaling.table import text_table
+        from core.scaling.scaling_table import text_table
 
         shown = self._tables.table(path)
         if shown is not None and shown.table is not None:
@@ -316,7 +316,7 @@ class ScalingController(QObject):
 
 def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callable[[], Outcome]:
     """Return what writes a file of this kind on another thread."""
-    from core.scaling.table import text_table
+    from core.scaling.scaling_table import text_table
 
     if kind == ".html":
         return lambda: exports.write_scaling_page(table, target)

@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
-from core.config.shell_command import repeat_line, shell_line
+from core.config.presets import repeat_line, shell_line
 from core.hosts.names import split_name
 from core.language import join_sentences, tr, tr_plural
-from core.runs.ownership import owner_of_file, owner_of_run
+from core.runs.foreign import owner_of_file, owner_of_run
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import join_names

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QMenu, QToolButton
 
 from core.config import presets
 from core.language import tr, tr_noop, tr_plural
-from core.runs.ownership import owner_of_file
+from core.runs.foreign import owner_of_file
 from gui.widgets.plain_text import menu_text, verbatim
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QLineEdit
 
-    from core.pythons.search import FoundPython
+    from core.pythons.discovery import FoundPython
     from core.schema.spec import RunSpec
     from gui.style.theme import Theme
 

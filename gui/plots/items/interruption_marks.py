@@ -14,7 +14,7 @@ from .end_mark import EndMark
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.series.interruptions import Interruption
+    from core.series.run_series import Interruption
     from core.series.series import Axis
     from gui.style.theme import Theme
 

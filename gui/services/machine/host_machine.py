@@ -18,7 +18,7 @@ from core.history.removal import Removed
 from core.hosts.exchange import pack_readings
 from core.hosts.run_files import is_run_name
 from core.language import join_sentences, tr
-from core.runs.copies import there
+from core.runs.foreign import there
 from core.runs.run import Run
 from core.schema.codec import decode
 from gui.viewmodels.setup.reading_check import lost

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.device import Survey
 from core.devices.reader import PROCESSES_S
-from core.devices.source import ReadingsStore
+from core.devices.sampler import ReadingsStore
 
 if TYPE_CHECKING:
     from core.devices.device import Sample

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from core.series.long_runs import present_facts, sketch
 from core.series.run_series import RunSeries
-from core.series.sketch import present_facts, sketch
 
 from .run_memory import take_in
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import join_sentences
-from core.system.logout import at_logout
+from core.system.own_processes import at_logout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from core.comparison.measured_run import measured_run
 from core.comparison.quantities import choose_metric
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.setting_values import SEED
+from core.history.summary import SEED
 from core.language import tr, tr_plural
-from core.units import BYTES_PER_GB
+from core.text import BYTES_PER_GB
 from gui.style.formatting import DASH, moment
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.history.setting_values import setting_words
+from core.history.summary import setting_words
 from core.language import tr
 from core.text import one_line
 from gui.style.formatting import DASH

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.scaling.record import ScalingRecord
-    from core.scaling.table import ScalingTable
+    from core.scaling.scaling_table import ScalingTable
     from core.schema.spec import RunSpec
     from gui.viewmodels.runs.run_rows import RunRow
 
@@ -73,7 +73,7 @@ def strategy_title(spec: RunSpec) -> str:
 
 def shown_cells(table: ScalingTable) -> list[list[str]]:
     """Return the rows of a table with the titles of the window, the first of them its headings."""
-    from core.scaling.table import text_table  # imported here, since the window starts without it
+    from core.scaling.scaling_table import text_table  # imported here, since the window starts without it
 
     return replace(text_table(table, strategy_title), capitals=False).cells()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.hosts.failures import Failure
 from core.hosts.watch import Phase
 from core.language import join_sentences, tr, tr_plural, tr_stored
-from core.units import duration
+from core.text import duration
 from gui.style.formatting import percent
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.units import disk
+from core.text import disk
 from gui.style.formatting import moment
 from gui.viewmodels.table_text import TableText
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.language import tr
 from core.runs.facts.states import RunState, state_info
-from core.units import duration
+from core.text import duration
 from gui.style.formatting import moment, number
 
 if TYPE_CHECKING:

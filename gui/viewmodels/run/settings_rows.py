@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from core.catalog import recipes
 from core.catalog.frameworks import framework
 from core.catalog.strategies import strategy_of
-from core.config.presets import secret_names
-from core.config.shell_command import repeat_line
+from core.config.presets import repeat_line, secret_names
 from core.config.strategy_settings import rate_arithmetic, without_meaning
 from core.language import tr, tr_noop
 from core.runs.facts.run_facts import part_sentences

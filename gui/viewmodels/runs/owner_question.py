@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.ownership import execution_warning
+from core.runs.foreign import execution_warning
 
 if TYPE_CHECKING:
     from core.schema.spec import RunSpec

@@ -17,7 +17,7 @@ from core.comparison.quantities import (
     lower_is_better,
     result_of,
 )
-from core.history.setting_values import SEED, setting_words
+from core.history.summary import SEED, setting_words
 from core.language import tr, tr_plural
 from core.table import Column, Table
 from core.text import one_line

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.catalog.strategies import strategy_of
+from core.comparison.comparison_table import statistic_of
 from core.comparison.measured_run import read_run
 from core.comparison.quantities import Statistic, highest, peak_memory, throughput
-from core.comparison.table import statistic_of
 from core.devices.device import shown_name
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.setting_values import device_text
+from core.history.summary import device_text
 from core.language import tr, tr_plural, tr_stored
 from core.runs.directory import workload_text
 from core.runs.facts.run_facts import Verdict, worst
@@ -22,7 +22,7 @@ from core.runs.facts.states import RunState, state_info
 from core.scaling.record import PER_DEVICE
 from core.schema.settings import Training
 from core.table import Column, Table
-from core.units import BYTES_PER_GB
+from core.text import BYTES_PER_GB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Copies of runs that are on other machines, and what their machine says of them.
+"""Runs of other users and copies of runs on other machines: whose they are, and what their machine says of them.
+
+A start of what belongs to another user is preceded by a warning, which says what it would execute.
 
 A copy is a run directory below `copies_folder()`, which belongs to this user alone. The process ids in its events are
 those of the other machine, so whether its supervisor is alive cannot be seen here: the agent there says so, and
@@ -15,14 +17,82 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.language import tr
+from core.language import tr, tr_noop
 from core.schema.codec import decode
 from core.schema.files import read_json, write_whole
+from core.schema.paths import SPEC_FILE
 from core.system.folders import cache_folder
+from core.system.process_info import user_name
+from core.text import first_names, one_line, replace_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+
+MAX_CHARACTERS = 240
+"""Maximum characters of a line in the warning."""
+MAX_VARIABLES = 8
+"""Environment variables that the warning lists; it counts the rest."""
+LOADING = ("LD_", "DYLD_", "PYTHON", "PATH")
+"""Beginnings of the names of variables by which other code is loaded; the warning lists them first."""
+
+
+def owner_of_run(run_dir: Path) -> str | None:
+    """Return the user to whom a run belongs if that is another one; None for a run of one's own."""
+    if (machine := there(run_dir)) is not None:
+        return machine.owners.get(run_dir.name)
+    return _other_user(run_dir, run_dir / SPEC_FILE)
+
+
+def owner_of_file(path: Path) -> str | None:
+    """Return the user to whom a file belongs if that is another one; None for one's own, or for no file."""
+    return _other_user(path)
+
+
+def execution_warning(owner: str, spec: RunSpec | None) -> str:
+    """Return what a start of another user's run or preset executes, one line each, with a sentence before and after.
+
+    `spec`: None if it cannot be read.
+    """
+    lines = _executed(spec) if spec else [tr("Its program and its Python are unknown.")]
+    shown = "\n".join(replace_control_characters(one_line(line, MAX_CHARACTERS)) for line in lines)
+    return tr(
+        "This would be executed with your permissions, and {owner} may be able to change it at any time:"
+        "\n\n{shown}\n\nContinue only if you trust {owner}.",
+        owner=owner,
+        shown=shown,
+    )
+
+
+def _executed(spec: RunSpec) -> list[str]:
+    script = spec.script
+    command = " ".join(script.command) if script else spec.own_recipe.path
+    environment = (script.environment if script else {}).items()
+    ordered = sorted(environment, key=lambda item: not item[0].startswith(LOADING))  # the rest may be only counted
+    variables = [tr("Variable: {name}={value}", name=name, value=value) for name, value in ordered]
+    return [
+        tr("Program: {command}", command=command),
+        tr("Python: {python}", python=spec.python),
+        tr("Folder: {folder}", folder=spec.working_dir),
+        *first_names(variables, MAX_VARIABLES, tr_noop("{count} more variables")),
+    ]
+
+
+def _other_user(*paths: Path) -> str | None:
+    """Return the first other user who owns one of these paths or, for a link, the file that it names."""
+    for path in paths:
+        for look in (os.lstat, os.stat):
+            try:
+                uid = look(path).st_uid
+            except OSError:
+                continue
+            if uid != os.geteuid():
+                return user_name(uid)
+    return None
+
 
 COPIES = "hosts"
 """The folder of all copies, in the user's cache folder: a folder for each host, with its runs."""
