@@ -223,10 +223,6 @@ class Quantity:
         return self.write(value) if math.isfinite(value) else str(value)
 
 
-def _gigabytes(value: float) -> str:
-    return f"{value / BYTES_PER_GB:.2f}"
-
-
 def _count(value: float) -> str:
     return f"{value:.6g}"
 
@@ -246,7 +242,8 @@ QUANTITIES = (
     Quantity(name="training_s", heading=tr_noop("Trained"), lower_is_better=True, write=duration,
              of=lambda found: found.trained_until(found.ended)),
     Quantity(name="peak_memory_bytes", heading=tr_noop("Peak GB"), lower_is_better=True, is_compared=True,
-             write=_gigabytes, of=lambda found: max(found.peaks.values(), default=None)),
+             write=lambda value: f"{value / BYTES_PER_GB:.2f}",
+             of=lambda found: max(found.peaks.values(), default=None)),
 )  # fmt: skip
 """In the order of the columns."""
 

@@ -98,7 +98,9 @@ def from_document(document: dict[str, Any], previous: Sequence[Sample] = ()) -> 
     """Return the answer of which `to_document` made the JSON; raises as `from_line`."""
     devices, now = document.get("devices"), document["time"]
     return HelperAnswer(
-        devices=None if devices is None else tuple(_device(packed) for packed in devices),
+        devices=None
+        if devices is None
+        else tuple(Device(**{**packed, "cores": tuple(packed["cores"])}) for packed in devices),
         samples=tuple(
             [
                 previous[place].at(now) if packed is None else _sample(packed)
@@ -113,10 +115,6 @@ def from_document(document: dict[str, Any], previous: Sequence[Sample] = ()) -> 
 def _pack(record: object, names: Iterable[str]) -> dict[str, Any]:
     # dataclasses.asdict copies deeply and takes ten times as long, once a second for each device.
     return {name: value for name in names if (value := getattr(record, name)) is not None}
-
-
-def _device(packed: dict[str, Any]) -> Device:
-    return Device(**{**packed, "cores": tuple(packed["cores"])})
 
 
 def _sample(packed: dict[str, Any]) -> Sample:

@@ -49,15 +49,11 @@ def _devices(run: RunSummary) -> Value:
     return sum(int(number) for number in re.findall(r"(\d+) × ", text)) if isinstance(text, str) else None
 
 
-def _duration(run: RunSummary) -> Value:
-    return None if run.started is None else (run.ended or time.time()) - run.started
-
-
 FACTS: dict[str, Callable[[RunSummary], Value]] = {
     "archived": lambda run: run.marks.archived,
     "device": lambda run: run.settings.get("devices"),
     "devices": _devices,
-    "duration": _duration,
+    "duration": lambda run: None if run.started is None else (run.ended or time.time()) - run.started,
     "ended": lambda run: run.ended,
     "error": lambda run: run.error,
     "live": lambda run: state_info(run.state).live,

@@ -61,23 +61,15 @@ def fetcher(assignments: Sequence[RankAssignment]) -> RankAssignment:
     )
 
 
-def _one(devices: Sequence[Device]) -> list[Slot]:
-    return [("worker", tuple(devices))]
-
-
 def _per_device(devices: Sequence[Device]) -> list[Slot]:
     return [("worker", (device,)) for device in devices]
 
 
-def _parameter_server(devices: Sequence[Device]) -> list[Slot]:
-    """Return a chief, a worker per device, and a server that keeps the variables."""
-    return [("chief", ()), *_per_device(devices), ("ps", ())]
-
-
 _SLOTS: dict[str, Callable[[Sequence[Device]], list[Slot]]] = {
-    "one": _one,
+    "one": lambda devices: [("worker", tuple(devices))],
     "per_device": _per_device,
-    "parameter_server": _parameter_server,
+    # A chief, a worker per device, and a server that keeps the variables.
+    "parameter_server": lambda devices: [("chief", ()), *_per_device(devices), ("ps", ())],
 }
 
 

@@ -266,17 +266,17 @@ def _metric_charts(runs: Sequence[MeasuredRun], *, grouped: bool) -> list[Chart]
             found = [run for run in members if len(run.series.metrics.get(name, ()))]
             if found:
                 series = [run.series.metrics[name] for run in found]
-                label = found[0].id if len(found) == 1 else _group_label(found)
+                label = (
+                    found[0].id
+                    if len(found) == 1
+                    else tr("{run}, mean of {count} runs", run=found[0].id, count=len(found))
+                )
                 lines.append(Line(label=label, colour=colour, series=max(series, key=len), group=series))
         if lines:
             by_epoch = {name in run.series.by_epoch for run in runs if len(run.series.metrics.get(name, ()))}
             along = tr("epochs") if by_epoch == {True} else tr("steps")
             charts.append(Chart(name=name, title=name, lines=lines, along=along))
     return charts
-
-
-def _group_label(runs: Sequence[MeasuredRun]) -> str:
-    return tr("{run}, mean of {count} runs", run=runs[0].id, count=len(runs))
 
 
 def _own_charts(run: MeasuredRun) -> list[Chart]:

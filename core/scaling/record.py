@@ -87,7 +87,10 @@ def plan_specs(choices: RecipeChoices, devices: Sequence[Device], *, name: str, 
         own = default_strategy(choices.framework, 1) if count == 1 else strategy.name
         specs.insert(0, compose(_for_devices(choices, chosen[:count], own, name), devices))
     if batch == PER_DEVICE:
-        return [_with_batch(spec, spec.training.batch_size * len(spec.devices)) for spec in specs]
+        return [
+            replace(spec, training=replace(spec.training, batch_size=spec.training.batch_size * len(spec.devices)))
+            for spec in specs
+        ]
     _check_batch(specs)
     return specs
 
@@ -105,10 +108,6 @@ def _for_devices(choices: RecipeChoices, chosen: Sequence[str], strategy: str, n
     others = without_meaning(choices.framework, strategy)
     training = {key: value for key, value in choices.training.items() if key not in others}
     return replace(found, training=training, allow_open_ports=False)
-
-
-def _with_batch(spec: RunSpec, batch_size: int) -> RunSpec:
-    return replace(spec, training=replace(spec.training, batch_size=batch_size))
 
 
 # -- what makes no scaling table -----------------------------------------------------------------

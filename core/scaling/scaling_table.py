@@ -356,7 +356,7 @@ def text_table(table: ScalingTable, strategy: Callable[[RunSpec], str] | None = 
         Column("runs", lambda row: [each.run_id or "-" for each in row.trained], None),
         Column("states", lambda row: [each.state for each in row.trained], None),
         *_statistic_columns("samples_per_s", tr("Samples/s"), lambda row: row.samples_per_s, _rate),
-        *_statistic_columns("speed_up", tr("Speed-up"), lambda row: row.speed_up, _gain),
+        *_statistic_columns("speed_up", tr("Speed-up"), lambda row: row.speed_up, lambda each: _spread(each, ".2f")),
         Column("efficiency", lambda row: row.efficiency, tr("Efficiency"),
                lambda row: None if row.efficiency is None else f"{100 * row.efficiency:.0f} %"),
         Column("peak", title=tr("Peak GB"), text=_peaks),
@@ -376,10 +376,6 @@ def _statistic_columns(
         Column(name, lambda row: (found := of(row)) and found.mean, title, lambda row: text(of(row))),
         Column(f"{name}_deviation", lambda row: (found := of(row)) and found.deviation, None),
     )
-
-
-def _gain(statistic: Statistic | None) -> str | None:
-    return _spread(statistic, ".2f")
 
 
 def _rate(statistic: Statistic | None) -> str | None:

@@ -180,7 +180,7 @@ class Series:
         self._low = RangeTree(self._values, np.fmin, finite_or_nan)
         self._high = RangeTree(self._values, np.fmax, finite_or_nan)
         self._total = RangeTree(self._values, np.add, finite_or_zero)
-        self._finite = RangeTree(self._values, np.add, _is_finite)
+        self._finite = RangeTree(self._values, np.add, lambda values: np.isfinite(values).astype(np.float64))
         self._mean: ExponentialMean | None = None
         self._broken = GrowableArray()
         """The indices for `breaks` among the first `_searched` values."""
@@ -439,7 +439,3 @@ class Series:
             self._mean = ExponentialMean(weight)
         self._mean.extend(self.values[len(self._mean) :])
         return self._mean
-
-
-def _is_finite(values: Floats) -> Floats:
-    return np.isfinite(values).astype(np.float64)

@@ -92,7 +92,11 @@ def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
         Column("mean_loss", lambda each: each.mean_loss, None),
         Column("best_validation_loss", lambda each: each.best_validation and each.best_validation[1], None),
         Column("name", lambda each: each.name, "" if shows_name else None),
-        Column("marks", text=lambda each: _marks_text(each.marks) or None, is_optional=True),
+        Column(
+            "marks",
+            text=lambda each: " ".join([*(["*"] if each.marks.star else []), *each.marks.tags]) or None,
+            is_optional=True,
+        ),
         Column("star", lambda each: each.marks.star, None),
         Column("archived", lambda each: each.marks.archived, None),
         Column("tags", lambda each: list(each.marks.tags), None),
@@ -122,11 +126,6 @@ def _say_what_is_missing(options: Namespace, every: Sequence[RunSummary], found:
                 archived,
             )
         )
-
-
-def _marks_text(marks: Marks) -> str:
-    """Return a star and the tags of a run."""
-    return " ".join([*(["*"] if marks.star else []), *marks.tags])
 
 
 def _loss_text(loss: RunLoss | None) -> str:
@@ -217,18 +216,17 @@ def show(options: Namespace) -> int:
     for line in _measurement_lines(run, document):
         say(f"  {line}")
     for each in document["checkpoints"]:
-        written = tr("{size:.1f} MB ({reason})", size=each["bytes"] / BYTES_PER_MB, reason=_reason(each["reason"]))
+        written = tr(
+            "{size:.1f} MB ({reason})",
+            size=each["bytes"] / BYTES_PER_MB,
+            reason=tr(REASONS.get(str(each["reason"]), short(each["reason"]))),
+        )
         say(tr("  checkpoint {name}: step {step}, {written}", name=each["name"], step=each["step"], written=written))
     for line in (*_output_lines(run.dir), *_part_lines(run.facts), *release_lines(run.facts)):
         say(f"  {line}")
     for sentence in _sentences(run):
         say(f"  {tr_stored(sentence)}".replace("\n", "\n    "), lines=True)
     return 0
-
-
-def _reason(reason: object) -> str:
-    """Return why a checkpoint was written, in the language in use."""
-    return tr(REASONS.get(str(reason), short(reason)))
 
 
 REASONS = {
