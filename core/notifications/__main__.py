@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import language
+from core.notifications.channels import STALLED
 from core.notifications.delivery import deliver_news, record, retry
 from core.notifications.message import news_of_end, news_of_stall
 from core.notifications.outbox import Outbox
-from core.notifications.settings import STALLED, load
+from core.notifications.settings import load
 
 if TYPE_CHECKING:
     from core.notifications.delivery import Undelivered

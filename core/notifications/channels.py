@@ -1,28 +1,85 @@
-"""All ways to reach a user, one row each; those through a command of the user and through the library Apprise.
+"""A channel, through which messages reach a user; those through a command and through the library Apprise.
 
-Apprise is an extra: `pip install 'trainyard[apprise]'`.
+`core.notifications.settings` has the channels, a row each. Apprise is an extra: `pip install 'trainyard[apprise]'`.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
 
 from core.language import tr, tr_noop
-from core.notifications import desktop
-from core.notifications.message import NotDeliveredError
-from core.notifications.settings import masked
+from core.runs.facts.states import RunState
 from core.system.helper_process import HelperProcess, clean_environment
 from core.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import ModuleType
 
     from core.notifications.message import Message
-    from core.notifications.settings import NotificationSettings
+
+
+FINISHED, STOPPED, FAILED, LOST, STALLED = "finished", "stopped", "failed", "lost", "stalled"
+OCCASIONS = {
+    FINISHED: tr_noop("a run finishes"),
+    STOPPED: tr_noop("a run is stopped or paused"),
+    FAILED: tr_noop("a run fails"),
+    LOST: tr_noop("a run is lost"),
+    STALLED: tr_noop("a run makes no progress"),
+}
+"""What a user can be notified of; in settings files and on the command line by these names."""
+OCCASION_OF = {
+    RunState.FINISHED: FINISHED, RunState.STOPPED: STOPPED, RunState.PAUSED: STOPPED, RunState.FAILED: FAILED,
+    RunState.LOST: LOST, RunState.HEAD_LOST: LOST,
+}  # fmt: skip
+"""By the state in which a run is over."""
+
+
+class NotDeliveredError(Exception):
+    """A message was not delivered. `str()` is a sentence; `detail` is for the user alone."""
+
+    def __init__(self, sentence: str, detail: str = "") -> None:
+        super().__init__(sentence)
+        self.detail = detail
+
+
+class NoDesktopError(NotDeliveredError):
+    """There is no desktop that could show a message, as on a server. This is no failure."""
+
+
+class TemporaryError(NotDeliveredError):
+    """A service cannot be reached, or cannot take a message now; it may be able to a little later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """A way to reach a user. Its setting is a text, several texts, or a switch."""
+
+    name: str = ""
+    """The name of the setting, of the option of `notify`, and of the field in the window."""
+    title: str
+    help: str
+    """What the setting is: a sentence without a stop."""
+    not_delivered: str
+    """The sentence that a run records when its message was not delivered; `{why}` is the reason."""
+    send: Callable[[Any, Message, float], None]
+    """Takes the value of the setting, and the seconds that it may need. Raises `NotDeliveredError`."""
+    check: Callable[[str], str] = lambda _: ""
+    """Returns why a text cannot be used; the empty string if it can."""
+    example: str = ""
+    is_address: bool = True
+    """Whether it is the address of a service, which is a secret in most cases."""
+
+    def shown(self, value: bool | str | tuple[str, ...]) -> str:
+        """Return where it leads, without secrets."""
+        if isinstance(value, bool):
+            return tr("on") if value else tr("off")
+        texts = [each for each in ((value,) if isinstance(value, str) else value) if each.strip()]
+        return join_names(masked(each) if self.is_address else f"{each.split()[0]} …" for each in texts)
 
 
 MAX_DETAIL = 2000
@@ -94,61 +151,69 @@ def send_by_apprise(addresses: Sequence[str], message: Message) -> None:
         raise NotDeliveredError(tr("Apprise could not deliver to {names}.", names=join_names(failed)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
-    """A way to reach a user."""
-
-    name: str
-    """The name of its setting."""
-    title: str
-    not_delivered: str
-    """The sentence that a run records when its message was not delivered; `{why}` is the reason."""
-    shown: Callable[[NotificationSettings], str]
-    """Returns where it leads, without secrets."""
-    send: Callable[[NotificationSettings, Message, float], None]
-    """Takes also the seconds that it may need. Raises `NotDeliveredError`."""
-
-    def is_set(self, settings: NotificationSettings) -> bool:
-        """Return whether messages are sent through it."""
-        return bool(getattr(settings, self.name))
+# -- addresses ----------------------------------------------------------------------------------------
 
 
-def _web() -> ModuleType:
-    """Import what talks to web servers: each command knows the channels, and hardly any sends a message."""
-    from core.notifications import web
-
-    return web
+WEB = ("https", "http")
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://\S", re.IGNORECASE)
 
 
-CHANNELS = (
-    Channel(
-        name="desktop", title=tr_noop("Desktop"),
-        not_delivered=tr_noop("The notification could not be shown on the desktop. {why}"),
-        shown=lambda given: tr("on") if given.desktop else tr("off"),
-        send=lambda _, message, timeout_s: desktop.show(message, timeout_s),
-    ),
-    Channel(
-        name="command", title=tr_noop("Command"),
-        not_delivered=tr_noop("The notification could not be sent by your command. {why}"),
-        shown=lambda given: f"{given.command.split()[0]} …" if given.command.strip() else "",
-        send=lambda given, message, timeout_s: run_command(given.command, message, timeout_s),
-    ),
-    Channel(
-        name="webhook", title=tr_noop("Webhook"),
-        not_delivered=tr_noop("The notification could not be sent to your webhook. {why}"),
-        shown=lambda given: masked(given.webhook) if given.webhook else "",
-        send=lambda given, message, timeout_s: _web().post_to_webhook(given.webhook, message, timeout_s),
-    ),
-    Channel(
-        name="ntfy", title="ntfy",
-        not_delivered=tr_noop("The notification could not be sent to ntfy. {why}"),
-        shown=lambda given: masked(given.ntfy) if given.ntfy else "",
-        send=lambda given, message, timeout_s: _web().post_to_ntfy(given.ntfy, message, timeout_s),
-    ),
-    Channel(
-        name="apprise", title="Apprise",
-        not_delivered=tr_noop("The notification could not be sent through Apprise. {why}"),
-        shown=lambda given: join_names(map(masked, given.apprise)),
-        send=lambda given, message, _: send_by_apprise(given.apprise, message),
-    ),
-)  # fmt: skip
+def web_problem(address: str) -> str:
+    """Return why a webhook cannot have this address; the empty string if it can, or if it is empty."""
+    return _problem(address, tr("The webhook's address"))
+
+
+def ntfy_problem(address: str) -> str:
+    """Return why this cannot be the address of a topic of ntfy; the empty string if it can, or if it is empty."""
+    named = tr("The address for ntfy")
+    if problem := _problem(address, named):
+        return problem
+    if address and not urlsplit(address).path.strip("/"):
+        return tr("{address} has no topic. Write it as https://ntfy.sh/TOPIC.", address=named)
+    return ""
+
+
+def apprise_problem(address: str) -> str:
+    """Return why this cannot be an address for Apprise; the empty string if it can. Only Apprise knows its schemes."""
+    if SCHEME.match(address) and address.isprintable():
+        return ""
+    return tr(
+        "An address for Apprise must be SERVICE://..., for instance mailto://USER:PASSWORD@HOST. {name} is none.",
+        name=repr(masked(address)),
+    )
+
+
+def masked(address: str) -> str:
+    """Return an address for a log: the host of a web address, only the scheme of another. The rest may be secret."""
+    try:
+        parts = urlsplit(address)
+        if parts.scheme in WEB and parts.hostname:
+            return host_of(parts)
+    except ValueError:
+        return "…"
+    return f"{parts.scheme}://…" if parts.scheme and address.isprintable() else "…"
+
+
+def host_of(parts: SplitResult) -> str:
+    """Return the host of a web address, and its port if it has one."""
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    return f"{host}:{parts.port}" if parts.port is not None else host
+
+
+def _problem(address: str, named: str) -> str:
+    if not address:
+        return ""
+    try:
+        parts = urlsplit(address)
+        has_host, _ = bool(parts.hostname), parts.port  # a wrong port raises
+    except ValueError:
+        return tr("{address} is malformed. Write it as https://HOST/PATH.", address=named)
+    if parts.scheme not in WEB or not has_host:
+        return tr("{address} must begin with https:// or http:// and a host.", address=named)
+    if not address.isascii() or not address.isprintable() or " " in address:
+        return tr(
+            "{address} has a space or a character that addresses cannot have. Write it with percent signs, as a "
+            "browser shows it when it is copied.",
+            address=named,
+        )
+    return ""

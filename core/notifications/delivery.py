@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import in_english, tr, tr_noop
-from core.notifications.channels import CHANNELS
-from core.notifications.message import NoDesktopError, NotDeliveredError, TemporaryError, message_about
-from core.notifications.settings import FAILED, load
+from core.notifications.channels import FAILED, NoDesktopError, NotDeliveredError, TemporaryError
+from core.notifications.message import message_about
+from core.notifications.settings import CHANNELS, load
 from core.queue.folder import own_line
 from core.queue.listing import held_words
 from core.schema.events import Writer
@@ -68,7 +68,7 @@ def deliver(
 
     Returns within `limit_s` and some seconds.
     """
-    channels = [each for each in channels if each.is_set(settings)]
+    channels = [each for each in channels if getattr(settings, each.name)]
     outcomes: dict[str, Outcome] = {}
 
     def send(channel: Channel) -> None:
@@ -158,7 +158,7 @@ def record(run_dir: Path, failures: Iterable[str]) -> None:
 
 def _outcome(channel: Channel, settings: NotificationSettings, message: Message, limit_s: float) -> Outcome:
     try:
-        channel.send(settings, message, limit_s)
+        channel.send(getattr(settings, channel.name), message, limit_s)
     except NotDeliveredError as error:
         return Outcome(
             channel=channel,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.notifications.message import NoDesktopError, NotDeliveredError
+from core.notifications.channels import NoDesktopError, NotDeliveredError
 from core.system.installation import COMMAND
 from resources import ROOT
 

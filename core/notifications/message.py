@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.history.summary import SummaryReader
 from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
-from core.notifications.settings import FAILED, FINISHED, LOST, OCCASION_OF, STALLED, STOPPED
+from core.notifications.channels import FAILED, FINISHED, LOST, OCCASION_OF, STALLED, STOPPED
 from core.runs.facts.run_facts import HELD, Verdict, worst
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run, folders_mark
@@ -262,19 +262,3 @@ def _name(news: RunNews) -> str:
     if news.occasion != FINISHED or news.last_loss is None:
         return news.name
     return tr("{name} (loss {loss})", name=news.name, loss=short(news.last_loss))
-
-
-class NotDeliveredError(Exception):
-    """A message was not delivered. `str()` is a sentence; `detail` is for the user alone."""
-
-    def __init__(self, sentence: str, detail: str = "") -> None:
-        super().__init__(sentence)
-        self.detail = detail
-
-
-class NoDesktopError(NotDeliveredError):
-    """There is no desktop that could show a message, as on a server. This is no failure."""
-
-
-class TemporaryError(NotDeliveredError):
-    """A service cannot be reached, or cannot take a message now; it may be able to a little later."""

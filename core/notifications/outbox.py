@@ -13,8 +13,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from core.notifications.channels import FAILED, LOST
 from core.notifications.message import RunNews
-from core.notifications.settings import FAILED, LOST
 from core.schema.codec import decode, encode
 from core.schema.files import open_to_append, read_json, write_whole
 from core.system.folders import cache_folder, make_cache_folder

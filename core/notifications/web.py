@@ -12,8 +12,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from core.language import tr
-from core.notifications.message import NotDeliveredError, TemporaryError
-from core.notifications.settings import host_of
+from core.notifications.channels import NotDeliveredError, TemporaryError, host_of
 from core.text import one_line, replace_control_characters
 
 if TYPE_CHECKING:

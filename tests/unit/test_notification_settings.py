@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from core.errors import RunError
-from core.notifications.settings import NotificationSettings, load, masked, save, settings_file
+from core.notifications.channels import masked
+from core.notifications.settings import NotificationSettings, load, save, settings_file
 
 GIVEN = NotificationSettings(
     desktop=False, command="true", webhook="https://hooks.example.org/T0/secret", ntfy="https://ntfy.sh/topic",

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.shared.output import say, say_json, say_table, warn
 from core.language import tr
-from core.notifications.channels import CHANNELS
+from core.notifications.channels import OCCASIONS
 from core.notifications.delivery import deliver
 from core.notifications.desktop import bus_address
 from core.notifications.message import trial_message
-from core.notifications.settings import OCCASIONS, load, save, settings_file
+from core.notifications.settings import CHANNELS, NotificationSettings, load, save, settings_file
 from core.text import join_phrases
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from core.notifications.channels import Channel
     from core.notifications.delivery import Outcome
-    from core.notifications.settings import NotificationSettings
 
-CHANGES = ("desktop", "command_line", "webhook", "ntfy", "apprise", "when", "min_duration")
-"""The options that change a setting."""
 FROM_INPUT = "-"
 """The value of an option whose address is read from standard input."""
 
@@ -34,17 +32,18 @@ def add_options(parser: ArgumentParser) -> None:
         "what", choices=("show", "test", "set"),
         help=tr("show the settings, send a test message, or change settings with the options"),
     )  # fmt: skip
-    add("--desktop", choices=("on", "off"), help=tr("show notifications on the desktop"))
-    add(
-        "--command", dest="command_line", metavar="LINE",
-        help=tr("run this line in a shell; NOTIFICATION_TITLE and NOTIFICATION_TEXT have the message"),
-    )  # fmt: skip
-    add("--webhook", metavar="URL", help=tr("post the message to this address as JSON; - reads it from standard input"))
-    add("--ntfy", metavar="URL", help=tr("publish it in this topic of ntfy, such as https://ntfy.sh/TOPIC; or -"))
-    add(
-        "--apprise", metavar="URL", action="append",
-        help=tr("send it to this address of a service that Apprise knows; or -. Can be given several times"),
-    )  # fmt: skip
+    for each in CHANNELS:
+        default, what = getattr(NotificationSettings(), each.name), tr(each.help)
+        if isinstance(default, bool):
+            add(f"--{each.name}", dest=_dest(each), choices=("on", "off"), help=what)
+        elif isinstance(default, tuple):
+            what = tr("{what}; - reads it from standard input. Can be given several times", what=what)
+            add(f"--{each.name}", dest=_dest(each), action="append", metavar="URL", help=what)
+        elif each.is_address:
+            what = tr("{what}; - reads it from standard input", what=what)
+            add(f"--{each.name}", dest=_dest(each), metavar="URL", help=what)
+        else:
+            add(f"--{each.name}", dest=_dest(each), metavar="LINE", help=what)
     add(
         "--when", metavar="LIST",
         help=tr("on which occasions: a list with commas of {known}", known=", ".join(OCCASIONS)),
@@ -57,7 +56,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def notify(options: Namespace) -> int:
     """Show, change or test the notifications about runs that end, fail, are lost or make no progress."""
-    given = [name for name in CHANGES if getattr(options, name) is not None]
+    names = [*map(_dest, CHANNELS), "when", "min_duration"]
+    given = any(getattr(options, name) is not None for name in names)
     if given and options.what != "set":
         raise ValueError(tr("Settings are changed with: trainyard notify set"))
     loaded = load()
@@ -78,20 +78,23 @@ def notify(options: Namespace) -> int:
 def _changed(options: Namespace, settings: NotificationSettings) -> NotificationSettings:
     """Return the settings with those that were given. Raises `ValueError` with a sentence."""
     changes: dict[str, Any] = {}
-    if options.desktop is not None:
-        changes["desktop"] = options.desktop == "on"
-    if options.command_line is not None:
-        changes["command"] = options.command_line
-    for name in ("webhook", "ntfy"):
-        if (address := getattr(options, name)) is not None:
-            changes[name] = _address(address)
-    if options.apprise is not None:
-        changes["apprise"] = tuple(filter(None, map(_address, options.apprise)))
+    for each in CHANNELS:
+        given = getattr(options, _dest(each))
+        if isinstance(given, list):
+            changes[each.name] = tuple(filter(None, map(_address, given)))
+        elif given is not None and isinstance(getattr(settings, each.name), bool):
+            changes[each.name] = given == "on"
+        elif given is not None:
+            changes[each.name] = _address(given) if each.is_address else given
     if options.when is not None:
         changes["occasions"] = tuple(filter(None, (each.strip() for each in options.when.split(","))))
     if options.min_duration is not None:
         changes["min_duration_s"] = options.min_duration
     return replace(settings, **changes)
+
+
+def _dest(channel: Channel) -> str:
+    return f"channel_{channel.name}"
 
 
 def _address(given: str) -> str:
@@ -101,14 +104,14 @@ def _address(given: str) -> str:
 
 def _show(options: Namespace, settings: NotificationSettings) -> None:
     if options.json:
-        shown: dict[str, Any] = {each.name: each.shown(settings) or None for each in CHANNELS}
+        shown: dict[str, Any] = {each.name: each.shown(getattr(settings, each.name)) or None for each in CHANNELS}
         shown["desktop"] = settings.desktop
         say_json({
             **shown, "when": list(settings.occasions), "min_duration_s": settings.min_duration_s,
             "file": str(settings_file()),
         })  # fmt: skip
         return
-    rows = [[tr(each.title), each.shown(settings) or "-"] for each in CHANNELS]
+    rows = [[tr(each.title), each.shown(getattr(settings, each.name)) or "-"] for each in CHANNELS]
     if settings.desktop and not bus_address():
         rows[0][1] = tr("on; there is no desktop here")
     when = join_phrases(tr(OCCASIONS[each]) for each in settings.occasions) or "-"
