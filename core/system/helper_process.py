@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from core.language import tr
+from core.system import procfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,8 @@ MAX_BYTES = 4 * 1024 * 1024
 """Default limit of output that was received and not taken yet, in bytes per stream."""
 GRACE_S = 1.0
 """Seconds to wait for the end of a process after closing its stdin, after SIGTERM, and after SIGKILL."""
+KILLED_S = 60.0
+"""Longest wait after SIGKILL for a process that only waits for its turn on a busy machine, in seconds."""
 POLL_S = 0.01
 """Seconds between two checks whether a process has ended."""
 
@@ -198,8 +201,12 @@ class HelperProcess:
             self._signal(signal.SIGTERM)
             ends_within(self.pid, GRACE_S)
         self.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE_S)
+        deadline = time.monotonic() + KILLED_S
+        while self._process.returncode is None and time.monotonic() < deadline:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_S)
+            if (found := procfs.stat(self.pid)) is None or found.state == procfs.STUCK:
+                break
         for pipe in self._pipes:
             pipe.close()
 
