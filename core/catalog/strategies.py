@@ -62,7 +62,7 @@ class Strategy:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether devices do not wait for each other, so that its curve differs from that of one device."""
+        """Whether devices train without waiting for each other; the curve then differs from the curve on one device."""
         return self.processes == "parameter_server"
 
     def has(self, name: str) -> bool:

@@ -102,7 +102,7 @@ class Comparison:
         return self.notices_with(lambda row: row.runs[0].id)
 
     def notices_with(self, name: Callable[[Row], str]) -> list[str]:
-        """Return the same sentences with other names of rows, such as those that a window shows."""
+        """Return the sentences with the names that a window gives to the rows."""
         return list(_notices(self, name))
 
     @property

@@ -264,7 +264,7 @@ def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | Non
 
 
 def columns(runs: Collection[Collection[str]]) -> list[Quantity]:
-    """Return the quantities that deserve a column: those that a run has. `runs`: the names of those of each run.
+    """Return the quantities that at least one run has. `runs`: for each run, the names of its quantities.
 
     Steps per second say nothing beside samples per second, so they are left out where every run has both.
     """

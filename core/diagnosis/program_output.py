@@ -173,7 +173,7 @@ class UnreadLine:
 
 
 def unread_lines(log_end: str) -> list[UnreadLine]:
-    """Return lines with a number after a word: those whose shape recurs most often, and those with a decimal point."""
+    """Return a few lines with a number after a word: first numbers with a decimal point, then lines that recur."""
     found: dict[str, UnreadLine] = {}
     for line in as_printed(log_end).splitlines():
         text = line.strip()

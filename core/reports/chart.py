@@ -273,7 +273,7 @@ def _legend(lines: Sequence[Line]) -> Markup:
 
 
 def _descriptions(lines: Sequence[Line], along: str) -> Iterator[str]:
-    """Yield a sentence on each curve, for those who do not see it."""
+    """Yield a sentence on each curve, for screen readers."""
     for line in lines:
         if len(line.group) > 1:
             yield _group_description(line, along)

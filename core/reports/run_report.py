@@ -152,7 +152,7 @@ def clock(at: float | None) -> str:
 
 
 def facts_table(caption: str, runs: Sequence[ReportedRun], facts: Sequence[Mapping[str, str]]) -> Markup:
-    """Return named facts of each run: a row for each fact of one run, a row for each run of several."""
+    """Return named facts as a table: a single run has a row for each fact, several runs have a row each."""
     if len(runs) == 1:
         return table(caption, [tr("What"), tr("Value")], list(facts[0].items()))
     names = list(dict.fromkeys(name for each in facts for name in each))

@@ -82,7 +82,7 @@ def _executed(spec: RunSpec) -> list[str]:
 
 
 def _other_user(*paths: Path) -> str | None:
-    """Return the first other user who owns one of these paths or, for a link, the file that it names."""
+    """Return the first other user that owns a path, or the file to which it links; None if all are our own."""
     for path in paths:
         for look in (os.lstat, os.stat):
             try:

@@ -81,7 +81,7 @@ def trains_together(usage: Usage) -> bool:
 
 
 def meets_by_tf_config(usage: Usage) -> bool:
-    """Return whether a file has a strategy whose processes find each other by the variable TF_CONFIG."""
+    """Return whether a file has a strategy with several processes, which TF_CONFIG tells each other's addresses."""
     return bool(usage.uses(["tensorflow"], ["MultiWorkerMirroredStrategy"]))
 
 

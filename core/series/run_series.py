@@ -250,7 +250,7 @@ class RunSeries:
         return any(each.min is not None for each in (*self.utilisation.values(), *self.memory.values()))
 
     def replace_by(self, other: RunSeries) -> None:
-        """Take the place of `other`, which is not used any more: those that draw this one draw the other then."""
+        """Take over the content of `other`, which is then unused. Plots that draw this object now draw that content."""
         version = max(self.version, other.version) + 1
         vars(self).update(vars(other))
         self.version = version

@@ -166,7 +166,7 @@ def no_measurement(run: Run) -> str | None:
 
 
 def release_lines(facts: RunFacts) -> list[str]:
-    """Return a line for the memory of each device after the end, and one for each process that had to be ended."""
+    """Return the lines about the end: the memory of each device, and each process that was terminated."""
     lines = []
     for name, found in facts.releases.items():
         label = facts.devices.get(name, {}).get("label") or name
