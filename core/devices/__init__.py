@@ -5,7 +5,7 @@
 - `helper`: the helper process, and what it exchanges with its client
 - `device`, `reader`: what a device, a sample and the reader of a kind are
 - `kinds`: one row per device kind
-- `names`: the names of devices in the language in use
+- `names`, `host_names`: the names of devices in the language in use; on hosts (`HOST/cpu:0`)
 - `cpu`, `cores`, `process_memory`: CPU devices
 - `nvidia`: NVIDIA GPUs
 """

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from core.cli.commands.common import survey
 from core.cli.output import say_json, say_rows, warn
 from core.devices.device import Device
+from core.devices.host_names import full_name
 from core.devices.names import shown_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.hosts.host_list import load
-from core.hosts.names import full_name
 from core.language import tr, tr_stored
 from core.table import Column
 from core.text import first_names, join_names
