@@ -5,5 +5,6 @@
 - `arrays`: numpy, loaded when it is first used
 - `palette`: the colours of curves and devices
 - `language`: sentences in the language of the user
+- `companions`: what the rooms add to a run
 - the packages, from top to bottom: see docs/architecture.md
 """

@@ -28,13 +28,14 @@ from core.errors import RunError
 from core.history.index import directories
 from core.hosts.agent.runs import run_folder
 from core.hosts.exchange import unpack_readings
+from core.hosts.parts.head import MISSING, UNREADABLE, continue_holder, held
 from core.language import join_sentences, tr
 from core.launchers import ranks
 from core.launchers.script import unset_variables
 from core.runs import directory, stopped
 from core.runs.directory import folder_problem
 from core.runs.facts.states import RunState, state_info
-from core.runs.part import MISSING, UNREADABLE, Part, continue_holder, held, read_part, write_part
+from core.runs.part import Part, read_part, write_part
 from core.runs.run import Run
 from core.schema.codec import decode, encode
 from core.schema.files import make_private_folder, read_whole, write_whole
@@ -192,7 +193,7 @@ def _included_hash(name: str, framework_id: str) -> str:
 
 
 def _path_problems(paths: object) -> dict[str, str]:
-    """Return by path why it cannot be read here, as `core.runs.part` names it; else the empty string."""
+    """Return by path why it cannot be read here, as `core.hosts.parts.part` names it; else the empty string."""
     if not isinstance(paths, list) or len(paths) > MAX_FILES or not all(isinstance(each, str) for each in paths):
         raise ValueError(tr("These are no paths."))
     return {each: _path_problem(os.path.expanduser(each)) for each in paths}  # noqa: PTH111 (a text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import find_launch_mode
 from core.config.choices import absolute_folder, check_folder, resolve
-from core.hosts.names import own_id
+from core.devices.host_names import own_id
 from core.language import join_sentences, tr
 from core.launchers import notebook
 from core.metrics.rules.rule_file import NONE, chosen_file, read_rules

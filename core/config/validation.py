@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config.strategy_settings import rate_arithmetic, setting_problems
-from core.hosts.names import split_name
+from core.devices.host_names import split_name
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.launchers import loopback
 from core.text import join_labels, join_names

@@ -5,6 +5,7 @@
 - `helper`: the helper process, and what it exchanges with its client
 - `device`, `reader`: what a device, a sample and the reader of a kind are; names in the language in use
 - `kinds`: one row per device kind
+- `host_names`: names of devices on hosts (`HOST/cpu:0`)
 - `cpu`: CPU devices: their cores, and the memory of processes on them
 - `nvidia`: NVIDIA GPUs
 """

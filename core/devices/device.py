@@ -29,7 +29,7 @@ class Device:
 
     id: str
     """`cpu:0`, or a GPU's full UUID; never an index, which could come to mean another GPU. That of a device of another
-    machine names the machine: see `core.hosts.names`."""
+    machine names the machine: see `core.devices.host_names`."""
     kind: str
     """`cpu` or `nvidia`."""
     label: str

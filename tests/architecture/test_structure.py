@@ -56,10 +56,11 @@ def test_no_module_imports_a_private_name_of_another() -> None:
     assert private == []
 
 
-def test_there_is_no_import_circle() -> None:
-    """Imports for type checkers do not count: they are never executed."""
+@functools.cache
+def edges() -> dict[str, set[str]]:
+    """Return what each module imports, also inside functions. Imports for type checkers do not count."""
     modules = {module_name(path) for path in CODE}
-    edges: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {}
     for path in CODE:
         skipped = {
             child.lineno
@@ -68,12 +69,36 @@ def test_there_is_no_import_circle() -> None:
             for child in ast.walk(node)
             if isinstance(child, ast.ImportFrom)
         }
-        edges[module_name(path)] = {
+        found[module_name(path)] = {
             f"{module}.{name}" if f"{module}.{name}" in modules else module
             for module, name, node in imported(path)
             if node.lineno not in skipped
         }
-    assert _circle(edges) == []
+    return found
+
+
+def test_there_is_no_import_circle() -> None:
+    assert _circle(edges()) == []
+
+
+KERNEL_LINES = 16_500
+STARTS = ("core.supervisor.__main__", "core.worker.")
+BEYOND = ("core.companions", "core.queue.", "core.worker.pytorch", "core.worker.tensorflow", "core.worker.keras")
+
+
+def test_the_kernel_stays_small() -> None:
+    """The kernel is what a run loads without its companions, and without what is specific to a framework."""
+    waiting = [name for name in edges() if name.startswith(STARTS) and not name.startswith(BEYOND)]
+    kernel: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        parents = {name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)}
+        kernel |= {name, *parents}
+        waiting += [each for each in edges()[name] if each not in kernel and not each.startswith(BEYOND)]
+    lines = {module_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in CODE}
+    total = sum(lines[name] for name in kernel)
+    print(f"The kernel has {total} lines in {len(kernel)} modules.")
+    assert total <= KERNEL_LINES
 
 
 def test_file_names_of_the_run_directory_stand_in_one_module() -> None:

@@ -13,16 +13,16 @@ from core.catalog.strategies import strategy_of
 from core.config import validation
 from core.config.abilities import MAX_PORTS, PART_ABILITIES
 from core.devices.cpu import cpu_devices
+from core.devices.host_names import device_here
 from core.errors import RunError
 from core.hosts.agent.request import Request
 from core.hosts.failures import Failure, HostError
-from core.hosts.names import device_here
+from core.hosts.parts import meeting
+from core.hosts.parts.meeting import HERE, Meeting
+from core.hosts.parts.part_link import ask_all, free_ports, own_address
 from core.launchers import ranks
 from core.launchers.loopback import open_ports_of_machines
 from core.launchers.ranks import assign_ranks
-from core.supervisor.hosts import meeting
-from core.supervisor.hosts.meeting import HERE, Meeting
-from core.supervisor.hosts.part_link import ask_all, free_ports, own_address
 from core.supervisor.jobs import RecipeJob
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from core.hosts.parts.part_link import PartLink
     from core.schema.spec import RunSpec
-    from core.supervisor.hosts.part_link import PartLink
 
 
 class LinkStandIn:

@@ -13,12 +13,13 @@ from core.config import abilities
 from core.config.abilities import PART_ABILITIES
 from core.errors import RunError
 from core.hosts.agent.request import Request
-from core.runs.part import MISSING, UNREADABLE, Part
+from core.hosts.parts import preflight
+from core.hosts.parts.head import MISSING, UNREADABLE
+from core.hosts.parts.preflight import Equipment
+from core.runs.part import Part
 from core.schema.codec import encode
 from core.schema.rank import RankAssignment
 from core.scripts.source import files_hash, own_files
-from core.supervisor.hosts import preflight
-from core.supervisor.hosts.preflight import Equipment
 from tests.support.running import make_spec, write_recipe
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from core.cli.shared.output import say, say_json, say_rows, warn
+from core.devices.host_names import full_name
 from core.errors import RunError
 from core.hosts import host_list
-from core.hosts.names import full_name
 from core.language import join_sentences, tr
 from core.table import Column
 from core.text import first_names, join_names

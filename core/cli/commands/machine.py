@@ -14,9 +14,9 @@ from core.cli.shared.lookup import survey
 from core.cli.shared.output import say, say_json, say_rows, warn
 from core.config import validation
 from core.devices.device import Device, shown_name
+from core.devices.host_names import full_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.hosts.host_list import load
-from core.hosts.names import full_name
 from core.language import tr, tr_noop, tr_stored
 from core.launchers import loopback
 from core.pythons.discovery import FoundPython, PythonSearch

@@ -40,10 +40,10 @@ from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices, comp
 from core.config.presets import shell_line
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
+from core.devices.host_names import devices_here, split_name
 from core.errors import RunError
 from core.history import index
 from core.history.device_use import devices_in_use
-from core.hosts.names import devices_here, split_name
 from core.language import join_sentences, tr, tr_plural, tr_stored
 from core.metrics.rules.rule_file import beside
 from core.queue import control

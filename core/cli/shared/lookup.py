@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.cli.shared.output import confirm, is_interactive
+from core.devices.host_names import devices_here
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.history import index
-from core.hosts.names import devices_here
 from core.language import tr, tr_noop
 from core.runs.facts.states import RunState
 from core.runs.foreign import execution_warning

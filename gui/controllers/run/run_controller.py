@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from core.devices.host_names import devices_here
 from core.errors import RunError
-from core.hosts.names import devices_here
 from core.language import tr, tr_stored
 from core.runs.facts.states import state_info
 from gui.panels.run.reading_bar import ReadingBar

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
 from core.config.presets import repeat_line, shell_line
-from core.hosts.names import split_name
+from core.devices.host_names import split_name
 from core.language import join_sentences, tr, tr_plural
 from core.runs.foreign import owner_of_file, owner_of_run
 from core.runs.run import Run

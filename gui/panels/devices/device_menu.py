@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
-from core.hosts.names import own_id
+from core.devices.host_names import own_id
 from core.language import tr, tr_stored
 from gui.widgets.plain_text import verbatim
 

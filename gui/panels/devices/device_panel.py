@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from core.hosts.names import split_name
+from core.devices.host_names import split_name
 from core.language import join_sentences, tr
 from gui.viewmodels.devices.device_rows import all_together, free_devices
 from gui.widgets.compact import compact_button

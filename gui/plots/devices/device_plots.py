@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.hosts.names import own_id
+from core.devices.host_names import own_id
 from core.text import BYTES_PER_GB
 from gui.plots.base import Plot
 from gui.plots.items.canvas import TOP_MARGIN_PX

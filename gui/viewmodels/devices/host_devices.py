@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.devices.device import Device
-from core.hosts.names import device_here, full_name, own_id
+from core.devices.host_names import device_here, full_name, own_id
 from core.hosts.watch import Phase
 from core.language import tr
 from core.text import join_names

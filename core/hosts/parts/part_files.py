@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.hosts.mirror.link import unpacked
+from core.hosts.parts.part_record import worker_exits
 from core.hosts.run_files import TAIL_BYTES, tail_hash
 from core.language import tr
 from core.schema.events import parse
 from core.schema.paths import DEVICE_EVENTS, EVENTS, GUARD_EVENTS, SUPERVISOR_EVENTS, worker_events
-from core.supervisor.hosts.part_record import worker_exits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.hosts.connection import Answer, Connection
-    from core.supervisor.hosts.part_record import PartRecord
+    from core.hosts.parts.part_record import PartRecord
 
 READ_S = 0.2
 """Seconds between two looks at the files of a part."""

@@ -14,14 +14,14 @@ from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
 from core.hosts.inquiry import ANSWER_S
 from core.hosts.mirror.link import SILENT_S
+from core.hosts.parts.lasting_connection import LastingConnection
+from core.hosts.parts.part_files import PartFiles
+from core.hosts.parts.part_record import PartRecord
+from core.hosts.parts.preflight import Equipment
 from core.language import tr, tr_noop, tr_stored
 from core.schema.codec import decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.source import files_hash
-from core.supervisor.hosts.lasting_connection import LastingConnection
-from core.supervisor.hosts.part_files import PartFiles
-from core.supervisor.hosts.part_record import PartRecord
-from core.supervisor.hosts.preflight import Equipment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from core.catalog.frameworks import framework, installed_version, nccl_version
 from core.catalog.recipes import BUILT_IN
 from core.errors import RunError
+from core.hosts.parts.head import UNREADABLE
 from core.language import tr
-from core.runs.part import UNREADABLE
 from core.scripts.source import files_hash, own_files
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Equipment:
     recipe: str = ""
     """The hash of the included recipe; the empty string if the recipe is sent."""
     paths: Mapping[str, str] = field(default_factory=dict)
-    """By path of the data: the empty string, or why it cannot be read (`core.runs.part`)."""
+    """By path of the data: the empty string, or why it cannot be read (`core.hosts.parts.part`)."""
 
 
 def questions(spec: RunSpec, *, uses_gpus: bool) -> dict[str, Any]:

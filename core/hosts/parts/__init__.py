@@ -8,5 +8,6 @@
 - `part_files`: the files of a part, read from their offsets on
 - `part_record`: what a part reports, as the run records it
 - `remote_worker`: a worker that trains on another machine
+- `head`: on the machine of a part, whether the machine that has the run still follows it
 - `workload`: what of the recipe or script travels to other machines, or must be there
 """

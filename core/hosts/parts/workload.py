@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from core.catalog.frameworks import installed_version
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
+from core.hosts.parts import preflight
+from core.hosts.parts.part_link import ask_all
 from core.language import tr
 from core.launchers.script import TF_CONFIG
 from core.scripts import source
 from core.scripts.analysis import analyse_script
-from core.supervisor.hosts import preflight
-from core.supervisor.hosts.part_link import ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from core.hosts.parts.part_link import PartLink
     from core.schema.spec import RunSpec
     from core.scripts.analysis import ScriptAnalysis
-    from core.supervisor.hosts.part_link import PartLink
 
 MAX_RECIPE_BYTES = 512 * 1024
 """Bytes of a recipe and its own modules: they travel in one line."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.hosts.failures import HostError
+from core.hosts.parts.part_link import OwnAddress, ask_all
 from core.language import tr, tr_noop
 from core.launchers.ranks import interfaces, listening, reach
-from core.supervisor.hosts.part_link import OwnAddress, ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from core.supervisor.hosts.part_link import PartLink
+    from core.hosts.parts.part_link import PartLink
 
 ADDRESS_VARIABLE = "TRAINYARD_DATA_ADDRESS"
 """The variable with the address of this machine at which the ranks of all machines meet."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from core.supervisor.workers import Worker
 
 if TYPE_CHECKING:
+    from core.hosts.parts.part_link import PartLink
     from core.schema.events import Tail
     from core.schema.rank import RankAssignment
-    from core.supervisor.hosts.part_link import PartLink
 
 
 class RemoteWorker(Worker):

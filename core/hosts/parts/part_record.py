@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from core.hosts.names import full_name
+from core.devices.host_names import full_name
 from core.runs.facts.run_facts import read_release
 from core.schema.events import Writer
 from core.schema.files import open_to_append
