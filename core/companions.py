@@ -1,4 +1,4 @@
-"""The companions of a run: what the rooms add to its supervision. A room joins with a line here."""
+"""What the rooms add to the supervision of a run. A room joins with a line here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from core.devices.host_names import devices_here
 from core.hosts.parts.head import Head
 from core.notifications.start import Notifier
 from core.runs.part import read_part
+from core.supervisor.jobs import MeetingSigns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,3 +36,26 @@ def companions_of(run_dir: Path, spec: RunSpec, claims: Claims) -> list[Companio
     found.append(claims)
     found.append(Notifier(run_dir) if part is None else Head(run_dir, part))  # the head tells the user of the run
     return found
+
+
+def meeting_signs(spec: RunSpec) -> MeetingSigns:
+    """Return how the processes of a script meet; without signs if the script cannot be started, which the start says.
+
+    PyTorch's store may be served at the port of a script whose source neither chooses a port nor shows another
+    framework, which may listen at the port itself.
+    """
+    from core.scripts.analysis import analyse_script
+
+    script = spec.script
+    assert script is not None
+    try:
+        found = analyse_script(
+            script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
+            variables=script.environment,
+        )  # fmt: skip
+    except ValueError:
+        return MeetingSigns()
+    has_torch = not found.frameworks or "torch" in found.frameworks
+    return MeetingSigns(
+        leaves_port=bool(found.file) and has_torch and not found.chooses_port, by_tf_config=found.meets_by_tf_config
+    )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.companions import companions_of
+from core.companions import companions_of, meeting_signs
 from core.devices.host_names import devices_here
 from core.devices.sampler import Sampler
 from core.errors import RunError
@@ -97,8 +97,8 @@ def main() -> int:
         for each in companions:
             each.begin((*lock.descriptors, *(fd for other in companions for fd in other.descriptors), guard.pipe))
         supervisor = Supervisor(
-            run_dir, spec, Sampler.for_run(here), job(spec, run_dir, umask=users_umask), facts, guard=guard,
-            companions=companions,
+            run_dir, spec, Sampler.for_run(here),
+            job(spec, run_dir, umask=users_umask, signs=meeting_signs), facts, guard=guard, companions=companions,
         )  # fmt: skip
     except (RunError, RecordError, ValueError, OSError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)

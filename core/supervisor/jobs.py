@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
@@ -23,13 +22,12 @@ from core.supervisor.workers import describe
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from core.schema.events import Event
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
-    from core.scripts.analysis import ScriptAnalysis
     from core.supervisor.workers import Worker
 
 LAST_OUTPUT_BYTES = 64 * 1024
@@ -89,11 +87,20 @@ class Job(ABC):
         """Release all resources."""
 
 
-def job(spec: RunSpec, run_dir: Path, *, umask: int) -> Job:
-    """Return the job of a run. `umask`: of the user who started the run."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeetingSigns:
+    """How the processes of a script find each other, as its source says."""
+
+    leaves_port: bool = False
+    """Whether PyTorch's store may be served at the port of the script."""
+    by_tf_config: bool = False
+
+
+def job(spec: RunSpec, run_dir: Path, *, umask: int, signs: Callable[[RunSpec], MeetingSigns]) -> Job:
+    """Return the job of a run. `umask`: of the user who started the run. `signs`: reads the source of a script."""
     if spec.script is None:
         return RecipeJob(spec, run_dir)
-    return ScriptJob(spec, Launcher(spec, run_dir, umask), run_dir)
+    return ScriptJob(spec, Launcher(spec, run_dir, umask), run_dir, signs)
 
 
 class RecipeJob(Job):
@@ -170,10 +177,12 @@ class RecipeJob(Job):
 class ScriptJob(Job):
     """A program of the user."""
 
-    def __init__(self, spec: RunSpec, launcher: Launcher, run_dir: Path) -> None:
+    def __init__(
+        self, spec: RunSpec, launcher: Launcher, run_dir: Path, signs: Callable[[RunSpec], MeetingSigns]
+    ) -> None:
         assert spec.script is not None
         self._spec, self._script, self._name, self._run_dir = spec, spec.script, spec.script.name, run_dir
-        self._launcher = launcher
+        self._launcher, self._signs = launcher, signs
         self._disk = DiskWatch(run_dir)
         self._reported: set[str] = set()
 
@@ -183,10 +192,10 @@ class ScriptJob(Job):
         """See `Job`."""
         self._launcher.names = names
         has_rank_0 = assignments[0].rank == 0  # else another machine has decided where the ranks meet
-        found = _analysis(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else None
-        if found is not None and _leaves_port_to_us(found):
+        found = self._signs(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else MeetingSigns()
+        if found.leaves_port:
             self._launcher.serve_store(assignments[0].meeting)
-        meets = found is not None and found.meets_by_tf_config and TF_CONFIG not in self._script.environment
+        meets = found.by_tf_config and TF_CONFIG not in self._script.environment
         if meets and not assignments[0].addresses:  # over several machines they are known already
             addresses = free_addresses(len(assignments))  # with them, each process sees only its own device
             assignments = [replace(each, addresses=addresses) for each in assignments]
@@ -260,26 +269,3 @@ class ScriptJob(Job):
     def close(self) -> None:
         """End the process at which ranks meet."""
         self._launcher.close()
-
-
-def _analysis(spec: RunSpec) -> ScriptAnalysis | None:
-    """Return the facts in the source of a script; None if it cannot be started, which the start says."""
-    from core.scripts.analysis import analyse_script  # imported here, since most runs do not need it
-
-    script = spec.script
-    assert script is not None
-    with contextlib.suppress(ValueError):
-        return analyse_script(
-            script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
-            variables=script.environment,
-        )  # fmt: skip
-    return None
-
-
-def _leaves_port_to_us(found: ScriptAnalysis) -> bool:
-    """Return whether PyTorch's store may be served at the port of a script with one process per device.
-
-    Its source must neither choose a port nor show another framework, which may listen at the port itself.
-    """
-    has_torch = not found.frameworks or "torch" in found.frameworks
-    return bool(found.file) and has_torch and not found.chooses_port
