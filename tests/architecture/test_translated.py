@@ -29,7 +29,7 @@ EXEMPT = {
     "core/catalog/interpreters.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
     ),
-    "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
+    "core/catalog/recipe_copy.py": {"# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/machine/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
     "core/cli/commands/machine/devices.py": {"held by": "the heading of a column, as in `--json`"},
     "core/worker/pytorch/model/deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
