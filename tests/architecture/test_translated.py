@@ -72,7 +72,6 @@ EXEMPT = {
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
     "core/supervisor/watches/slowdown.py": dict.fromkeys(("power supply", "far too hot", "too hot"), IDENTIFIER),
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
-    "core/system/installation.py": {"import sys; ": PROGRAM},
     "core/system/terminate.py": {"from multiprocessing.": PROGRAM},
     "core/worker/deadman.py": {"dead-man switch": "the name of a thread"},
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
