@@ -129,7 +129,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    """Send the tests of a framework, with recorded runs, of Ray, and of the structure to one process of tests each.
+    """Send the tests of a framework, with recorded runs, of Ray, the wheel, and the structure to one process each.
 
     That process has the pool of the framework. Each other test goes to whichever process is free.
 
@@ -143,6 +143,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
                 return "recorded runs"  # a run's processes are known by its name: two of one name at once are one run
             if nodeid.startswith("tests/process/test_ray_hosts.py"):
                 return "ray"  # they share a cluster
+            if nodeid.startswith("tests/process/test_wheel.py"):
+                return "wheel"  # they share an environment
             if nodeid.startswith("tests/architecture/test_structure.py"):
                 return "structure"  # they look at the same syntax trees
             if not nodeid.startswith("tests/framework/"):

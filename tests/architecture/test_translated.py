@@ -29,7 +29,7 @@ EXEMPT = {
     "core/catalog/frameworks.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
     ),
-    "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
+    "core/catalog/recipe_copy.py": {"# A": PROGRAM, "# They are": PROGRAM},
     "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
     "core/cli/commands/machine.py": {"held by": "the heading of a column, as in `--json`"},
     "core/worker/pytorch/model/deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
@@ -74,7 +74,6 @@ EXEMPT = {
         ("power supply", "far too hot", "too hot"), IDENTIFIER
     ),
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
-    "core/system/installation.py": {"import sys; ": PROGRAM},
     "core/system/terminate.py": {"from multiprocessing.": PROGRAM},
     "core/worker/deadman.py": {"dead-man switch": "the name of a thread"},
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},

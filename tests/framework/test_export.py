@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.catalog import recipes
+from core.catalog.recipe_copy import standalone
 from core.cli import __main__
 from core.errors import RunError
 from core.launchers.export_model import export_model
@@ -78,7 +80,12 @@ def left_beside(folder: Path) -> list[str]:
 @pytest.mark.e2e(pooled=True)
 def test_exported_pytorch_model_loads_without_trainyard(runs_root: Path, tmp_path: Path) -> None:
     """The recipe imports a neighbouring file."""
-    run = trained(runs_root, "digits_cnn", settings={"width": 4})
+    (tmp_path / "mine").mkdir()
+    recipe, accuracy = standalone(recipes.find("digits_cnn", "pytorch")).split("def accuracy")
+    (tmp_path / "mine" / "neighbour.py").write_text(f"def accuracy{accuracy}")
+    file = tmp_path / "mine" / "digits_cnn.py"
+    file.write_text(recipe.replace("import torch\n", "import torch\nfrom neighbour import accuracy\n", 1))
+    run = trained(runs_root, str(file), settings={"width": 4})
     folder = tmp_path / "out" / "model"
     exported = export_model(run.dir, folder)
     assert (exported.checkpoint, exported.step, exported.format) == ("step-00000023", 23, "state_dict")

@@ -47,7 +47,7 @@ fake_worker.main()
 """The executable: the worker, or the real Python. What each run asks that Python is answered without starting it."""
 FRAMEWORKS = ("pytorch", "tensorflow", "keras")
 STRATEGIES = tuple(f"_trainyard.worker.{framework}" for framework in FRAMEWORKS)
-DUMMIES = ("torch", "tensorflow", "keras", "numpy", "_data")
+DUMMIES = ("torch", "tensorflow", "keras", "numpy")
 
 
 def install(folder: Path) -> Path:
