@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.metrics.common.names import TEST, VALIDATION, canonical, certainty, is_counter
-from core.metrics.common.reading import IN_VALIDATION, Reading
+from core.metrics.common.reading import IN_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 from core.metrics.dialects import pairs
 from core.metrics.dialects.syntax import NUMBER, PLACE, step_position
 

@@ -12,8 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from core.metrics.common.names import canonical, certainty, counts, is_counter
-from core.metrics.common.reading import Reading
+from core.metrics.common.reading import Reading, canonical, certainty, counts, is_counter
 from core.metrics.dialects.syntax import NUMBER
 
 if TYPE_CHECKING:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import OF_VALIDATION
-from core.metrics.common.reading import IN_EPOCH, IN_VALIDATION
+from core.metrics.common.reading import IN_EPOCH, IN_VALIDATION, OF_VALIDATION, Reading
 from core.metrics.dialects.registry import PAIRS, ROW
 
 if TYPE_CHECKING:
-    from core.metrics.common.reading import Reading
     from core.metrics.dialects.registry import Statement
 
 MIN_STEPS = 2

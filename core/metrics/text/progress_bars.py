@@ -13,15 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import OF_VALIDATION
-from core.metrics.common.reading import IN_VALIDATION, OF_BAR
+from core.metrics.common.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading
 from core.metrics.dialects import bars, pairs
 from core.metrics.dialects.registry import BARS, OTHER, PAIRS, STANDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.metrics.common.reading import Reading
     from core.metrics.dialects.registry import Statement
     from core.metrics.text.position import PositionTracker
     from core.metrics.text.printed_lines import PrintedLine

@@ -19,15 +19,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import OF_VALIDATION, certainty
-from core.metrics.common.reading import IN_VALIDATION, OF_BAR
+from core.metrics.common.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading, certainty
 from core.metrics.dialects import pairs
 from core.metrics.dialects.registry import BARS, PAIRS, ROW, STANDING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from core.metrics.common.reading import Reading
     from core.metrics.dialects.registry import Statement
     from core.metrics.text.printed_lines import PrintedLine
 
@@ -127,8 +125,8 @@ class Roles:
             if self._pass is not None and (reading.values or reading.epoch is not None):
                 yield from self._end_pass(besides=reading.values)
             self._begun = self._begun or self._begins(reading)
-            if reading.values and not self._begun and not self._measures(reading):
-                continue
+            if reading.values and not self._begun and not any(map(_is_measured, reading.values)):
+                continue  # settings, and no result of an evaluation alone
             yield self._without_means(reading)
 
     def end(self) -> Iterator[Reading]:
@@ -160,10 +158,6 @@ class Roles:
         if reading.step is not None or reading.epoch is not None or reading.done is not None:
             return True
         return any(_is_measured(name) and not name.startswith(OF_VALIDATION) for name in reading.values)
-
-    def _measures(self, reading: Reading) -> bool:
-        """Return whether a reading without a place has more than settings: the result of an evaluation alone."""
-        return any(map(_is_measured, reading.values))
 
     def _without_means(self, reading: Reading) -> Reading:
         values, within = reading.values, self._within_epochs

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from core.cli.commands.common import find
 from core.cli.output import say, say_json, say_table
 from core.history import index
 from core.language import tr, tr_plural
-from core.metrics import expression_trial
 from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
+from core.metrics.text import expression
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -32,7 +33,7 @@ def reread(options: Namespace) -> int:
             "metrics": {
                 name: {"before": before, "after": after} for name, before, after in _counts(result)
             },
-            "kept": list(result.kept), "times": result.times.to_json(), "troubles": list(result.troubles),
+            "kept": list(result.kept), "times": asdict(result.times), "troubles": list(result.troubles),
         })  # fmt: skip
         return 0
     rows = [(name, str(before), str(after)) for name, before, after in _counts(result)]
@@ -114,14 +115,14 @@ def try_expression(options: Namespace) -> int:
     if not options.expression:
         raise ValueError(tr("Give a regular expression, or --point LINE NUMBER."))
     run = find(options)
-    result = expression_trial.try_expression(options.expression, run.dir)
+    result = expression.try_expression(options.expression, run.dir)
     if options.json:
         say_json({
             "run": run.id, "lines": result.lines, "matched": result.matched, "problem": result.problem,
             "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in result.readings],
         })  # fmt: skip
     else:
-        say(expression_trial.describe_result(result), lines=True)
+        say(expression.describe_result(result), lines=True)
     return 0
 
 
