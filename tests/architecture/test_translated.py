@@ -51,8 +51,8 @@ EXEMPT = {
         "it has no cells": "printed by a program without our packages",
         "{}, cell {}: left out {}": "printed by a program without our packages",
     },
-    "core/metrics/common/names.py": {"\n    batch ": PROGRAM, "\n    loss ": PROGRAM},
     "core/metrics/common/reading.py": {
+        "\n    batch ": PROGRAM, "\n    loss ": PROGRAM,
         "in this epoch": IDENTIFIER, "in this validation": IDENTIFIER, "of a bar beside it": IDENTIFIER,
     },
     "core/metrics/files/tracker_databases.py": {"SELECT ": PROGRAM},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,8 @@ from core.cli.shared.lookup import find
 from core.cli.shared.output import say, say_json, say_table, warn
 from core.history import index
 from core.language import tr, tr_plural, tr_stored
-from core.metrics import expression_trial
 from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
+from core.metrics.text import expression
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -34,7 +35,7 @@ def reread(options: Namespace) -> int:
             "metrics": {
                 name: {"before": before, "after": after} for name, before, after in _counts(result)
             },
-            "kept": list(result.kept), "times": result.times.to_json(), "troubles": list(result.troubles),
+            "kept": list(result.kept), "times": asdict(result.times), "troubles": list(result.troubles),
         })  # fmt: skip
         return 0
     rows = [(name, str(before), str(after)) for name, before, after in _counts(result)]
@@ -116,14 +117,14 @@ def try_expression(options: Namespace) -> int:
     if not options.expression:
         raise ValueError(tr("Give a regular expression, or --point LINE NUMBER."))
     run = find(options)
-    result = expression_trial.try_expression(options.expression, run.dir)
+    result = expression.try_expression(options.expression, run.dir)
     if options.json:
         say_json({
             "run": run.id, "lines": result.lines, "matched": result.matched, "problem": result.problem,
             "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in result.readings],
         })  # fmt: skip
     else:
-        say(expression_trial.describe_result(result), lines=True)
+        say(expression.describe_result(result), lines=True)
     return 0
 
 

@@ -49,10 +49,10 @@ class ExpressionTester(QObject):
 
 
 def _tried(expression: str, run_dir: Path) -> str:
-    from core.metrics import expression_trial  # not at the start of the window: few type an expression
+    from core.metrics.text.expression import describe_result, try_expression  # not at the start: few type an expression
 
     try:
-        return expression_trial.describe_result(expression_trial.try_expression(expression, run_dir))
+        return describe_result(try_expression(expression, run_dir))
     except ValueError as error:
         return str(error)
 
