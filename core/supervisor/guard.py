@@ -1,6 +1,6 @@
 """The run's guard: a process that waits for the supervisor to end, and then kills what is left of the run.
 
-Each worker of a recipe has a dead-man switch of its own (`core.worker.deadman`), but that is a thread of the worker: it
+Each worker of a recipe has a dead-man switch of its own (`core.worker.boot`), but that is a thread of the worker: it
 cannot act while the worker is stopped or while user code holds the interpreter lock, and it does not reach children
 that began a session of their own. A script has none. The guard finds all of them by the run's tag or among its children
 (`core.system.run_processes`), and records what it killed in an event file of its own.
@@ -116,7 +116,7 @@ def _kill_all(own: RunProcesses) -> list[TerminatedProcess]:
     are outrun by searching ten times as often, and the search goes on for a while after the last process has ended.
 
     All are looked at before the first is killed. Workers kill their own groups at the same time
-    (`core.worker.deadman` gives the guard a moment), and a process that ended with its group counts as killed, too.
+    (`core.worker.boot` gives the guard a moment), and a process that ended with its group counts as killed, too.
     """
     seen: dict[ProcessId, ProcessInfo] = {}
     killed: set[ProcessId] = set()

@@ -2,7 +2,7 @@
 
 `python -m core.supervisor` starts it (see `core.supervisor.__main__`). It imports no framework and no Qt. If it dies,
 its guard kills what is left of the run (`core.supervisor.guard`); workers of recipes also end by themselves
-(`core.worker.deadman`).
+(`core.worker.boot`).
 """
 
 from __future__ import annotations

@@ -202,9 +202,10 @@ class HelperProcess:
             ends_within(self.pid, GRACE_S)
         self.kill()
         deadline = time.monotonic() + KILLED_S
-        while self._process.returncode is None and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_S)
+                break
             if (found := procfs.stat(self.pid)) is None or found.state == procfs.STUCK:
                 break
         for pipe in self._pipes:

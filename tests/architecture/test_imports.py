@@ -128,6 +128,6 @@ def test_every_target_of_a_registry_is_there() -> None:
     from core.devices.kinds import KINDS
 
     for cell in (each for each in STRATEGIES if each.target or not each.unavailable()):
-        assert (CORE / "worker" / f"{cell.target.replace('.', '/')}.py").is_file()
+        assert (CORE / "worker" / f"{cell.target.partition(':')[0].replace('.', '/')}.py").is_file()
     for kind in KINDS:
         assert (CORE.parent / f"{kind.target.replace('.', '/')}.py").is_file()

@@ -221,7 +221,7 @@ OPEN_OTHER_FILES = {
     "core.system.installation": "the version and the documents of the installation",
     "core.system.procfs": "/proc",
     "core.system.processes": "/proc",
-    "core.worker.deadman": "/dev/null",
+    "core.worker.boot": "/dev/null",
     "core.worker.export": "the exported model",
     "core.worker.keras": "files of a checkpoint, in a worker of the run",
     "core.worker.pytorch": "files of a checkpoint, in a worker of the run",
@@ -234,7 +234,7 @@ OPEN_OTHER_FILES = {
 WITHIN_CHECKPOINTS = {
     "core.schema.checkpoint": {"write", "sync"},
     "core.runs.directory": {"launch"},
-    "core.worker.training.host_files": {"_pieces_of", "_write"},
+    "core.worker.training.hosts": {"_pieces_of", "_write"},
 }
 """Functions that write what `core.schema.files` has opened, or files of a checkpoint in a worker of the run."""
 

@@ -75,7 +75,7 @@ EXEMPT = {
     ),
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
     "core/system/terminate.py": {"from multiprocessing.": PROGRAM},
-    "core/worker/deadman.py": {"dead-man switch": "the name of a thread"},
+    "core/worker/boot.py": {"dead-man switch": "the name of a thread"},
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
     "core/worker/pytorch/export.py": {'"""Rebuild and load the trained model': PROGRAM},
     "gui/controllers/runs/removal_controller.py": {"size of a run": "the name of a thread"},

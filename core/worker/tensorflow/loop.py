@@ -8,27 +8,26 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
-from ...steps import other_names
-from ...training.controller import TrainingController
-from ...training.epoch_results import means_by_name
-from ...training.loop import run_epochs
-from ...training.metrics_reporter import MetricsReporter
-from ..task.build import build
-from ..task.data import slice_of
-from .saver import Saver
+from ..steps import other_names
+from ..training.controller import TrainingController
+from ..training.epoch_results import means_by_name
+from ..training.metrics_reporter import MetricsReporter
 from .step import WholeStep
+from .task.build import build
+from .task.data import slice_of
+from .task.saver import Saver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ...context import Context
-    from ...recipe import LoadedRecipe
-    from ...training.epoch_results import Values
-    from ...training.metrics_reporter import Ranks
-    from ..task.build import Task
-    from ..task.data import Batches, Feed
-    from ..task.steps import StepReader
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+    from ..training.epoch_results import Values
+    from ..training.metrics_reporter import Ranks
     from .step import Gradient
+    from .task.build import Task
+    from .task.data import Batches, Feed
+    from .task.steps import StepReader
 
 ADDED_AT_ONCE = 64
 """Batches of a validation whose sums are added at once: each operation on a few numbers costs microseconds."""
@@ -66,8 +65,7 @@ def loop(
     controller = TrainingController(context, reporter, saver or Saver(task.model, optimizers, context), **task.size)
     step = _at_rates(step, optimizers, controller)
     controller.begin(learning_rate(task.optimizer))
-    run_epochs(
-        controller,
+    controller.run(
         lambda epoch, skip: each(step, task.train.shuffled(epoch, skip=skip)),
         lambda: {} if task.val is None else validate(task, controller, each(measure, task.val.in_order())),
         rate=rate_reader(task.optimizer, controller),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ....language import tr
-from ..task.stream import StreamBatches
+from .stream import StreamBatches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ....schema.checkpoint import StateSaver
     from ...context import Context
-    from .common import Task
+    from .build import Task
 
 MODEL = "model.pt"
 """A plain state_dict under the model's own names, which any program can load."""
@@ -30,92 +30,72 @@ SCALER = "scaler.pt"
 """The loss scale of each optimizer, for float16."""
 
 
-class WholeSaver:
-    """Saves a model that is whole on every rank: rank 0 writes it, each rank its random states."""
+class Saver:
+    """Saves a training: the weights as its strategy does, the loss scale, and each rank's stream and random states."""
 
-    def __init__(self, task: Task, context: Context, *, beside: StateSaver | None = None) -> None:
-        """`beside`: saves what each rank of a strategy has besides."""
-        self._task = task
-        self._rank = context.rank
-        self._beside = beside
+    def __init__(
+        self, task: Task, context: Context, weights: StateSaver | None = None, *, beside: StateSaver | None = None
+    ) -> None:
+        """`weights`: saves model and optimizer, by default of a model that is whole on every rank.
+
+        `beside`: saves what each rank of a strategy has besides.
+        """
+        self._task, self._rank, self._beside = task, context.rank, beside
+        self._weights = weights or _WholeWeights(task, context)
+        self._random, self._stream = f"random-{self._rank}.pt", f"stream-{self._rank}.pt"
+        self._scaled = [each for each in task.turns or (task,) if each.scaler is not None]
 
     def save(self, folder: Path) -> None:
         """Write this rank's files."""
-        if self._rank == 0:
-            write(folder / MODEL, self._task.model.state_dict())
-            write(folder / OPTIMIZER, _optimizer_state(self._task))
-            save_scale(self._task, folder)
+        self._weights.save(folder)
+        if self._rank == 0 and self._scaled:  # it is the same on all ranks
+            write(folder / SCALER, [each.scaler.state_dict() for each in self._scaled if each.scaler is not None])
         if self._beside is not None:
             self._beside.save(folder)
-        save_stream(self._task, folder, self._rank)
-        write(folder / random_file(self._rank), random_states())
+        if isinstance(self._task.train, StreamBatches) and (state := self._task.train.state_dict()):
+            write(folder / self._stream, state)
+        write(folder / self._random, random_states())
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote. Raises `ValueError` if it is of another model."""
         try:
-            self._task.model.load_state_dict(read(folder / MODEL))
-            _load_optimizers(self._task, read(folder / OPTIMIZER))
-            load_scale(self._task, folder)
+            self._weights.load(folder)
+            for each, state in zip(self._scaled, read(folder / SCALER) if self._scaled else (), strict=True):
+                assert each.scaler is not None
+                each.scaler.load_state_dict(state)
         except (RuntimeError, ValueError, KeyError) as error:
             raise does_not_fit(folder, error) from error
         if self._beside is not None:
             self._beside.load(folder)
-        load_stream(self._task, folder, self._rank)
-        set_random_states(read(folder / random_file(self._rank)))
+        if isinstance(self._task.train, StreamBatches) and (folder / self._stream).exists():
+            self._task.train.load_state_dict(read(folder / self._stream))
+        set_random_states(read(folder / self._random))
 
 
-def _optimizer_state(task: Task) -> dict[str, Any]:
-    if not task.turns:
-        return task.optimizer.state_dict()
-    return {each.turn[0]: each.optimizer.state_dict() for each in task.turns}
+class _WholeWeights:
+    """Saves a model that is whole on every rank: rank 0 writes it."""
 
+    def __init__(self, task: Task, context: Context) -> None:
+        self._task, self._rank = task, context.rank
 
-def _load_optimizers(task: Task, state: dict[str, Any]) -> None:
-    if not task.turns:
-        task.optimizer.load_state_dict(state)
-        return
-    names = [each.turn[0] for each in task.turns]
-    if list(state) != names:
-        raise ValueError(tr("it has the optimizers {found}, not {own}", found=", ".join(state), own=", ".join(names)))
-    for each in task.turns:
-        each.optimizer.load_state_dict(state[each.turn[0]])
+    def save(self, folder: Path) -> None:
+        if self._rank == 0:
+            task = self._task
+            several = {each.turn[0]: each.optimizer.state_dict() for each in task.turns}
+            write(folder / MODEL, task.model.state_dict())
+            write(folder / OPTIMIZER, several or task.optimizer.state_dict())
 
-
-def save_scale(task: Task, folder: Path) -> None:
-    """Write the loss scale, for float16. It is the same on all ranks."""
-    if task.scaler is not None:
-        write(folder / SCALER, [each.scaler.state_dict() for each in task.turns or (task,) if each.scaler is not None])
-
-
-def load_scale(task: Task, folder: Path) -> None:
-    """Load what `save_scale` wrote."""
-    if task.scaler is None:
-        return
-    for each, state in zip(task.turns or (task,), read(folder / SCALER), strict=True):
-        assert each.scaler is not None
-        each.scaler.load_state_dict(state)
-
-
-def save_stream(task: Task, folder: Path, rank: int) -> None:
-    """Write the state of the training's stream, if it has one: each rank reads it by itself."""
-    if isinstance(task.train, StreamBatches) and (state := task.train.state_dict()):
-        write(folder / _stream_file(rank), state)
-
-
-def load_stream(task: Task, folder: Path, rank: int) -> None:
-    """Load what `save_stream` wrote, if it wrote anything."""
-    path = folder / _stream_file(rank)
-    if isinstance(task.train, StreamBatches) and path.exists():
-        task.train.load_state_dict(read(path))
-
-
-def _stream_file(rank: int) -> str:
-    return f"stream-{rank}.pt"
-
-
-def random_file(rank: int) -> str:
-    """Return the name of the file with a rank's random states."""
-    return f"random-{rank}.pt"
+    def load(self, folder: Path) -> None:
+        task = self._task
+        task.model.load_state_dict(read(folder / MODEL))
+        state, names = read(folder / OPTIMIZER), [each.turn[0] for each in task.turns]
+        if not names:
+            task.optimizer.load_state_dict(state)
+        elif list(state) != names:
+            found, own = ", ".join(state), ", ".join(names)
+            raise ValueError(tr("it has the optimizers {found}, not {own}", found=found, own=own))
+        for each in task.turns:
+            each.optimizer.load_state_dict(state[each.turn[0]])
 
 
 def write(path: Path, content: object) -> None:

@@ -1,4 +1,4 @@
-"""Carry the files of checkpoints between the machines of a run, through the connections that its ranks have.
+"""What the machines of a run send each other: the files of checkpoints; and the check of their link.
 
 A checkpoint is in the run's folder on the machine of rank 0, so that no folder need be common to the machines. Nothing
 that arrives can run code: names and bytes are numbers.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, TypeVar
 
+from ...language import tr
 from ...schema import checkpoint
 from ...schema.checkpoint import BrokenCheckpointError
 from ...schema.paths import CHECKPOINTS
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 16 * 1024 * 1024
 """Bytes of a file that travel at once."""
+LINK_BYTES = 1024 * 1024
+"""Size of the tensor that is summed over all ranks."""
+TRIALS = 3
+Ones = TypeVar("Ones")
 
 
 class HostFiles:
@@ -134,3 +140,24 @@ def _write(path: Path | None, pieces: Iterator[bytes]) -> OSError | None:
     for _ in pieces:
         pass
     return fault
+
+
+def check_link(context: Context, backend: str, ones: Callable[[], Ones], is_summed: Callable[[Ones], bool]) -> None:
+    """Sum a tensor of ones over all ranks, and record the shortest time as the event `link`.
+
+    `backend`: with which the ranks exchange data. `ones`: makes the tensor, shape (LINK_BYTES / 4,), float32.
+    `is_summed`: sums it, and returns whether each number is the world size. Raises `RuntimeError` with a sentence if
+    the sum is wrong.
+    """
+    seconds = []
+    for _ in range(TRIALS):
+        tensor = ones()
+        began = time.perf_counter()
+        if not is_summed(tensor):
+            raise RuntimeError(
+                tr("A test of the network between the machines gave wrong sums. Check it, then start the run again.")
+            )
+        seconds.append(time.perf_counter() - began)
+    if context.rank == 0:
+        bytes_per_s = LINK_BYTES / max(min(seconds), 1e-9)
+        context.record_link(bytes=LINK_BYTES, seconds=min(seconds), bytes_per_s=bytes_per_s, backend=backend)
