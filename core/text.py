@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 from unicodedata import east_asian_width
 
 from core.language import tr, tr_noop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 def join_names(names: Iterable[str], last: str = "and") -> str:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
-from core.catalog.recipes import BUILT_IN
+from core.catalog.recipes import BUILT_IN, RecipeFile
 from core.language import tr
 from core.schema.settings import RECIPE_FUNCTIONS
 from resources import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from core.catalog.recipes import RecipeFile
 
 INSTALLED = "Path(__file__).resolve().parent.parent.parent"
 """How the included recipes name the folder `resources`, from which they read data."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.catalog.frameworks import framework as framework_row
@@ -15,10 +16,6 @@ from core.language import tr, tr_noop
 from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
 from core.text import join_names
 from resources import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
 
 DEVICE = re.compile(r"(/device:|/)?(gpu|cpu|cuda|xpu):\d+", re.IGNORECASE)
 """A device by its number, as PyTorch and TensorFlow write it."""

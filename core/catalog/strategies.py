@@ -7,20 +7,15 @@ that no other module has to know it by name.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework
 from core.language import tr, tr_noop
 from core.schema.setting import settings_of
 from core.schema.settings import Training
-from core.schema.spec import SCRIPT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from core.schema.spec import RunSpec
+from core.schema.spec import SCRIPT, RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

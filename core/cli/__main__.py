@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from core import language
 from core.cli.shared.options import WRONG_USE, window_options
 from core.errors import RunError
 from core.history import index
 from core.language import tr
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 INTERRUPTED = 130
 """The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.arrays import np
+from core.comparison.measured_run import MeasuredRun
 from core.comparison.quantities import (
     QUANTITIES,
+    Quantity,
+    RunResult,
     Statistic,
     choose_metric,
     columns,
@@ -19,15 +23,9 @@ from core.comparison.quantities import (
 )
 from core.history.summary import SEED, setting_words
 from core.language import tr, tr_plural
+from core.schema.settings import SettingValue
 from core.table import Column, Table
 from core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from core.comparison.measured_run import MeasuredRun
-    from core.comparison.quantities import Quantity, RunResult
-    from core.schema.settings import SettingValue
 
 Json = dict[str, Any]
 MAX_COLUMN = 40

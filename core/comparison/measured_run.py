@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.config.presets import secret_names
 from core.errors import RunError
@@ -14,19 +16,13 @@ from core.history.index import is_run
 from core.history.summary import ENVIRONMENT, SEED, setting_values
 from core.language import tr
 from core.runs.directory import workload_text
+from core.runs.facts.run_facts import Plan, RunFacts
 from core.runs.run import Run
+from core.schema.events import Event
+from core.schema.settings import SettingValue
+from core.schema.spec import RunSpec
 from core.series.report import series_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from core.runs.facts.run_facts import Plan, RunFacts
-    from core.schema.events import Event
-    from core.schema.settings import SettingValue
-    from core.schema.spec import RunSpec
-    from core.series.run_series import RunSeries
-
+from core.series.run_series import RunSeries
 
 HIDDEN = "(hidden)"
 """In the place of a value that looks like a secret."""

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from core.arrays import np
+from core.comparison.measured_run import MeasuredRun
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.language import tr, tr_noop
 from core.runs.facts.run_facts import worst
 from core.series.series import Series
 from core.text import BYTES_PER_GB, duration, first_names, join_names, short
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from core.comparison.measured_run import MeasuredRun
 
 LOWER = frozenset({
     "cer", "distance", "err", "error", "fid", "kl", "loss", "mae", "mape", "mse", "nll", "perplexity", "ppl", "rmse",

@@ -13,10 +13,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from core.catalog import recipes
 from core.catalog.frameworks import FRAMEWORKS, framework, has, installed_version, interpreter, nccl_version
@@ -24,8 +25,10 @@ from core.config import validation
 from core.config.examination import GpuCheck, spec_obstacles, unpack_choices
 from core.config.examination import examine as examine_choices
 from core.config.validation import is_installed
+from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import directories
+from core.hosts.agent.request import Request
 from core.hosts.agent.runs import run_folder
 from core.hosts.exchange import unpack_readings
 from core.hosts.parts.head import MISSING, UNREADABLE, continue_holder, held
@@ -45,14 +48,7 @@ from core.scripts.analysis import FRAMEWORKS as IMPORTED
 from core.scripts.analysis import analyse_script
 from core.scripts.problems import problems as program_problems
 from core.scripts.source import differences, files_hash, own_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device
-    from core.hosts.agent.request import Request
-    from core.system.processes import ProcessId
+from core.system.processes import ProcessId
 
 
 def examine(request: Request) -> dict[str, Any]:

@@ -5,13 +5,14 @@ Scripts: see `core.config.script_check`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog import frameworks, recipe_use, recipes, strategies
-from core.catalog.frameworks import interpreter
+from core.catalog.frameworks import Framework, interpreter
 from core.config import presets
+from core.devices.device import Device
 from core.language import tr
 from core.schema.settings import (
     DEFAULT_LEARNING_RATE,
@@ -22,12 +23,6 @@ from core.schema.settings import (
     Training,
 )
 from core.schema.spec import RunSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from core.catalog.frameworks import Framework
-    from core.devices.device import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

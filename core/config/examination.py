@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,21 +17,19 @@ from core.catalog import recipe_use, recipes
 from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.choices import RecipeChoices, ScriptChoices, compose
-from core.config.validation import Problem  # noqa: TC001 (the codec reads annotations)
+from core.config.validation import Problem
+from core.devices.device import Device
 from core.devices.nvidia import preflight
 from core.errors import RunError
 from core.language import tr
 from core.launchers import local
 from core.launchers.ranks import assign_ranks
 from core.schema.codec import decode
-from core.schema.spec import RunSpec  # noqa: TC001 (likewise)
+from core.schema.spec import RunSpec
 from core.system.processes import TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from core.config.script_check import ScriptCheckResult
-    from core.devices.device import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import FRAMEWORKS, interpreter
 from core.catalog.strategies import strategy_of
@@ -21,10 +21,6 @@ from core.schema.setting import Flag, settings_of
 from core.schema.settings import COUNTED, Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec
 from core.system.folders import presets_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
 
 SUFFIX = ".json"
 PATHS = (("python",), ("working_dir",), ("recipe", "path"), ("script", "path"))

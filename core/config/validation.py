@@ -5,25 +5,20 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config.strategy_settings import rate_arithmetic, setting_problems
+from core.devices.device import Device
 from core.devices.host_names import split_name
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.launchers import loopback
+from core.schema.spec import RunSpec
 from core.text import join_labels, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Device
-    from core.schema.spec import RunSpec
-
 
 KIND_NAMES = {"cpu": tr_noop("CPU devices"), "nvidia": tr_noop("NVIDIA GPUs")}
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.devices.device import Device, Sample
 from core.devices.reader import Options, Tier
 from core.language import tr
 from core.system import procfs
 from core.system.procfs import PROC
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
 
 STAT = Path("/proc/stat")
 CPUINFO = Path("/proc/cpuinfo")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from core.language import tr_plural
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 SLOWDOWNS = ("hardware slowdown", "too hot", "far too hot", "power supply")
 """The reasons for low clocks that mean trouble: a GPU at its power limit does what it should."""

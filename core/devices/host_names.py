@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from core.devices.device import ASLEEP_PREFIX, LABEL_SEPARATOR
+from core.devices.device import ASLEEP_PREFIX, LABEL_SEPARATOR, Device, Sample
 from core.devices.kinds import KINDS
 from core.language import tr
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from core.devices.device import Device, Sample
 
 SEPARATOR = "/"
 VALID = re.compile(r"[^\W_][\w.-]{0,62}")

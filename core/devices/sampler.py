@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from math import inf
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from core.devices.device import ASLEEP_PREFIX, Sample, Survey
+from core.devices.device import ASLEEP_PREFIX, Device, Sample, Survey
 from core.devices.helper import ALIVE, HelperAnswer, from_line, intervals_line, start_command
-from core.devices.kinds import KINDS
-from core.devices.reader import PROCESSES_S, Options, ReadIntervals, ReadSchedule
+from core.devices.kinds import KINDS, Kind
+from core.devices.reader import PROCESSES_S, LocalReader, Options, ReadIntervals, ReadSchedule
 from core.language import tr
 from core.system.helper_process import HelperProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from core.devices.device import Device
-    from core.devices.kinds import Kind
-    from core.devices.reader import LocalReader
-
 
 MAX_SAMPLES = 10_000
 """Samples that are kept until they are fetched: a window that only draws never fetches any."""

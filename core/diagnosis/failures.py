@@ -7,9 +7,9 @@ Window and command line use these words.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from core.diagnosis.failure_evidence import (
     FailureEvidence,
@@ -24,12 +24,8 @@ from core.diagnosis.program_output import first_sentence
 from core.language import join_sentences, tr, tr_noop, tr_stored
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
+from core.schema.spec import RunSpec
 from core.text import BYTES_PER_GB
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from core.schema.spec import RunSpec
 
 MAX_SENTENCE = 400
 MAX_TITLE = 90

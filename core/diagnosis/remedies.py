@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.facts.run_facts import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from core.runs.facts.run_facts import Release
+from core.runs.facts.run_facts import Release, Verdict
 
 MAX_PIDS = 40
 LISTED = re.compile(r" What you can try, gentlest first: .*$", re.DOTALL)

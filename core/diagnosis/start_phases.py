@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_plural
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
+from core.schema.events import Event
+from core.schema.spec import RunSpec
 from core.text import as_sentence, duration, join_phrases, list_labels
-
-if TYPE_CHECKING:
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
 
 SENTENCES = {
     "devices": tr_noop("checking the devices {seconds}"),

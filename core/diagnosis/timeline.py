@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import takewhile
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from core.diagnosis.epoch_numbers import EpochLine, EpochNumbers
 from core.diagnosis.start_phases import StartAccount
 from core.language import join_sentences, tr, tr_noop, tr_stored
-from core.runs.facts.run_facts import Verdict, read_release
+from core.runs.facts.run_facts import Release, RunFacts, Verdict, read_release
 from core.runs.facts.states import RunState, state_info
-from core.schema.events import last_step
+from core.schema.events import Event, last_step
+from core.schema.spec import RunSpec
 from core.text import disk, duration, first_names, join_names, join_phrases, list_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.runs.facts.run_facts import Release, RunFacts
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
 
 MAX_ENTRIES = 10_000
 """Epochs, and as many other entries, that are kept unless more are wanted."""

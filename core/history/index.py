@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
 from core.history.marks import ChangedRuns
@@ -20,9 +20,6 @@ from core.schema.files import is_regular
 from core.schema.paths import SCALING_SUFFIX, SPEC_FILE
 from core.system.folders import runs_folder
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 

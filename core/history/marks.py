@@ -18,8 +18,10 @@ import os
 import re
 import stat
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.errors import RunError
 from core.language import tr
@@ -30,11 +32,6 @@ from core.schema.files import not_written, open_to_append, open_to_read, write_w
 from core.schema.paths import MARKS_FILE, NAME_FILE, SPEC_FILE
 from core.schema.spec import MAX_NAME
 from core.system.folders import cache_folder, make_cache_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
 
 MAX_BYTES = 1024 * 1024
 """Bytes of the file that are read; a planted one may be larger."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr
 from core.schema.event_log import FOREIGN_BYTES
 from core.schema.events import parse
 from core.schema.files import open_to_read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 LOSS, VALIDATION_LOSS = "loss", "val_loss"
 WEIGHT = 0.6

@@ -7,19 +7,15 @@ import math
 import operator
 import re
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
+from core.history.summary import RunSummary
 from core.language import tr
 from core.runs.facts.states import RunState, state_info
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.history.summary import RunSummary
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """What a condition compares: a number, a text, or several texts of which one has to fit. None: the run has none."""

@@ -5,34 +5,25 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.devices.device import BETWEEN_KINDS, TIMES, shown_name
 from core.history.marks import NO_MARKS, Marks, read_marks
-from core.history.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
+from core.history.run_loss import LOSS, RECENT, RunLoss, ValidationReader, recent_mean, run_loss
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import Plan, RunFacts, Verdict, worst
 from core.runs.facts.states import RunState, state_info
-from core.runs.run import Run
-from core.schema.events import last_step, parse
+from core.runs.run import Mark, Run
+from core.schema.events import Event, last_step, parse
 from core.schema.files import open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
-from core.schema.settings import Training
-from core.schema.spec import MAX_NAME, given_name, read_spec
+from core.schema.settings import Script, SettingValue, Training
+from core.schema.spec import MAX_NAME, RunSpec, given_name, read_spec
 from core.text import short
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from core.history.run_loss import RunLoss
-    from core.runs.run import Mark
-    from core.schema.events import Event
-    from core.schema.settings import Script, SettingValue
-    from core.schema.spec import RunSpec
-
 
 SEED = "seed"
 SEED_ARGUMENTS = frozenset({"seed", "random_seed", "manual_seed"})

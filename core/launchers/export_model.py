@@ -10,7 +10,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.catalog import frameworks
 from core.errors import RunError
@@ -18,11 +18,8 @@ from core.language import tr, tr_noop, tr_stored
 from core.launchers.local import BOOT
 from core.runs.outputs import whole
 from core.schema.files import disk_full, not_written
-from core.schema.spec import read_spec
+from core.schema.spec import RunSpec, read_spec
 from core.system.helper_process import HelperProcess, clean_environment
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
 
 FORMATS = {"pytorch": ("state_dict",), "tensorflow": ("keras", "saved_model"), "keras": ("keras", "saved_model")}
 """The formats of each framework; the first is the default."""

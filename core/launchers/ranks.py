@@ -6,19 +6,15 @@ import contextlib
 import fcntl
 import socket
 import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from core.catalog.strategies import Strategy
+from core.devices.device import Device
 from core.schema.rank import RankAssignment
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from core.catalog.strategies import Strategy
-    from core.devices.device import Device
-
-    Slot = tuple[str, tuple[Device, ...]]
-    """A worker's role and its own devices."""
+Slot = tuple[str, tuple[Device, ...]]
+"""A worker's role and its own devices."""
 
 
 HOST = "127.0.0.1"

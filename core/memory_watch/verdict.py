@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from core.language import join_sentences, tr, tr_plural
-from core.memory_watch.evidence import compare_usage
+from core.memory_watch.evidence import MemoryEvidence, UsageDelta, compare_usage
 from core.runs.facts.run_facts import Verdict
+from core.system.process_info import ProcessInfo
 from core.system.procfs import STUCK
 from core.text import enumerated, size
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.memory_watch.evidence import MemoryEvidence, UsageDelta
-    from core.system.process_info import ProcessInfo
-
 
 Judgement = tuple[Verdict, str]
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import in_english, tr, tr_noop
-from core.notifications.channels import FAILED, NoDesktopError, NotDeliveredError, TemporaryError
-from core.notifications.message import message_about
-from core.notifications.settings import CHANNELS, load
+from core.notifications.channels import FAILED, Channel, NoDesktopError, NotDeliveredError, TemporaryError
+from core.notifications.message import Message, RunNews, message_about
+from core.notifications.settings import CHANNELS, NotificationSettings, load
 from core.queue.folder import own_line
 from core.queue.listing import held_words
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.notifications.channels import Channel
-    from core.notifications.message import Message, RunNews
-    from core.notifications.settings import NotificationSettings
 
 LIMIT_S = 20.0
 """Seconds for each attempt of a channel."""

@@ -6,13 +6,15 @@ import math
 import socket
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from core.history.summary import SummaryReader
+from core.history.summary import RunSummary, SummaryReader
 from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
 from core.notifications.channels import FAILED, FINISHED, LOST, OCCASION_OF, STALLED, STOPPED
-from core.runs.facts.run_facts import HELD, Verdict, worst
+from core.runs.facts.run_facts import HELD, RunFacts, Verdict, worst
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run, folders_mark
 from core.schema.codec import encode
@@ -28,14 +30,6 @@ from core.text import (
     replace_control_characters,
     short,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
-    from core.runs.facts.run_facts import RunFacts
-
 
 OVER_WITHIN_S = 30.0
 """Seconds to wait for the end of a run: its supervisor may still be leaving."""

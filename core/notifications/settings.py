@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from core.language import tr, tr_noop
 from core.notifications import desktop
@@ -19,11 +21,6 @@ from core.notifications.channels import (
 )
 from core.schema.files import make_private, parse_json, read_whole
 from core.system.folders import config_folder, save_in_config_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
-
 
 FILE = "notifications.json"
 VERSION = 1

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from core.language import tr_noop
 from core.notifications.desktop import bus_address
 from core.notifications.settings import load
 from core.supervisor.companion import Companion
 from core.system.own_processes import NOTIFIER, own_command, start_in_background
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Event = Literal["ended", "stalled", "lost"]
 """What has happened: the run has ended, it makes no progress, or its supervisor has disappeared."""

@@ -6,17 +6,14 @@ import json
 import ssl
 from base64 import b64encode
 from http.client import HTTPException
-from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from core.language import tr
 from core.notifications.channels import NotDeliveredError, TemporaryError, host_of
+from core.notifications.message import Message
 from core.text import one_line, replace_control_characters
-
-if TYPE_CHECKING:
-    from core.notifications.message import Message
 
 AGENT = "Trainyard"
 NTFY_LIMIT, NTFY_NORMAL, NTFY_HIGH = 3500, 3, 4

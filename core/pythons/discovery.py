@@ -14,18 +14,15 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import tr, tr_noop
 from core.pythons.python_info import TIMEOUT_S, ProbeCache, PythonInfo, PythonProbe, default_file, parse_info
 from core.system.process_info import user_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 MARK = "pyvenv.cfg"
 """The file that every virtual environment contains."""

@@ -10,19 +10,16 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import tr, tr_noop
 from core.schema.files import parse_json, read_whole, write_whole
 from core.system.folders import cache_folder, make_cache_folder
 from core.system.helper_process import HelperProcess, clean_environment
 from core.text import replace_control_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 MIN_FOR_SCRIPTS = (3, 8)
 MIN_FOR_RECIPES = (3, 10)

@@ -6,26 +6,22 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from core.devices.device import Device
 from core.errors import RunError
 from core.language import tr, tr_plural
-from core.queue.decision import HOLDING, shown_name
+from core.queue.decision import HOLDING, Ticket, shown_name
 from core.queue.folder import own_line
 from core.queue.line import Line, release
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
+from core.schema.spec import RunSpec
 from core.supervisor.companion import Companion
 from core.text import duration, join_labels, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device
-    from core.queue.decision import Ticket
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.spec import RunSpec
 
 TELL_S = 30.0
 """Seconds between two estimates of the end of a run."""

@@ -11,10 +11,12 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.devices.device import Device, Sample, Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.errors import RunError
@@ -34,19 +36,15 @@ from core.runs.run import Run
 from core.schema.events import Tail, Writer
 from core.schema.files import is_regular
 from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
-from core.schema.spec import read_spec
+from core.schema.spec import RunSpec, read_spec
 from core.system import processes
 from core.system.own_processes import QUEUE, SUPERVISOR, own_command
 from core.system.process_info import glance
+from core.system.processes import ProcessId
 from core.text import size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Device, Sample, Survey
     from core.queue.listing import QueuedRun
-    from core.schema.spec import RunSpec
-    from core.system.processes import ProcessId
 
 
 WAITER = Path(__file__).with_name("waiter.py")

@@ -13,24 +13,20 @@ import re
 import shutil
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.queue.line import DEVICES, FOLDER_MODE, HELD, MAX_HELD_BYTES, PREFIX, TICKETS, USE, Line, decayed, read_small
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.schema.files import make_folder, not_written, write_whole
 from core.system import processes
 from core.system.procfs import mount_of
 from core.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from core.runs.facts.run_facts import RunFacts
-
 
 PARENT = Path("/var/tmp")  # noqa: S108 (owned by root and sticky: see `core.queue.line`)
 VARIABLE = "TRAINYARD_QUEUE_DIR"

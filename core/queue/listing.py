@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import directories
 from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
 from core.queue import decision as reasons
-from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, decide, shown_name
+from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Decision, Outcome, Ticket, decide, shown_name
 from core.queue.folder import own_line
-from core.queue.line import last_state
+from core.queue.line import Line, last_state
 from core.queue.request import QueueRequest, read_request
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
@@ -28,14 +29,6 @@ from core.schema.spec import read_spec
 from core.system import processes, procfs
 from core.system.process_info import user_name
 from core.text import as_sentence, join_labels, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from core.devices.device import Device
-    from core.queue.decision import Decision
-    from core.queue.line import Line
-
 
 QUEUED, IS_HELD = "queued", "held"
 STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}

@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr, tr_noop
@@ -15,15 +17,11 @@ from core.runs.directory import MAX_WORKLOAD_BYTES, keep_workload, workload_file
 from core.schema.codec import decode
 from core.schema.files import is_regular, read_json, read_whole, write_whole
 from core.schema.paths import QUEUE_FILE, WORKLOAD_FILE
-from core.schema.spec import read_spec, write_spec
+from core.schema.spec import RunSpec, read_spec, write_spec
 from core.system.own_processes import QUEUE, own_command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from core.queue.claims import Claims
-    from core.schema.spec import RunSpec
 
 
 MAX_BYTES = 64 * 1024

@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.arrays import np
 from core.catalog.frameworks import framework_title
 from core.comparison.comparison_table import compare, sentences, text_table
-from core.comparison.measured_run import check_different, differing_packages, read_run
+from core.comparison.measured_run import MeasuredRun, check_different, differing_packages, read_run
 from core.comparison.quantities import SETTINGS, NothingInCommonError, result_of
 from core.devices.device import shown_name
-from core.diagnosis.timeline import Timeline
+from core.diagnosis.timeline import Timeline, TimelineEntry
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.summary import setting_words
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.reports.chart import INNER_WIDTH, Chart, Line, chart
 from core.reports.page import Markup, element, fold, joined, page, section, table
 from core.runs.facts.states import state_info
-from core.series.series import Axis
+from core.runs.run import Run
+from core.schema.events import Event
+from core.series.series import Axis, Series
 from core.system.installation import version
 from core.text import BYTES_PER_GB, duration, join_names, short, size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from core.comparison.measured_run import MeasuredRun
-    from core.diagnosis.timeline import TimelineEntry
-    from core.runs.run import Run
-    from core.schema.events import Event
-    from core.series.series import Series
 
 MAX_SETTINGS = 6
 """Settings that differ and get a column in the comparison."""

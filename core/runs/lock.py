@@ -13,7 +13,8 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr
@@ -22,10 +23,6 @@ from core.runs.facts.states import RunState
 from core.schema.files import not_written, open_to_append
 from core.schema.paths import EVENTS, LOCK
 from core.system.procfs import mount_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 PATIENCE_S = 10.0
 """Seconds that `held` waits at most: a supervisor that has recorded the end of its run tidies up before it leaves."""

@@ -10,17 +10,13 @@ import itertools
 import os
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr
 from core.schema import checkpoint
 from core.schema.checkpoint import MANIFEST, MAX_MANIFEST_BYTES, BrokenCheckpointError
 from core.schema.files import read_json
 from core.schema.paths import OUTPUTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 MAX_FILES = 1000
 """Files that are listed."""

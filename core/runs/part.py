@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.schema.codec import decode, encode
 from core.schema.files import open_to_append, read_json, write_whole
 from core.schema.paths import KEPT_FILE, PART_FILE
-from core.schema.rank import RankAssignment  # noqa: TC001 (the codec reads annotations)
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from core.schema.rank import RankAssignment
 
 GRACE_S = 60.0
 """Default time for which a part trains on without its head, in seconds."""

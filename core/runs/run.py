@@ -13,8 +13,9 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
@@ -33,13 +34,8 @@ from core.schema.files import touch_within
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
 from core.system import own_processes, processes
+from core.system.processes import ProcessId
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
-
-    from core.system.processes import ProcessId
 
 COMING_UP_S = 20.0
 """Seconds after which a supervisor without a first event counts as lost."""

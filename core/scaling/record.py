@@ -10,14 +10,17 @@ import json
 import math
 import os
 import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.catalog.frameworks import framework
-from core.catalog.strategies import default_strategy, find_strategy, strategies_of, strategy_of
-from core.config.choices import compose, resolve
+from core.catalog.strategies import Strategy, default_strategy, find_strategy, strategies_of, strategy_of
+from core.config.choices import RecipeChoices, compose, resolve
 from core.config.strategy_settings import without_meaning
 from core.config.validation import batch_divisor, obstacle
+from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import is_run
 from core.history.marks import why_no_name
@@ -27,22 +30,13 @@ from core.runs.foreign import owner_of_file
 from core.schema.codec import decode
 from core.schema.files import is_regular, make_folder, read_json, write_whole
 from core.schema.paths import SCALING_SUFFIX
-from core.schema.spec import RunSpec  # noqa: TC001 (the codec reads annotations)
+from core.schema.spec import RunSpec
 from core.system import processes
 from core.system.processes import (
-    HostId,  # noqa: TC001 (likewise)
-    ProcessId,  # noqa: TC001 (likewise)
+    HostId,
+    ProcessId,
 )
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from core.catalog.strategies import Strategy
-    from core.config.choices import RecipeChoices
-    from core.devices.device import Device
-
 
 FIXED = "fixed"
 """The same global batch on any number of devices: they share the work of a step."""

@@ -9,9 +9,11 @@ import os
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from core.config import validation
+from core.devices.device import Device
 from core.errors import RunError
 from core.history import removal
 from core.history.index import is_run
@@ -20,18 +22,11 @@ from core.language import join_sentences, tr
 from core.runs.facts.states import state_info
 from core.runs.foreign import owner_of_file
 from core.runs.run import Run
-from core.scaling.record import read_record
+from core.scaling.record import ScalingRecord, read_record
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.system import processes
 from core.system.own_processes import own_command, start_in_background
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device
-    from core.scaling.record import ScalingRecord
 
 WAIT_S, LOOK_S = 10.0, 0.05
 """Seconds to wait for the command until it makes the runs, and between two looks."""

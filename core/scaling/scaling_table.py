@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
 from core.catalog.strategies import strategy_of
 from core.comparison.comparison_table import statistic_of
-from core.comparison.measured_run import read_run
-from core.comparison.quantities import Statistic, highest, peak_memory, throughput
+from core.comparison.measured_run import MeasuredRun, read_run
+from core.comparison.quantities import Statistic, Throughput, highest, peak_memory, throughput
 from core.devices.device import shown_name
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
@@ -19,20 +20,15 @@ from core.language import tr, tr_plural, tr_stored
 from core.runs.directory import workload_text
 from core.runs.facts.run_facts import Verdict, worst
 from core.runs.facts.states import RunState, state_info
-from core.scaling.record import PER_DEVICE
+from core.scaling.record import PER_DEVICE, ScalingRecord
 from core.schema.settings import Training
+from core.schema.spec import RunSpec
+from core.series.series import Series
 from core.table import Column, Table
 from core.text import BYTES_PER_GB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from core.comparison.measured_run import MeasuredRun
-    from core.comparison.quantities import Throughput
-    from core.scaling.record import ScalingRecord
-    from core.schema.spec import RunSpec
     from core.series.min_max_tree import Floats
-    from core.series.series import Series
 
 Json = dict[str, Any]
 TOLERANCES = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}

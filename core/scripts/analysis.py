@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
 from core.pythons.python_info import PythonProbe
@@ -20,15 +20,9 @@ from core.scripts.launch_signs import (
     trains_together,
     trains_without_ranks,
 )
-from core.scripts.source import OwnModules, follow, is_file, lines_left_out, read, source_of
+from core.scripts.source import OwnModules, SourceFile, follow, is_file, lines_left_out, read, source_of
+from core.scripts.syntax import DeviceNumber, Usage
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.scripts.source import SourceFile
-    from core.scripts.syntax import DeviceNumber, Usage
-
 
 ALONE = tr_noop("On one device it is started as a plain program: it tests whether torchrun has set RANK.")
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")

@@ -6,15 +6,12 @@ of torchrun is launched once per device. For libraries, their behaviour under bo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from core.language import tr, tr_noop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from core.scripts.syntax import Usage
+from core.scripts.syntax import Usage
 
 Launch = Literal["one", "per-device"]
 

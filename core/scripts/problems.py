@@ -7,17 +7,15 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import join_sentences, tr, tr_plural
 from core.pythons.python_info import MIN_FOR_SCRIPTS, TIMEOUT_S, ProbeCache, PythonInfo, PythonProbe, parse_info
 from core.scripts.analysis import FRAMEWORKS, ScriptAnalysis
 from core.text import join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 FAILED_S = 10.0
 """Seconds for which an interpreter that failed to answer is not asked again."""

@@ -9,20 +9,16 @@ import json
 import os
 import tokenize
 import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr
 from core.launchers.notebook import SUFFIX, code_cells
 from core.schema.files import open_to_read
 from core.scripts.syntax import Import, Usage, imports
 from core.text import enumerated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
 
 MAX_BYTES = 16 * 1024 * 1024
 """Larger files are data, such as checkpoints."""

@@ -21,28 +21,22 @@ import os
 import pickle
 import shutil
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 from core import language
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.run import Run
-from core.schema.events import parse_lines
+from core.schema.events import Event, parse_lines
 from core.schema.files import TEMPORARY, open_to_read, write_parts
 from core.schema.paths import EVENTS, EVENTS_SUFFIX, SPEC_FILE, SUPERVISOR_EVENTS
 from core.series.run_series import RunSeries
 from core.system.folders import cache_folder, cache_of_run, make_cache_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import BinaryIO
-
-    from core.schema.events import Event
-
 
 FORMAT = b"trainyard run 1\n"
 MAX_BYTES = 4 * 1024 * 1024 * 1024

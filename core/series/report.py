@@ -8,36 +8,29 @@ import io
 import math
 import os
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from core.arrays import np
 from core.errors import RunError
 from core.history.marks import marks_fields, read_marks
+from core.history.summary import RunSummary
 from core.language import tr
 from core.runs import outputs
-from core.runs.facts.run_facts import release_fields, worst
+from core.runs.facts.run_facts import Release, RunFacts, release_fields, worst
 from core.runs.outputs import listed_checkpoints
+from core.runs.run import Run
+from core.schema.events import Event
 from core.schema.files import TEMPORARY, not_written
-from core.schema.spec import read_spec
+from core.schema.settings import Training
+from core.schema.spec import RunSpec, read_spec
 from core.series.run_series import RunSeries
+from core.series.series import Series
 from core.table import Column, Table, as_text
 from core.text import replace_control_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-    from typing import BinaryIO, TextIO
-
-    from core.history.summary import RunSummary
-    from core.runs.facts.run_facts import Release, RunFacts
-    from core.runs.run import Run
-    from core.schema.events import Event
-    from core.schema.settings import Training
-    from core.schema.spec import RunSpec
-    from core.series.series import Series
-
 
 Json = dict[str, Any]
 

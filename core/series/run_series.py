@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
-from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, recent_mean, run_loss
+from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr, tr_noop
 from core.schema.events import EPOCH
 from core.schema.packed_samples import COLUMNS, TIMES, by_device, columns
-from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings, note_slowdown
+from core.series.device_readings import HEAT, NO_HEAT, Heat, HeatReadings, Readings, Slowdown, note_slowdown
 from core.series.series import STEP, Axis, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from core.history.run_loss import RunLoss
-    from core.series.device_readings import Heat, Slowdown
     from core.series.min_max_tree import Floats
 
 

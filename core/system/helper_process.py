@@ -8,14 +8,12 @@ import select
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
 
 from core.language import tr
 from core.system import procfs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 CHUNK_BYTES = 65536
 MAX_BYTES = 4 * 1024 * 1024

@@ -21,19 +21,15 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import tr
 from core.system import processes, procfs
+from core.system.processes import ProcessId
 from core.system.procfs import PROC
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from core.system.processes import ProcessId
-
 
 SUPERVISOR = "core.supervisor"
 """The module of supervisors. Their guards and their collectors of metrics have the same command line: the guard forks

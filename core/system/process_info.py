@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.language import tr
 from core.schema.codec import decode, encode
 from core.schema.events import MAX_NUMBER
 from core.system import procfs
-from core.system.processes import TAG
+from core.system.processes import TAG, ProcessId
 from core.system.procfs import PROC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from core.system.processes import ProcessId
 
 COMMAND_LENGTH = 300
 """Characters of a command line that an event keeps: the line may be megabytes."""

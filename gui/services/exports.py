@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import language
 from core.errors import RunError
+from core.history.summary import RunSummary
 from core.language import tr, tr_plural, tr_stored
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from gui.services.background_task import reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
     from core.scaling.scaling_table import ScalingTable
 
 Outcome = tuple[str, str]

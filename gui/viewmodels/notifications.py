@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import join_sentences, tr
-from core.notifications.settings import CHANNELS
+from core.notifications.delivery import Outcome
+from core.notifications.settings import CHANNELS, NotificationSettings
 from core.text import join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.notifications.delivery import Outcome
-    from core.notifications.settings import NotificationSettings
 
 
 def shown_in_fields(settings: NotificationSettings) -> dict[str, Any]:

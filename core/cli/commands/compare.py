@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +20,6 @@ from core.series.report import export_bytes
 from core.text import one_line
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
-
     from core.comparison.comparison_table import Comparison
     from core.comparison.measured_run import MeasuredRun, Reasons
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
 
 from core.cli.shared.follow import POLL_S, StopMessages, hard_end
 from core.cli.shared.lookup import EXIT_CODES, find
@@ -16,21 +18,14 @@ from core.queue import control, folder
 from core.queue.folder import own_line
 from core.queue.listing import STATE_WORDS, OtherRun, QueuedRun, clock, queue_view
 from core.runs import stopped
+from core.runs.facts.run_facts import Checkpoint, RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.runs.requests import unanswered
+from core.runs.run import Run
 from core.schema.paths import CHECKPOINTS, CONTROL
 from core.system.process_info import user_name
 from core.table import Column, Table
 from core.text import join_names, short
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.runs.facts.run_facts import Checkpoint, RunFacts
-    from core.runs.run import Run
-
 
 ANSWER_S = 2.0
 """Seconds to wait for a new checkpoint or a notice after a save request was taken; then the latest one counts."""

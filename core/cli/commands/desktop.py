@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.cli.shared.output import say, say_json
 from core.errors import RunError
 from core.language import tr
 from core.system.installation import COMMAND, own_command
 from resources import ROOT
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
 
 ICON = ROOT / "icons" / f"{COMMAND}.svg"
 FILE_MODE = 0o644

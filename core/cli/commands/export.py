@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.cli.shared.export_options import add_force, add_plot_options, check_files, write_page, write_plots
 from core.cli.shared.lookup import RUN, check_owner, find
 from core.cli.shared.output import no_measurement, say, say_json, warn
 from core.language import tr, tr_plural, tr_stored
 from core.launchers import export_model
+from core.runs.run import Run
 from core.series import report
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
-
-    from core.runs.run import Run
-    from core.series.run_series import RunSeries
-
+from core.series.run_series import RunSeries
 
 KINDS = ("csv", "html", "svg", "png", "tensorboard", "model")
 """Options of which one says what to export."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from core.cli.shared.output import say, say_json, say_rows, warn
 from core.devices.host_names import full_name
 from core.errors import RunError
 from core.hosts import host_list
+from core.hosts.host_list import HostList
 from core.language import join_sentences, tr
 from core.table import Column
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from core.hosts.host_list import HostList
     from core.hosts.inquiry import HostReport
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 import time
-from argparse import BooleanOptionalAction
-from typing import TYPE_CHECKING, Any
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
@@ -25,27 +27,20 @@ from core.cli.shared.output import (
 from core.config.strategy_settings import rate_arithmetic
 from core.diagnosis.timeline import Timeline
 from core.history import marks
+from core.history.marks import Marks
+from core.history.run_loss import RunLoss
 from core.history.search import parse_search, unknown_sentence
+from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.queue.listing import why_it_waits
 from core.runs import outputs
-from core.runs.facts.run_facts import part_sentences
+from core.runs.facts.run_facts import RunFacts, part_sentences
 from core.runs.facts.states import RunState, state_info
+from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.series import report
 from core.table import Column
 from core.text import BYTES_PER_MB, disk, join_names, short
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from core.history.marks import Marks
-    from core.history.run_loss import RunLoss
-    from core.history.summary import RunSummary
-    from core.runs.facts.run_facts import RunFacts
-    from core.runs.run import Run
-    from core.schema.spec import RunSpec
 
 SIGNS = {"warn": "!", "bad": "x"}
 """What marks an event that is not as it should be."""

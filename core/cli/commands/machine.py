@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.catalog import recipe_copy, recipes
 from core.catalog.frameworks import FRAMEWORKS, framework
-from core.catalog.strategies import STRATEGIES
+from core.catalog.recipes import RecipeFile
+from core.catalog.strategies import STRATEGIES, Strategy
 from core.cli.shared.lookup import survey
 from core.cli.shared.output import say, say_json, say_rows, warn
 from core.config import validation
-from core.devices.device import Device, shown_name
+from core.devices.device import Device, Sample, shown_name
 from core.devices.host_names import full_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.hosts.host_list import load
 from core.language import tr, tr_noop, tr_stored
 from core.launchers import loopback
 from core.pythons.discovery import FoundPython, PythonSearch
-from core.pythons.python_info import REMEDY
+from core.pythons.python_info import REMEDY, Package, PythonInfo
 from core.series.report import export_bytes
 from core.table import Column
 from core.text import first_names, join_names, size
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from core.catalog.recipes import RecipeFile
-    from core.catalog.strategies import Strategy
-    from core.devices.device import Sample
     from core.hosts.inquiry import HostReport
-    from core.pythons.python_info import Package, PythonInfo
 
 
 LARGE_SHARE = 0.25

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.cli.shared.output import say, say_json, say_table, warn
 from core.language import tr
-from core.notifications.channels import OCCASIONS
-from core.notifications.delivery import deliver
+from core.notifications.channels import OCCASIONS, Channel
+from core.notifications.delivery import Outcome, deliver
 from core.notifications.desktop import bus_address
 from core.notifications.message import trial_message
 from core.notifications.settings import CHANNELS, NotificationSettings, load, save, settings_file
 from core.text import join_phrases
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from core.notifications.channels import Channel
-    from core.notifications.delivery import Outcome
 
 FROM_INPUT = "-"
 """The value of an option whose address is read from standard input."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from core.cli.shared.lookup import all_runs
 from core.cli.shared.output import confirm, is_interactive, say, say_json, say_rows, say_table, warn
 from core.errors import RunError
 from core.history import index, leftovers, removal
+from core.history.leftovers import OrphanedProcess
+from core.history.removal import Removed
+from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
 from core.system.process_info import shortened
@@ -18,16 +23,6 @@ from core.system.procfs import PROC
 from core.system.terminate import TerminationResult, terminate
 from core.table import Column
 from core.text import disk, replace_control_characters, size
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from core.history.leftovers import OrphanedProcess
-    from core.history.removal import Removed
-    from core.history.summary import RunSummary
-
 
 DAY_S = 86_400.0
 

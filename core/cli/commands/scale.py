@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from core.catalog import recipes
@@ -22,22 +23,19 @@ from core.cli.shared.follow import follow
 from core.cli.shared.lookup import survey
 from core.cli.shared.options import add_recipe_options
 from core.cli.shared.output import confirm, ending, is_interactive, say, say_json, say_table, warn
+from core.devices.device import Survey
 from core.errors import RunError
 from core.language import tr, tr_plural
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
 from core.scaling import record as records
-from core.scaling.record import BATCHES, FIXED, plan_specs
+from core.scaling.record import BATCHES, FIXED, ScalingRecord, plan_specs
 from core.schema.setting import Whole, check_value
+from core.schema.spec import RunSpec
 from core.system import processes
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from core.devices.device import Survey
-    from core.scaling.record import ScalingRecord
     from core.scaling.scaling_table import ScalingTable
-    from core.schema.spec import RunSpec
 
 OWN = frozenset({"runs", "json", "resume", "show", "delete", "with_runs", "yes", *export_options.FILES, "force",
                  "version", "command", "parser", "arguments"})  # fmt: skip

@@ -10,9 +10,10 @@ import re
 import shlex
 import signal
 import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog import recipe_use, recipes
 from core.catalog.strategies import strategy_of
@@ -37,9 +38,10 @@ from core.cli.shared.output import (
 from core.cli.shared.run_options import check_queue_options, choose_any, queue_request, time_limit_s
 from core.config import presets, validation
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices, compose, compose_preset
-from core.config.presets import shell_line
-from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
+from core.config.presets import Preset, shell_line
+from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, cautions_of, check_script, fill_in
 from core.config.validation import ProblemKind
+from core.devices.device import Device, Survey
 from core.devices.host_names import devices_here, split_name
 from core.errors import RunError
 from core.history import index
@@ -52,20 +54,11 @@ from core.runs.facts.states import RunState
 from core.runs.foreign import execution_warning, owner_of_file
 from core.runs.run import Run
 from core.schema.files import not_written
+from core.schema.spec import RunSpec
 from core.series import report
 from core.system.own_processes import logout_warning
 from core.table import Column
 from core.text import join_names, replace_control_characters
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator, Sequence
-
-    from core.config.presets import Preset
-    from core.config.script_check import ScriptCheckResult
-    from core.devices.device import Device, Survey
-    from core.schema.spec import RunSpec
-
 
 GPU_MESSAGE = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
 """Where the message about one GPU begins in a driver's message."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,6 @@ from core.series.report import check_free, export_bytes
 from core.table import Table
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable, Iterable
-
     from core.reports.chart import Chart
 
     Add = Callable[..., object]

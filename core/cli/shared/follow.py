@@ -8,8 +8,9 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from core.catalog.frameworks import framework_title
 from core.diagnosis.start_phases import start_words
@@ -17,17 +18,11 @@ from core.errors import RunError
 from core.language import tr, tr_noop, tr_stored
 from core.metrics.common.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
-from core.runs.facts.run_facts import Verdict
+from core.runs.facts.run_facts import EscalationStep, RunFacts, RunProgress, Verdict
 from core.runs.facts.states import RunState, state_info
+from core.runs.run import Run
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TextIO
-
-    from core.runs.facts.run_facts import EscalationStep, RunFacts, RunProgress
-    from core.runs.run import Run
 
 POLL_S = 0.1
 SLOW_POLL_S = 0.25

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.cli.shared.output import confirm, is_interactive
+from core.devices.device import Survey
 from core.devices.host_names import devices_here
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.history import index
+from core.history.summary import RunSummary
 from core.language import tr, tr_noop
 from core.runs.facts.states import RunState
 from core.runs.foreign import execution_warning
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.text import replace_control_characters
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Collection
-    from pathlib import Path
-
-    from core.devices.device import Survey
-    from core.history.summary import RunSummary
-    from core.schema.spec import RunSpec
-
 
 EXIT_CODES = {
     RunState.FINISHED: 0, RunState.FAILED: 1, RunState.STOPPED: 3, RunState.PAUSED: 3, RunState.LOST: 4,

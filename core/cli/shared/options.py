@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, strategies_of
@@ -13,15 +14,10 @@ from core.config.strategy_settings import where
 from core.history import index
 from core.language import tr, tr_noop, tr_plural
 from core.launchers.loopback import ALLOW
-from core.schema.setting import Flag, OneOf, settings_of
+from core.schema.setting import Flag, OneOf, Setting, settings_of
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from core.schema.spec import RunSpec
 from core.text import join_names, wrap
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from core.schema.setting import Setting
 
 WRONG_USE = 2
 

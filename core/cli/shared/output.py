@@ -6,27 +6,21 @@ import json
 import math
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from argparse import Namespace
+from collections.abc import Sequence
 
 from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
 from core.language import join_sentences, tr, tr_stored
 from core.runs.directory import printed_logs
 from core.runs.facts.fold import ENDED_BY
-from core.runs.facts.run_facts import Verdict, worst
+from core.runs.facts.run_facts import RunFacts, Verdict, worst
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
 from core.series import report
 from core.system.process_info import shortened
-from core.table import Row, Table, aligned
+from core.table import Column, Row, Table, aligned
 from core.text import join_phrases, replace_control_characters, short, size
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Sequence
-
-    from core.runs.facts.run_facts import RunFacts
-    from core.table import Column
 
 LOG_BYTES = 64 * 1024
 """The end of a log that is searched for lines to quote."""

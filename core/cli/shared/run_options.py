@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
+from core.devices.device import Device
 from core.history import index
 from core.language import tr
 from core.queue.request import AFTER, IF_CHANGED, QueueRequest
@@ -18,10 +21,6 @@ from core.text import BYTES_PER_GB, BYTES_PER_MB, join_names
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device
 
 
 RECIPE_ONLY = (

@@ -9,23 +9,17 @@ sysfs cost nothing. This was not tried on a real laptop.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from core.devices.device import ASLEEP_PREFIX, Device, Process, Sample
-from core.devices.nvidia.nvml import MIG_READINGS, NEVER, NOT_NOW, READINGS, words
-from core.devices.reader import Tier
+from core.devices.nvidia.nvml import MIG_READINGS, NEVER, NOT_NOW, READINGS, Handle, NvmlReading, words
+from core.devices.reader import Options, Tier
 from core.language import tr
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.devices.nvidia.nvml import Handle, NvmlReading
-    from core.devices.reader import Options
-
 
 SYSFS = Path("/sys/bus/pci/devices")
 GPUS = Path("/proc/driver/nvidia/gpus")

@@ -13,17 +13,19 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
-from core.devices.device import Sample
+from core.devices.device import Device, Sample
 from core.devices.nvidia import preflight
 from core.devices.nvidia.card import Card, PciPaths, PowerState, addresses, sleepers, unwoken
 from core.devices.nvidia.nvml import (
     NO_SUCH,  # fmt: skip
+    Handle,
     describe,  # fmt: skip
     driver_error,  # fmt: skip
     due,  # fmt: skip
@@ -33,17 +35,9 @@ from core.devices.nvidia.nvml import (
     words,  # fmt: skip
 )
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
-from core.devices.reader import KERNEL_LOG, DriverError, NoDevices, Options
+from core.devices.reader import KERNEL_LOG, DriverError, NoDevices, Options, Tier
 from core.errors import RunError
 from core.language import tr
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from core.devices.device import Device
-    from core.devices.nvidia.nvml import Handle
-    from core.devices.reader import Tier
-
 
 TRACES = (Path("/dev/nvidia0"), Path("/proc/driver/nvidia"))
 """Files that exist while the driver is loaded."""

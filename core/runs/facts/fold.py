@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from core.language import tr_noop
 from core.runs.facts.run_facts import (
@@ -23,16 +23,10 @@ from core.runs.facts.run_facts import (
     without_present,
 )
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
-from core.schema.events import last_step
-from core.system.process_info import read_ended, whole_or_none
+from core.schema.events import Event, last_step
+from core.system.process_info import TerminatedProcess, read_ended, whole_or_none
 from core.system.processes import HostId, ProcessId
 from core.text import MAX_NAMES, first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from core.schema.events import Event
-    from core.system.process_info import TerminatedProcess
 
 MAX_COLLECTED = 10_000
 """Events of the kinds in `_COLLECTED` that are folded. Runs have some hundred; a planted file may have millions."""

@@ -6,22 +6,17 @@ packages and the commit that the run was trained with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.states import RunState, state_info
 from core.schema.codec import Limits, decode, encode, named
-from core.system.process_info import ProcessInfo, process_fields
+from core.system.process_info import ProcessInfo, TerminatedProcess, process_fields
+from core.system.processes import HostId, ProcessId
 from core.text import disk, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from core.system.process_info import TerminatedProcess
-    from core.system.processes import HostId, ProcessId
-
 
 MAX_PARAMETERS = 10_000
 """Names of parameters that are kept of each device."""

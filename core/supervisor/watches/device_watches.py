@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
-from core.devices.device import Survey
+from core.devices.device import Device, Sample, Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.reader import PROCESSES_S
+from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.language import tr, tr_plural
 from core.runs.facts.run_facts import UntickedDeviceUse
 from core.schema.events import Writer
 from core.schema.paths import DEVICE_EVENTS, EVENTS
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device, Sample
-    from core.devices.sampler import Sampler
-
 
 FAST_PERIOD_S = 0.5
 """Seconds between two readings while the release of the devices is watched."""

@@ -6,28 +6,25 @@ Loaded after the processes of the run have been started, so that a user's progra
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.strategies import strategy_of
+from core.devices.device import Device, Sample
 from core.language import tr, tr_plural
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.facts.fold import ALL_ENDED
 from core.runs.facts.run_facts import release_fields
-from core.supervisor.watches.device_watches import IdleDeviceWatch, UntickedDeviceWatch
+from core.schema.spec import RunSpec
+from core.supervisor.watches.device_watches import DeviceLog, IdleDeviceWatch, UntickedDeviceWatch
 from core.supervisor.watches.progress_watches import SlowdownWatch, StallWatch
-from core.system.process_info import ended_fields
+from core.system.process_info import ProcessInfo, ended_fields
+from core.system.processes import ProcessId
+from core.system.run_processes import RunProcesses
 from core.text import MAX_NAMES, enumerated
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.devices.device import Device, Sample
-    from core.schema.spec import RunSpec
-    from core.supervisor.watches.device_watches import DeviceLog
-    from core.system.process_info import ProcessInfo
-    from core.system.processes import ProcessId
-    from core.system.run_processes import RunProcesses
 
 ABORTED_WAIT_S = 10.0
 """Maximum seconds to wait for device memory after a run that cannot go on."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from gui.controllers.runs.export_controller import KINDS, PICTURES, picture_work
+from gui.controllers.runs.export_controller import KINDS, PICTURES, ExportController, picture_work
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services import exports
+from gui.services.exports import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from core.comparison.comparison_table import Comparison
-    from gui.controllers.runs.export_controller import ExportController
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.exports import Outcome
     from gui.services.runs.comparison_reader import ComparisonReader
 
     from .comparison_view import ComparisonView

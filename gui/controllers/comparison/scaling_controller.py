@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSize
 
+from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.schema.paths import SCALING_SUFFIX
-from gui.controllers.runs.export_controller import KINDS, PICTURES, picture_work
+from core.schema.spec import RunSpec
+from gui.controllers.runs.export_controller import KINDS, PICTURES, ExportController, picture_work
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services import exports
 from gui.services.background_task import BackgroundTask, problem_of, reason
+from gui.services.exports import Outcome
+from gui.services.services import Services
+from gui.style.theme import Theme
+from gui.viewmodels.runs.run_rows import RunRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from core.history.summary import RunSummary
     from core.scaling.scaling_table import ScalingTable
-    from core.schema.spec import RunSpec
-    from gui.controllers.runs.export_controller import ExportController
-    from gui.controllers.window.dock_layout import MainPanels
     from gui.panels.comparison.scaling_dialog import Asked
     from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog
     from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
-    from gui.services.exports import Outcome
-    from gui.services.services import Services
-    from gui.style.theme import Theme
-    from gui.viewmodels.runs.run_rows import RunRow
 
 
 NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script is chosen. Choose a recipe instead.")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QObject
 
 from core.language import join_sentences, tr, tr_plural
 from core.text import first_names, join_names
+from gui.controllers.window.dock_layout import MainPanels
+from gui.panels.runs.run_menu import RunMenu
 from gui.services.background_task import BackgroundTask, problem_of, reason
+from gui.services.services import Services
 from gui.viewmodels.runs.queue_rows import HELD, place_of_drop, place_of_step
 from gui.widgets.dialogs.confirm_dialog import ask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.panels.runs.run_menu import RunMenu
-    from gui.services.services import Services
 
 
 class QueueController(QObject):

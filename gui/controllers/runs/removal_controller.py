@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,23 +12,21 @@ from PySide6.QtCore import QObject
 
 from core.history import removal
 from core.history.removal import Removed
+from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
 from core.schema.paths import SCALING_SUFFIX
 from core.text import disk
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services.background_task import BackgroundTask, reason
 from gui.services.machine.machine import RemovalCheck
+from gui.services.services import Services
 from gui.viewmodels.runs.run_actions import not_done
 from gui.viewmodels.runs.run_rows import run_title
 from gui.widgets.dialogs.confirm_dialog import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.history.summary import RunSummary
     from core.scaling.record import ScalingRecord
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
 
 
 NAMED = 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
@@ -14,10 +14,6 @@ from gui.style.theme import mark
 from gui.widgets.dialogs.dialog import answer_buttons
 from gui.widgets.forms.fields import choice, form, label, line, whole_number
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 WIDTH_PX = 460
 Asked = tuple[str, str, int]

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, Signal
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from core.language import tr
 from core.notifications.channels import OCCASIONS
-from core.notifications.settings import CHANNELS
+from core.notifications.settings import CHANNELS, NotificationSettings
 from gui.viewmodels.notifications import shown_in_fields, with_fields
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.forms import editors
+from gui.widgets.forms.editors import Editor
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from PySide6.QtWidgets import QWidget
-
-    from core.notifications.settings import NotificationSettings
-    from gui.widgets.forms.editors import Editor
 
 WIDTH = 68
 """Width of the dialog, in letters."""

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from core.diagnosis.timeline import Timeline
+from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.run_facts import Checkpoint, RunFacts
 from core.runs.facts.states import state_info
 from core.runs.run import Run
+from core.schema.spec import RunSpec
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries, loss_of
+from core.series.series import Series
 from gui.services.background_task import BackgroundTask
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
 
-from .run_memory import ReadRun, RunMemory, identity_of, siblings, take_in, timeline_of
+from .run_memory import Identity, ReadRun, RunMemory, identity_of, siblings, take_in, timeline_of
 from .run_opening import RunOpening
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.diagnosis.timeline import Timeline
-    from core.history.run_loss import RunLoss
-    from core.runs.facts.run_facts import Checkpoint
-    from core.schema.spec import RunSpec
-    from core.series.series import Series
-
-    from .run_memory import Identity
 
 ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""

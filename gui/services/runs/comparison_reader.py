@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from core.comparison import comparison_table
-from core.comparison.measured_run import removed_sentence, unless_removed
+from core.comparison.comparison_table import Comparison
+from core.comparison.measured_run import MeasuredRun, removed_sentence, unless_removed
 from core.errors import RunError
 from core.history.index import is_run
 from core.language import tr
 from core.runs.facts.states import state_info
 from core.runs.run import Run
+from core.schema.events import Event as RunEvent
 from core.series import long_runs
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries
@@ -25,14 +28,6 @@ from gui.services.background_task import BackgroundTask, reason
 from gui.services.run.run_memory import ReadRun, take_in, timeline_of
 from gui.viewmodels.comparison.compared import ComparedRun
 from gui.viewmodels.run.progress import ScriptProgress
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.comparison.comparison_table import Comparison
-    from core.comparison.measured_run import MeasuredRun
-    from core.schema.events import Event as RunEvent
 
 MAX_RUNS = 200
 """Runs that are compared at most."""

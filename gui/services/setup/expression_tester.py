@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
 from gui.services.background_task import BackgroundTask, reason
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 AGAIN_S = 2.0
 """Seconds between two trials: the log grows."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural, tr_stored
 from core.runs.facts.states import RunState, state_info
-from gui.viewmodels.runs.run_rows import FOLDED, MEMBER, UNFOLDED
+from core.scaling.record import ScalingRecord
+from core.schema.spec import RunSpec
+from gui.viewmodels.runs.run_rows import FOLDED, MEMBER, UNFOLDED, RunRow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from core.scaling.record import ScalingRecord
     from core.scaling.scaling_table import ScalingTable
-    from core.schema.spec import RunSpec
-    from gui.viewmodels.runs.run_rows import RunRow
 
 FINISHED = RunState.FINISHED
 NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})

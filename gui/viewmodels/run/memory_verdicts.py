@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.diagnosis.remedies import without_remedies
 from core.language import tr, tr_noop, tr_plural, tr_stored
 from core.runs.facts.fold import ALL_ENDED
-from core.runs.facts.run_facts import BADNESS, HELD, Release, Verdict, worst
+from core.runs.facts.run_facts import BADNESS, HELD, Release, RunFacts, Verdict, worst
 from core.runs.facts.states import RunState, state_info
 from core.text import MAX_NAMES, first_names, join_names
 from gui.style.formatting import fine_gigabytes, moment, seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.runs.facts.run_facts import RunFacts
 
 TONES = {
     Verdict.RELEASED: "good",

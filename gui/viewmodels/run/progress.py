@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from core.arrays import np
 from core.metrics.common.reading import IN_EPOCH
+from core.runs.facts.run_facts import Plan, RunFacts, RunProgress
 from core.runs.facts.states import RunState, state_info
+from core.schema.events import Event
+from core.series.series import Series
 
 if TYPE_CHECKING:
-    from core.runs.facts.run_facts import Plan, RunFacts, RunProgress
-    from core.schema.events import Event
     from core.series.min_max_tree import Floats
-    from core.series.series import Series
 
 PACE_S = 5.0
 """Seconds over which to measure the throughput."""
