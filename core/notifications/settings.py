@@ -48,7 +48,7 @@ class NotificationSettings:
     desktop: bool = _channel(
         Channel(
             title=tr_noop("Desktop"),
-            help=tr_noop("Show a notification where there is a desktop"),
+            help=tr_noop("show a notification where there is a desktop"),
             not_delivered=tr_noop("The notification could not be shown on the desktop. {why}"),
             send=lambda _, message, timeout_s: desktop.show(message, timeout_s),
             is_address=False,
@@ -58,7 +58,7 @@ class NotificationSettings:
     command: str = _channel(
         Channel(
             title=tr_noop("Command"),
-            help=tr_noop("A line for the shell; NOTIFICATION_TITLE and NOTIFICATION_TEXT have the message"),
+            help=tr_noop("a line for the shell; NOTIFICATION_TITLE and NOTIFICATION_TEXT have the message"),
             not_delivered=tr_noop("The notification could not be sent by your command. {why}"),
             send=run_command,
             example='mail -s "$NOTIFICATION_TITLE" me@example.org',
@@ -68,7 +68,7 @@ class NotificationSettings:
     webhook: str = _channel(
         Channel(
             title=tr_noop("Webhook"),
-            help=tr_noop("The message is posted to this address as JSON"),
+            help=tr_noop("the message is posted to this address as JSON"),
             not_delivered=tr_noop("The notification could not be sent to your webhook. {why}"),
             send=lambda address, message, timeout_s: _web().post_to_webhook(address, message, timeout_s),
             check=web_problem,
@@ -78,7 +78,7 @@ class NotificationSettings:
     ntfy: str = _channel(
         Channel(
             title="ntfy",
-            help=tr_noop("The address of a topic of ntfy, on its public server or your own"),
+            help=tr_noop("the address of a topic of ntfy, on its public server or your own"),
             not_delivered=tr_noop("The notification could not be sent to ntfy. {why}"),
             send=lambda address, message, timeout_s: _web().post_to_ntfy(address, message, timeout_s),
             check=ntfy_problem,
@@ -88,7 +88,7 @@ class NotificationSettings:
     apprise: tuple[str, ...] = _channel(
         Channel(
             title="Apprise",
-            help=tr_noop("Addresses of services that Apprise knows; Apprise must be installed"),
+            help=tr_noop("addresses of services that Apprise knows; Apprise must be installed"),
             not_delivered=tr_noop("The notification could not be sent through Apprise. {why}"),
             send=lambda addresses, message, _: send_by_apprise(addresses, message),
             check=apprise_problem,

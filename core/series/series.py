@@ -164,6 +164,11 @@ class Point:
     value: float
 
 
+def _finite_as_numbers(values: Floats) -> Floats:
+    """Return 1 for a finite value, else 0. It has a name, so that a series can be pickled."""
+    return np.isfinite(values).astype(np.float64)
+
+
 class Series:
     """Steps, times and values of one metric or one device's readings, in order of arrival.
 
@@ -180,7 +185,7 @@ class Series:
         self._low = RangeTree(self._values, np.fmin, finite_or_nan)
         self._high = RangeTree(self._values, np.fmax, finite_or_nan)
         self._total = RangeTree(self._values, np.add, finite_or_zero)
-        self._finite = RangeTree(self._values, np.add, lambda values: np.isfinite(values).astype(np.float64))
+        self._finite = RangeTree(self._values, np.add, _finite_as_numbers)
         self._mean: ExponentialMean | None = None
         self._broken = GrowableArray()
         """The indices for `breaks` among the first `_searched` values."""

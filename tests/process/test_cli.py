@@ -175,10 +175,11 @@ def test_unwritable_runs_folder_is_reported(call: Call, runs_root: Path) -> None
 
 
 def test_ctrl_c_during_import_prints_one_sentence(monkeypatch, capsys) -> None:
-    def interrupted(name: str) -> None:
+    def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("importlib.import_module", interrupted)
+    monkeypatch.setattr("core.system.own_start.search_own_first", interrupted)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     assert trainyard.main() == 130
     assert capsys.readouterr() == ("", "trainyard: Interrupted. Nothing was done.\n")
 

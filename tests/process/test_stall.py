@@ -13,6 +13,7 @@ import pytest
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
 from core.notifications.settings import NotificationSettings, save
+from core.notifications.start import Notifier
 from core.runs.directory import new_directory
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
@@ -149,7 +150,9 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
     spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate), hangs=str(hangs))), epochs=FOREVER)
     run_dir = new_directory(tmp_path / "runs", "silent")
     write_spec(run_dir, spec)
-    supervised = supervisor.Supervisor(run_dir, spec, Sampler.for_run(spec.devices), RecipeJob(spec, run_dir))
+    supervised = supervisor.Supervisor(
+        run_dir, spec, Sampler.for_run(spec.devices), RecipeJob(spec, run_dir), companions=[Notifier(run_dir)]
+    )
     thread = threading.Thread(target=supervised.run)
     thread.start()
     try:

@@ -147,7 +147,7 @@ def test_a_long_list_of_runs_takes_marks_and_names_in_at_its_next_poll(tmp_path:
 
 
 def test_what_tells_of_changes_stays_small_and_may_be_damaged_or_missing(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(marks, "MAX_BYTES", 200)
+    monkeypatch.setattr(marks, "MAX_CHANGES_BYTES", 200)
     root = tmp_path / "runs"
     names = [f"run-{at}" for at in range(30)]
     told = ChangedRuns(root)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 from core.language import tr
 from core.notifications.channels import OCCASIONS
 from core.notifications.settings import CHANNELS, NotificationSettings
+from core.text import capital
 from gui.viewmodels.notifications import shown_in_fields, with_fields
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.forms import editors
@@ -65,10 +66,10 @@ class NotificationsDialog(InfoDialog):
         for each in CHANNELS:
             if isinstance(getattr(self._settings, each.name), bool):
                 made[each.name] = editors.check(
-                    f"{each.name}Box", tr(each.title), tr(each.help), self._take, text=tr("On this desktop")
+                    f"{each.name}Box", tr(each.title), capital(tr(each.help)), self._take, text=tr("On this desktop")
                 )
                 continue
-            what = tr(each.help)
+            what = capital(tr(each.help))
             if isinstance(getattr(self._settings, each.name), tuple):
                 what = tr("{what}. Put spaces between several", what=what)
             made[each.name] = editors.text(f"{each.name}Edit", tr(each.title), what, self._check, empty=each.example)
