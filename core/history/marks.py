@@ -4,9 +4,8 @@ The name is in a file of its own: `spec.json` stays what was asked for. The mark
 folder that is only appended to, so any number of windows and commands may give them at the same time. Nothing that was
 noted is lost; a later line decides on star, archive and each tag.
 
-The lists of runs of this user are told which runs were given marks or names, so that thousands need not be looked at: a
-file in the user's cache folder has a line for each such change. It only saves time: without it, or without a line of
-it, a list finds the change when it looks at the run in turn.
+A file in the user's cache folder has a line for each change, so that a list need not look at thousands of runs. The
+file only saves time: without it, or without a line of it, a list finds the change when it looks at the run in turn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run in a line: what was asked of it, as named values, and what became of it, read from the ends of its files."""
+"""The summary of a run for a list: its settings, and its result, which is read from the ends of its files."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Claims(Companion):
         return tuple(filter(None, (self._ticket, *self._devices.values())))
 
     def find(self, devices: Sequence[Device], record: Callable[..., None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
-        """Find no devices, but record which other runs have claimed devices of this run."""
+        """Record which other runs have claimed devices of this run."""
         if self._others:
             record("notice", text=self._sharing({device.id: device.label for device in devices}))
         return ()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Companion:
-    """A part of a run's supervision. Its methods are called in the order in which they stand here; all are optional.
+    """A part of a run's supervision. Its methods are called in the order in which they stand; all are optional.
 
     `core.companions` lists the companions of a run.
     """
@@ -30,10 +30,10 @@ class Companion:
         """Start what must start before the supervisor has a thread; a forked process closes `close_fds`."""
 
     def find(self, devices: Sequence[Device], record: Callable[..., None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
-        """Return devices of the run that were not found on this machine. Raises `RunError`.
+        """Look at the devices before the start; return devices of the run on other machines. Raises `RunError`.
 
-        `devices`: those found so far. `record`: writes an event of a kind, with its fields. `resumes`: whether the run
-        was trained before.
+        `devices`: the devices found so far. `record`: writes an event of a kind, with its fields. `resumes`: whether
+        the run was trained before.
         """
         return ()
 

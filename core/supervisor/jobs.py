@@ -165,7 +165,7 @@ class RecipeJob(Job):
             self._network.close()
 
     def has_begun(self, events: Sequence[Event]) -> bool:
-        """Return whether a worker is ready for its first step. One that only serves has none, and says nothing."""
+        """Return whether a training worker is ready for its first step. Parameter servers never report a step."""
         return self._only_serves or any(event["kind"] == "ready" for event in events)
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:

@@ -74,11 +74,6 @@ def tagged(run_id: str, proc: Path = PROC) -> list[ProcessId]:
     ]
 
 
-def end_tagged(run_id: str, number: signal.Signals) -> list[ProcessId]:
-    """Signal every process with the run's tag and return those that were signalled."""
-    return [process for process in tagged(run_id) if send_tagged(process, run_id, number)]
-
-
 def is_of_run(pid: int, run_id: str | None, proc: Path = PROC) -> bool:
     """Return whether a process belongs to this user and has the run's tag, or for None no tag."""
     # The tag is checked first, because it excludes nearly all processes.

@@ -73,7 +73,8 @@ def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]
 
     yield abandoned
     for each in runs:
-        processes.end_tagged(each.run.id, signal.SIGKILL)
+        for process in processes.tagged(each.run.id):
+            processes.send_tagged(process, each.run.id, signal.SIGKILL)
 
 
 def test_sweep_without_orphans_prints_one_sentence(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""One NVIDIA device: its handle, the readings that it has, and their last values; or what is known of it asleep.
+"""One NVIDIA device: its handle, its readings and their last values. Of a sleeping device, what was known before.
 
 A sleeping GPU is woken up by any question to NVML, by opening a session (btop issue 1831), and even by reading
 `/proc/driver/nvidia/gpus/*/information`: the driver powers the GPU up to fill it in (`nv_procfs_read_gpu_info` in
