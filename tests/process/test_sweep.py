@@ -15,7 +15,7 @@ from core.cli import __main__
 from core.cli.commands import remove
 from core.system import processes
 from tests.support.acting import CHILD, ProcView, abandon, played
-from tests.support.running import start
+from tests.support.running import kill_tagged, start
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]
 
     yield abandoned
     for each in runs:
-        for process in processes.tagged(each.run.id):
-            processes.send_tagged(process, each.run.id, signal.SIGKILL)
+        kill_tagged(each.run.id)
 
 
 def test_sweep_without_orphans_prints_one_sentence(call: Call) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import signal
 import sys
 import textwrap
 from dataclasses import replace
@@ -178,6 +179,12 @@ class Followed:
 def start(spec: RunSpec, runs_root: Path) -> Followed:
     """Start a real run."""
     return Followed(Run.start(spec, runs_root))
+
+
+def kill_tagged(run_id: str) -> None:
+    """Kill every process with the tag of this run."""
+    for process in processes.tagged(run_id):
+        processes.send_tagged(process, run_id, signal.SIGKILL)
 
 
 def train(spec: RunSpec, runs_root: Path) -> Followed:
