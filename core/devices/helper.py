@@ -16,20 +16,16 @@ import json
 import os
 import sys
 import time
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import import_module
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 from core.devices.device import Device, Process, Sample
-from core.devices.reader import DriverError, NoDevices, Options, ReadIntervals, ReadSchedule
+from core.devices.reader import DriverError, NoDevices, Options, Reader, ReadIntervals, ReadSchedule
 from core.language import Message, stored, tr
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from types import TracebackType
-
-    from core.devices.reader import Reader
 
 ALIVE = b"{}"
 """The line that means: still reading, the driver is slow."""
@@ -98,7 +94,9 @@ def from_document(document: dict[str, Any], previous: Sequence[Sample] = ()) -> 
     """Return the answer of which `to_document` made the JSON; raises as `from_line`."""
     devices, now = document.get("devices"), document["time"]
     return HelperAnswer(
-        devices=None if devices is None else tuple(_device(packed) for packed in devices),
+        devices=None
+        if devices is None
+        else tuple(Device(**{**packed, "cores": tuple(packed["cores"])}) for packed in devices),
         samples=tuple(
             [
                 previous[place].at(now) if packed is None else _sample(packed)

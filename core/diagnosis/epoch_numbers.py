@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from core.language import tr
-from core.schema.events import last_step
+from core.schema.event_kinds import RunProgress
+from core.schema.events import Event, last_step
 from core.text import join_phrases
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.schema.event_kinds import RunProgress
-    from core.schema.events import Event
-
-    Values = Mapping[str, Sequence[float | None]]
+Values = Mapping[str, Sequence[float | None]]
 
 LOSS, RATE, VALIDATION = "loss", "learning_rate", "val_"
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-from core.diagnosis.tracebacks import exception_lines, raised_in
+from core.diagnosis.program_output import exception_lines, raised_in
 from core.language import Message, join_sentences, tr
+from core.runs.facts.run_facts import RunFacts
+from core.schema.spec import RunSpec
 from core.text import join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.spec import RunSpec
 
 LAST_LINES = 3
 """Lines of the traceback or of the log that belong to a failure."""

@@ -7,9 +7,9 @@ Window and command line use these words.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from core.diagnosis.failure_evidence import (
     FailureEvidence,
@@ -20,16 +20,12 @@ from core.diagnosis.failure_evidence import (
     place_of,
     shorten,
 )
-from core.diagnosis.tracebacks import first_sentence
+from core.diagnosis.program_output import first_sentence
 from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from core.units import BYTES_PER_GB
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from core.schema.spec import RunSpec
+from core.schema.spec import RunSpec
+from core.text import BYTES_PER_GB
 
 MAX_SENTENCE = 400
 MAX_TITLE = 90

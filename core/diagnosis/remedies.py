@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from core.language import Message, join_sentences, tr, tr_noop
-from core.schema.event_kinds import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from core.schema.event_kinds import Release
+from core.schema.event_kinds import Release, Verdict
 
 MAX_PIDS = 40
 LISTED = tr_noop(

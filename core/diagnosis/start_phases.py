@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop, tr_plural
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from core.text import as_sentence, join_phrases, list_labels
-from core.units import duration
-
-if TYPE_CHECKING:
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.event_kinds import Phase, RunDevice, WorkerStart
-    from core.schema.spec import RunSpec
+from core.schema.event_kinds import Phase, RunDevice, WorkerStart
+from core.schema.spec import RunSpec
+from core.text import as_sentence, duration, join_phrases, list_labels
 
 SENTENCES = {
     "devices": tr_noop("checking the devices {seconds}"),

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from core.diagnosis.epoch_numbers import EpochLine, EpochNumbers
 from core.diagnosis.start_phases import StartAccount
 from core.language import join_sentences, tr, tr_noop
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.schema import event_kinds as kinds
-from core.schema.events import last_step
-from core.text import first_names, join_names, join_phrases, list_labels
-from core.units import disk, duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
+from core.schema.events import Event, last_step
+from core.schema.spec import RunSpec
+from core.text import disk, duration, first_names, join_names, join_phrases, list_labels
 
 MAX_ENTRIES = 10_000
 """Epochs, and as many other entries, that are kept unless more are wanted."""

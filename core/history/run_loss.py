@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr
 from core.schema.event_kinds import Anew, Metrics, Rewind
@@ -14,13 +15,9 @@ from core.schema.event_log import FOREIGN_BYTES
 from core.schema.events import parse
 from core.schema.files import open_to_read
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
 LOSS, VALIDATION_LOSS = "loss", "val_loss"
 WEIGHT = 0.6
-"""The weight of the mean, which the loss plot has, too, until it is changed: see `core.series.exponential_mean`."""
+"""The weight of the mean, which the loss plot has, too, until it is changed: see `core.series.series`."""
 RECENT = 100
 """Values of which the mean is taken: what earlier ones add cannot be seen in a float64."""
 CHUNK_BYTES = 512 * 1024

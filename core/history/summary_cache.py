@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,15 +19,13 @@ from core.history.marks import Marks, Note
 from core.history.summary import RunSummary
 from core.language import Message, stored
 from core.runs.facts.states import RunState, state_info
+from core.runs.run import Mark
 from core.schema.event_kinds import Plan, Verdict
 from core.schema.files import open_to_append
 from core.system.folders import cache_folder, make_cache_folder
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from core.runs.run import Mark
 
 log = logging.getLogger(__name__)
 

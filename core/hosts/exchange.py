@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from core.devices.device import Device, Sample  # noqa: TC001 (the codec reads annotations)
+from core.devices.device import Device, Sample
 from core.devices.helper import HelperAnswer, to_document
 from core.language import tr
 from core.schema.codec import Sentence, decode

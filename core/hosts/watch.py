@@ -15,11 +15,11 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Survey
+from core.devices.host_names import device_here, sample_here
 from core.hosts.connection import Answer, Connection
 from core.hosts.exchange import HostUses, unpack_readings, unpack_uses
 from core.hosts.failures import Failure, HostError
 from core.hosts.inquiry import ANSWER_S, HELLO_S, clock_problem
-from core.hosts.names import device_here, sample_here
 from core.language import tr
 
 if TYPE_CHECKING:

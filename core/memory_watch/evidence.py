@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from core.devices.device import Device
 from core.schema.event_kinds import ProcessInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from core.devices.device import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.metrics.common.names import TEST, VALIDATION
+from core.metrics.common.reading import TEST, VALIDATION
 from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import JSON_LINES, MAX_FOUND, TABLES, MetricFileFinder
@@ -158,13 +159,8 @@ def import_run(found: ForeignRun, runs_root: Path) -> ImportedRun:
         if run_dir is not None:
             shutil.rmtree(run_dir, ignore_errors=True)
         raise RunError(directory.cannot_make(runs_root, error)) from error
-    counts: dict[str, int] = {}
-    for reading in readings:
-        for name in reading.values:
-            counts[name] = counts.get(name, 0) + 1
-    return ImportedRun(
-        run_dir=run_dir, source=found.source, values=dict(sorted(counts.items())), notices=tuple(notices)
-    )
+    counts = dict(sorted(Counter(name for reading in readings for name in reading.values).items()))
+    return ImportedRun(run_dir=run_dir, source=found.source, values=counts, notices=tuple(notices))
 
 
 def _write(run_dir: Path, found: ForeignRun, readings: Sequence[MergedReading], notices: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ import contextlib
 import math
 import re
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,10 +73,6 @@ class Times:
     """Between the times of the values before and after it."""
     spread: int = 0
     """Nothing is known: spread evenly over the time of the run."""
-
-    def to_json(self) -> dict[str, int]:
-        """Return the counts by name."""
-        return {name: getattr(self, name) for name in ("recorded", "sources", "interpolated", "spread")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,9 +203,8 @@ class _Rereader:
         for rank, readings in enumerate(new):
             suffix = f"@{rank}" if rank else ""
             without = [_without(reading, self.kept, suffix) for reading in readings]
-            MetricEventWriter(rank, lines).write(
-                [reading for reading in without if reading.values], since=self._began, until=self._ended
-            )
+            new_ones = [reading for reading in without if reading.values]
+            MetricEventWriter(rank, lines).write(new_ones, since=self._began, until=self._ended)
         for name in self.kept:
             kept = _readings(name, self._old.metrics[name], counts_epochs=name in self._old.by_epoch)
             MetricEventWriter(0, lines).write(kept, since=self._began, until=self._ended)
@@ -219,7 +214,7 @@ class _Rereader:
             lines.add(RunProgress(time=end, done=done, total=total, unit=unit).event())
         for text in self.troubles:
             lines.add(Notice(time=end, text=text).event())
-        lines.add(Reread(time=end, times=self.times.to_json(), kept=self.kept).event())
+        lines.add(Reread(time=end, times=asdict(self.times), kept=self.kept).event())
         return lines.lines
 
     # -- read ------------------------------------------------------------------------------------
@@ -248,16 +243,13 @@ class _Rereader:
                 found = None
             if found is None or found.st_size < begin or found.st_mtime > self._ended + SLACK_S:
                 self._files_complete = False
-                self._note_file(path, gone=found is None)
+                self.troubles.append(
+                    tr("{path} is gone, so its curves stay as they were recorded.", path=path)
+                    if found is None
+                    else tr("{path} was changed after the run, so its curves stay as they were recorded.", path=path)
+                )
             else:
                 yield path, begin
-
-    def _note_file(self, path: Path, *, gone: bool) -> None:
-        self.troubles.append(
-            tr("{path} is gone, so its curves stay as they were recorded.", path=path)
-            if gone
-            else tr("{path} was changed after the run, so its curves stay as they were recorded.", path=path)
-        )
 
     def _found_files(self) -> Iterator[tuple[Path, int]]:
         """Yield the files that a run without notes probably wrote."""
@@ -295,10 +287,8 @@ class _Rereader:
             for name, series in self._old.metrics.items()
             if name.endswith(suffix) and (rank or not RANKED.search(name))
         }
-        taken: list[MergedReading] = []
-        for merged in reader.read_sources(last=True):
-            taken += merged
-        return ValueTimes(recorded, self.times, self._began, self._ended).timed(current(taken))
+        times = ValueTimes(recorded, self.times, self._began, self._ended)
+        return times.timed(current(reader.read(last=True)))
 
     # -- curves of files that are gone -----------------------------------------------------------
 

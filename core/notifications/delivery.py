@@ -5,30 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.notifications.channels.errors import NoDesktopError, NotDeliveredError, TemporaryError
-from core.notifications.channels.registry import CHANNELS
-from core.notifications.message import message_about
-from core.notifications.settings import FAILED, load
+from core.notifications.channels import FAILED, Channel, NoDesktopError, NotDeliveredError, TemporaryError
+from core.notifications.message import Message, RunNews, message_about
+from core.notifications.settings import CHANNELS, NotificationSettings, load
 from core.queue.folder import own_line
-from core.queue.words import held_words
+from core.queue.listing import held_words
 from core.schema.event_kinds import Notice
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.notifications.channels.registry import Channel
-    from core.notifications.message import Message
-    from core.notifications.news import RunNews
-    from core.notifications.settings import NotificationSettings
 
 LIMIT_S = 20.0
 """Seconds for each attempt of a channel."""
@@ -71,7 +62,7 @@ def deliver(
 
     Returns within `limit_s` and some seconds.
     """
-    channels = [each for each in channels if each.is_set(settings)]
+    channels = [each for each in channels if getattr(settings, each.name)]
     outcomes: dict[str, Outcome] = {}
 
     def send(channel: Channel) -> None:
@@ -155,7 +146,7 @@ def record(run_dir: Path, failures: Iterable[str]) -> None:
 
 def _outcome(channel: Channel, settings: NotificationSettings, message: Message, limit_s: float) -> Outcome:
     try:
-        channel.send(settings, message, limit_s)
+        channel.send(getattr(settings, channel.name), message, limit_s)
     except NotDeliveredError as error:
         return Outcome(
             channel=channel,

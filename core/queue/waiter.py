@@ -207,7 +207,7 @@ class Waiter:
         return decide([each for each in tickets if each.key not in late], now, use=use, held=held)
 
     def _revive_others(self) -> None:
-        """Start the processes of queued runs beside this one that have ended, such as one that was killed."""
+        """Start the processes of other queued runs again if they have ended, for example by a signal."""
         while self.line.removed:
             run_dir = f"{os.path.dirname(self._run_dir)}/{self.line.removed.pop()}"
             if last_state(self._given["events"].replace(self._run_dir, run_dir, 1)) != "queued":
@@ -310,7 +310,7 @@ class Waiter:
         self._start([device for device in wanted if device in self._devices or device in others])
 
     def _start(self, devices: list[str] | None = None) -> NoReturn:
-        """Become the supervisor. `devices`: those of the run, if others than those that are claimed."""
+        """Become the supervisor. `devices`: the devices of the run, unless they are the claimed devices."""
         chosen = devices or list(self._devices)
         holding = {"state": "holding", "devices": chosen, "any": 0, "among": [], "blocked": {}}
         self._tell(**holding, since=time.time())

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import dataclass_transform
 
-    from .events import Event
 else:
 
     def dataclass_transform(**_):  # noqa: ANN003, ANN201 (missing in Python 3.10)
@@ -89,7 +88,7 @@ class Record(_Row):
         """Return the fields as a file has them, without time and kind."""
         return {name: value for name, value in encode(self).items() if name != "t"}
 
-    def event(self) -> Event:
+    def event(self) -> dict[str, Any]:
         """Return the event as a file has it. Its time is now, unless it has one."""
         return {"t": self.time or time.time(), "kind": self.kind, **self.fields()}
 
@@ -97,13 +96,13 @@ class Record(_Row):
 Kind = TypeVar("Kind", bound=Record)
 
 
-def read(event: Event) -> Record:
+def read(event: dict[str, Any]) -> Record:
     """Return the record of an event. Raises `ValueError` if it is damaged, `KeyError` if its kind is unknown."""
     kind = KINDS[event["kind"]]
     return decode(kind, event, kind.limits)
 
 
-def read_all(kind: type[Kind], events: Iterable[Event]) -> list[Kind]:
+def read_all(kind: type[Kind], events: Iterable[dict[str, Any]]) -> list[Kind]:
     """Return the records of a kind among events, without damaged ones."""
     found = []
     for event in events:

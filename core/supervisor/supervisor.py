@@ -2,7 +2,7 @@
 
 `python -m core.supervisor` starts it (see `core.supervisor.__main__`). It imports no framework and no Qt. If it dies,
 its guard kills what is left of the run (`core.supervisor.guard`); workers of recipes also end by themselves
-(`core.worker.deadman`).
+(`core.worker.boot`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import signal
 import sys
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from core.catalog.strategies import strategy_of
+from core.devices.host_names import devices_here
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
-from core.launchers import local
+from core.launchers import local, ranks
 from core.runs.directory import folder_is_gone
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
@@ -29,11 +31,10 @@ from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
-from core.supervisor.machines import Machines
 from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
-from core.supervisor.watches.device_log import DeviceLog
-from core.supervisor.watches.disk_watch import DiskWatch
+from core.supervisor.watches.device_watches import DeviceLog
+from core.supervisor.watches.progress_watches import DiskWatch
 from core.supervisor.workers import WorkerGroup
 from core.system import processes
 from core.system.procfs import oom_kills
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample
     from core.devices.sampler import Sampler
-    from core.queue.claims import Claims
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
+    from core.supervisor.companion import Companion
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job
     from core.supervisor.watches.monitor import RunMonitor
@@ -75,14 +76,14 @@ class Supervisor:
 
     def __init__(
         self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: RunFacts | None = None, *,
-        guard: Guard | None = None, claims: Claims | None = None,
+        guard: Guard | None = None, companions: Sequence[Companion] = (),
     ) -> None:  # fmt: skip
-        self._run_dir, self._spec, self._job = run_dir, spec, job
-        self._machines = Machines(run_dir, spec, self._record)
+        self._run_dir, self._spec, self._job, self._companions = run_dir, spec, job, companions
+        self._here = devices_here(spec.devices)
         self._folder = open_folder(run_dir)
         """The run's folder, which stays reachable when it is renamed."""
         self._events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
-        self._readings = DeviceLog(run_dir, sampler, self._machines.here)
+        self._readings = DeviceLog(run_dir, sampler, self._here)
         self._requests = Requests(run_dir)
         self._guard = guard.process if guard is not None else None
         self._processes = RunProcesses(
@@ -90,7 +91,6 @@ class Supervisor:
             supervisor=os.getpid(),
             guard=self._guard if guard is not None and guard.adopts else None,
         )
-        self._claims = claims
         self._workers = WorkerGroup(run_dir)
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
@@ -121,7 +121,8 @@ class Supervisor:
 
             self._abort(tr("Trainyard's supervisor failed: {error!r}. Please report this.", error=error), format_exc())
         finally:
-            self._notify("ended")
+            for each in self._companions:
+                each.ended()
             self._tidy()
 
     def stop(self) -> None:
@@ -149,30 +150,34 @@ class Supervisor:
         self._enter(RunState.STARTING)
 
     def _start(self) -> None:
-        devices = self._readings.find()
-        away = self._machines.connect(resumes=self._facts.starts > 1)
-        for device in [*devices, *away]:
+        here = self._readings.find()
+        devices = list(here)
+        for each in self._companions:
+            devices += each.find(devices, self._record, resumes=self._facts.starts > 1)
+        for device in devices:
             self._events.write(
                 kinds.RunDevice(
                     id=device.id, device_kind=device.kind, label=device.label, name=device.name, cores=device.cores,
                     memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id,
                 )
             )  # fmt: skip
-        if self._claims is not None and (note := self._claims.sharing({each.id: each.label for each in devices})):
-            self._record(kinds.Notice(text=note))
-        assignments = self._machines.assign(devices, away)
+        assignments: Sequence[RankAssignment] = ranks.assign_ranks(devices, strategy_of(self._spec))
+        for each in self._companions:
+            assignments = each.assign(assignments)
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
         local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
         processes_to_start = self._job.prepare(assignments, names)
         before = self._readings.poll()  # before the first worker, and not from before the pre-flight
         try:
-            self._machines.start(self._workers, self._job.spec_of_parts())
+            for each in self._companions:
+                each.start(self._workers, self._job.spec_of_parts())
             for assignment in processes_to_start:
                 self._add(assignment)
             self._readings.watch(self._workers.pids_by_device())
             self._software.start(self._spec)  # after the workers, which it must not delay
         finally:
-            self._start_monitor(devices, before)  # also for workers that started before one that could not
+            # Also for workers that started before a worker that could not.
+            self._start_monitor(here, before, has_steps=any(each.rank == 0 for each in assignments))
 
     def _add(self, assignment: RankAssignment) -> None:
         worker = self._workers.add(assignment, self._launch)
@@ -185,19 +190,19 @@ class Supervisor:
             )
         )  # fmt: skip
 
-    def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample]) -> None:
+    def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample], *, has_steps: bool) -> None:
         from core.supervisor.watches.monitor import (
             RunMonitor,  # imported here, so that a user's program does not wait for it
         )
 
         self._monitor = RunMonitor(
             self._processes,
-            replace(self._spec, devices=self._machines.here),
+            replace(self._spec, devices=self._here),
             devices,
             before,
             readings=self._readings,
             write=self._record,
-            has_steps=not self._machines.is_part,
+            has_steps=has_steps,
         )
 
     def _launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
@@ -217,7 +222,6 @@ class Supervisor:
                 raise RunError(folder_is_gone(self._run_dir, self._folder))
             self._poll_workers()
             self._software.poll()
-            self._watch_time()
             self._answer_requests()
             self._stop_stragglers()
             if self._workers.only_servers_left:
@@ -227,19 +231,22 @@ class Supervisor:
             stalled = self._facts.stalled
             self._monitor.poll(self._facts.step if self._has_stepped else None, trains=self._trains)
             if self._facts.stalled and not stalled:
-                self._notify("stalled")
+                for each in self._companions:
+                    each.stalled()
 
-    def _watch_time(self) -> None:
-        """Tell the queue when the run will end; stop it at its time limit."""
-        if self._claims is not None and (text := self._claims.poll(self._facts)) is not None:
-            self._record(kinds.Notice(text=text))
-            self._requests.ask_stop()
+    def _poll_companions(self) -> None:
+        for each in self._companions:
+            if (why := each.poll(self._facts)) and self._workers.working:
+                self._record(kinds.Notice(text=why))
+                self._requests.ask_stop()
 
     def _poll_workers(self) -> None:
-        self._machines.poll()
+        self._poll_companions()
         ended = self._workers.poll()  # first, so that the last events of those that have exited are read
-        events = [*self._workers.read(), *self._job.read()]
-        if (trouble := self._job.trouble()) is not None:
+        events = self._workers.read()
+        for each in self._companions:
+            events += each.read()
+        for trouble in filter(None, (self._job.trouble(), *(each.trouble() for each in self._companions))):
             self._record(kinds.Notice(text=trouble))
         self._facts = fold(self._facts, [event for event in events if event["kind"] in COUNTED])
         if any(event["kind"] == kinds.Metrics.kind for event in events):
@@ -261,7 +268,7 @@ class Supervisor:
     def _have_ended(self) -> bool:
         """Record new exits; return True if no worker is still running, stuck ones excepted."""
         with contextlib.suppress(RunError):  # a machine that is lost has no worker to wait for
-            self._machines.poll()
+            self._poll_companions()
         self._record_exits(self._workers.poll())
         self._software.poll()
         return not self._workers.working
@@ -313,8 +320,8 @@ class Supervisor:
         self._enter(RunState.RELEASING)
         self._release()
         self._software.poll()
-        if (trouble := self._job.settle()) is not None:
-            self._events.write(kinds.Notice(text=trouble))
+        for text in filter(None, (*(each.settle() for each in self._companions), self._job.settle())):
+            self._events.write(kinds.Notice(text=text))
         culprit = self._workers.culprit()
         if culprit is not None and not (stopped and culprit.ended_by_shutdown):
             sentence, trace = self._job.failure(culprit)
@@ -341,7 +348,8 @@ class Supervisor:
         workers = [worker.identity for worker in self._workers.members if worker.identity]
         self._monitor.track_killed(self._workers.alive)
         self._monitor.release(workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended)
-        self._machines.finish(lambda: self._requests.hurry)
+        for each in self._companions:
+            each.finish(lambda: self._requests.hurry)
 
     def _abort(self, sentence: str, trace: str | None) -> None:
         """Kill all processes of the run, and record its end as far as the disk allows."""
@@ -374,8 +382,8 @@ class Supervisor:
             self._release()
 
     def _fail(self, sentence: str, trace: str | None) -> None:
-        if lost := self._machines.head_lost():
-            self._enter(RunState.HEAD_LOST, error=join_sentences(dict.fromkeys([lost, sentence])))
+        if blame := next(filter(None, (each.blame() for each in self._companions)), ""):
+            self._enter(RunState.HEAD_LOST, error=join_sentences(dict.fromkeys([blame, sentence])))
         else:
             self._enter(RunState.FAILED, error=sentence, traceback=trace)
 
@@ -385,8 +393,9 @@ class Supervisor:
         assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)
         change = kinds.StateChange(state=state.value, error=error, traceback=traceback, by_signal=by_signal)
         self._note(change)
-        if state_info(state).over and self._claims is not None:
-            self._claims.release(self._facts)  # first: who waits for this end may start a run on the same devices
+        if state_info(state).over:
+            for each in self._companions:
+                each.over(self._facts)
         self._events.write(change)
 
     def _record(self, record: kinds.Record) -> None:
@@ -397,17 +406,10 @@ class Supervisor:
     def _note(self, record: kinds.Record) -> None:
         self._facts = fold(self._facts, [record.event()])
 
-    def _notify(self, what: Literal["ended", "stalled"]) -> None:
-        if self._machines.is_part:  # the machine that has the run tells its user
-            return
-        from core.notifications.start import notify  # imported here, so that the start does not wait for it
-
-        with contextlib.suppress(OSError, RuntimeError):  # the folder is gone: no message, but all is tidied up
-            notify(self._run_dir, what)
-
     def _tidy(self) -> None:
         self._workers.close()
-        self._machines.close()
+        for each in self._companions:
+            each.close()
         self._software.close()
         self._job.close()
         _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)

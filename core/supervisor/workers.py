@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.diagnosis.failures import OF_WORKER
-from core.diagnosis.tracebacks import first_sentence
+from core.diagnosis.program_output import first_sentence
 from core.language import join_sentences, tr, tr_noop
 from core.schema.event_kinds import Done, WorkerError, read_all
 from core.schema.events import Event, Tail

@@ -6,18 +6,13 @@ import os
 import pwd
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr
 from core.schema.event_kinds import ProcessInfo, TerminatedProcess, shortened
 from core.system import procfs
-from core.system.processes import TAG
+from core.system.processes import TAG, ProcessId
 from core.system.procfs import PROC
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.system.processes import ProcessId
 
 
 def terminated(process: ProcessId, info: ProcessInfo, signal: str) -> TerminatedProcess:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.system import procfs
 from core.system.procfs import PROC
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 TAG = "TRAINYARD_RUN"
 """The environment variable that contains the run's id in all processes of a run."""
@@ -75,11 +72,6 @@ def tagged(run_id: str, proc: Path = PROC) -> list[ProcessId]:
         for pid in procfs.pids(proc)
         if is_of_run(pid, run_id, proc) and (process := identify(pid, proc)) is not None
     ]
-
-
-def end_tagged(run_id: str, number: signal.Signals) -> list[ProcessId]:
-    """Signal every process with the run's tag and return those that were signalled."""
-    return [process for process in tagged(run_id) if send_tagged(process, run_id, number)]
 
 
 def is_of_run(pid: int, run_id: str | None, proc: Path = PROC) -> bool:

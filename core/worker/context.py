@@ -11,7 +11,7 @@ from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..language import join_sentences, tr
+from ..language import join_sentences, tr, tr_plural
 from ..schema.event_kinds import Done, ModelPart, Notice, Phase, Plan, Ready, Rewind, Seen, WorkerError
 from ..schema.events import Writer, metrics_line
 from ..schema.paths import CONTROL, EVENTS, worker_events
@@ -87,6 +87,23 @@ class Context:
     def record_seen(self, *, gpus: int, threads: int) -> None:
         """Record the devices and threads that this process really sees."""
         self.record(Seen(rank=self.rank, gpus=gpus, threads=threads))
+
+    def check_seen(self, gpus: int, ticked: Sequence[str], advice: Callable[[], str]) -> None:
+        """Raise `RuntimeError` unless this process sees exactly the ticked devices. `advice`: returns what to do."""
+        if self.assignment.kind == "cpu" and gpus:
+            raise RuntimeError(
+                tr("This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this.", gpus=gpus)
+            )
+        if self.assignment.kind != "cpu" and gpus != len(ticked):
+            raise RuntimeError(
+                tr(
+                    "This worker sees {seen}, but {chosen} ({devices}). {advice}",
+                    seen=tr_plural("{count} CUDA device", "{count} CUDA devices", gpus),
+                    chosen=tr_plural("{count} was chosen", "{count} were chosen", len(ticked)),
+                    devices=", ".join(ticked),
+                    advice=advice(),
+                )
+            )
 
     def enter_phase(self, name: str, *, python: str = "", framework: str = "") -> None:
         """Record what this worker begins to do before its first step, unless it does so already.

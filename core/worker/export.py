@@ -17,7 +17,7 @@ from ..schema import checkpoint
 from ..schema.files import FULL
 from ..schema.settings import RUN_KEYWORDS
 from ..schema.spec import read_spec
-from . import deadman
+from .boot import start_dead_man_switch
 from .recipe import LoadedRecipe
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ RECIPE, SETTINGS = "recipe.py", "settings.json"
 
 def main(request_json: str) -> int:
     """Run the export that the JSON request describes, write the answer file and return the exit code."""
-    deadman.start()
+    start_dead_man_switch()
     request = json.loads(request_json)
     answer = Path(request["answer"])
     try:

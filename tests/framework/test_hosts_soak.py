@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from core.hosts.parts import run_hosts
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
-from core.supervisor.hosts import run_hosts
 from tests.support.queueing import is_free
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host

@@ -14,10 +14,10 @@ import pytest
 
 from core.hosts.failures import HostError
 from core.hosts.host_list import Host
+from core.hosts.parts.part_link import PartLink
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import log_of_rank
-from core.supervisor.hosts.part_link import PartLink
 from tests.process.test_host_failures import HELLO
 from tests.support.running import FOREVER, Followed, make_spec, script_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host

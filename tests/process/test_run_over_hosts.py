@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.hosts.parts import meeting, run_hosts
 from core.runs.facts.states import RunState
 from core.schema.paths import log_of_rank
-from core.supervisor.hosts import meeting, run_hosts
 from tests.support.commands import call
 from tests.support.running import LONG, Followed, make_spec, script_spec, start, train, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host

@@ -15,10 +15,11 @@ from core.config.examination import Examination
 from core.config.validation import Problem, ProblemKind
 from core.devices.device import Device, Process, Sample
 from core.hosts.mirror.entries import Listing, RunEntry
+from core.hosts.parts.preflight import Equipment
 from core.hosts.protocol import Hello
-from core.notifications.news import RunNews
+from core.notifications.message import RunNews
 from core.queue.request import QueueRequest
-from core.runs.copies import There
+from core.runs.foreign import There
 from core.runs.part import Part
 from core.schema import event_kinds as kinds
 from core.schema.codec import Limits, decode, encode
@@ -27,7 +28,6 @@ from core.schema.files import parse_json
 from core.schema.rank import RankAssignment
 from core.schema.settings import Script, Training
 from core.schema.spec import RunSpec
-from core.supervisor.hosts.preflight import Equipment
 from core.system.processes import HostId, ProcessId
 from tests.support.running import make_spec
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.config.smaller_batch import smaller_batch
+from core.config.validation import smaller_batch
 from core.diagnosis.failures import KERNEL_KILLED, Cause, failure_of, short_cause
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.cli import follow as following
-from core.cli.follow import LINE_EVERY_S, follow
+from core.cli.shared import follow as following
+from core.cli.shared.follow import LINE_EVERY_S, follow
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState

@@ -14,7 +14,7 @@ from core.hosts.mirror.entries import unpack_listing
 from core.hosts.mirror.link import MAX_PART_BYTES, unpacked
 from core.hosts.mirror.plan import Plan
 from core.hosts.run_files import is_run_name, travels
-from core.runs.copies import There, copies_folder, is_copy, read_there, write_there
+from core.runs.foreign import There, copies_folder, is_copy, read_there, write_there
 
 GOOD = {"runs": {"a": {"id": "1-2", "live": True, "files": {"spec.json": [3, 4]}}}, "gone": [], "complete": True}
 BAD_NAMES = (

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from core.runs.facts.fold import fold
-from core.runs.facts.model_parts import part_sentences
-from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.run_facts import RunFacts, part_sentences
 
 LABELS = {"cpu:0": "CPU 0", "cpu:1": "CPU 1"}
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
+from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.devices.device import Sample, Survey
 from core.runs.facts.run_facts import RunFacts

@@ -19,8 +19,7 @@ import pytest
 
 from core.history import index as index_module
 from core.history.index import RunIndex, all_runs
-from core.history.marks import change_marks
-from core.history.rename import rename
+from core.history.marks import change_marks, rename
 from core.history.summary import RunSummary
 from core.history.summary_cache import FORMAT, CachedSummary, SummaryCache, default_file
 from core.runs.facts.states import RunState

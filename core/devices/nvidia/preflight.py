@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.devices.reader import KERNEL_LOG
 from core.errors import RunError
 from core.language import join_sentences, tr
 from core.system.helper_process import HelperProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ASK = Path(__file__).with_name("ask_cuda.py")
 VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"

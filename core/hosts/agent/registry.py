@@ -1,4 +1,4 @@
-"""All abilities, except those to start runs (`core.config.host_abilities`).
+"""All abilities, except those to start runs (`core.config.abilities`).
 
 One returns its answer, or yields the items of a stream until it is cancelled.
 Each runs on a thread of its own. One that cannot do what was asked raises `ValueError`, `RunError` or `OSError`.

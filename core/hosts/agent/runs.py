@@ -15,7 +15,7 @@ from core.hosts.run_files import MAX_FILES, TAIL_BYTES, is_run_name, tail_hash, 
 from core.language import stored, tr
 from core.runs import stopped
 from core.runs.facts.states import RunState, state_info
-from core.runs.ownership import owner_of_run
+from core.runs.foreign import owner_of_run
 from core.runs.run import Run, folders_mark
 from core.schema.files import open_to_read
 from core.schema.paths import EVENTS, GUARD_EVENTS, LOG_FILE, NOTIFICATION_EVENTS, SUPERVISOR_EVENTS

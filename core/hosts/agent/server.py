@@ -1,6 +1,6 @@
 """The agent: a process that answers requests on its input and output for another machine.
 
-It opens no port by itself (`core.config.part_abilities.listen` does, for ranks that start later), and writes nothing
+It opens no port by itself (`core.config.abilities.listen` does, for ranks that start later), and writes nothing
 else to its output. It ends at the end of its input, whatever it is doing, because the other side is gone. What it
 starts ends with it: the helper processes of drivers end at the end of their own input.
 """

@@ -16,7 +16,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from core.hosts.run_files import TAIL_BYTES, is_run_name, tail_hash, travels
-from core.runs.copies import copies_folder
+from core.runs.foreign import copies_folder
 from core.schema.files import PRIVATE_FOLDER, make_folder, open_folder, open_to_append, open_to_read, write_parts
 from core.schema.paths import EVENTS
 from core.system.folders import cache_of_run, make_cache_folder

@@ -15,7 +15,7 @@ from core.hosts.mirror.entries import file_state, unpack_listing
 from core.hosts.mirror.plan import Plan, renamed
 from core.hosts.run_files import MAX_WHOLE_BYTES, TAIL_BYTES, WHOLE, tail_hash
 from core.language import tr
-from core.runs.copies import There, read_there, write_there
+from core.runs.foreign import There, read_there, write_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable

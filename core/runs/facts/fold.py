@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import join_sentences, tr, tr_noop
 from core.runs.facts.run_facts import RunFacts, WorkerRecord, without_present
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
 from core.schema import event_kinds as kinds
 from core.schema.codec import decode
-from core.schema.events import last_step
+from core.schema.events import Event, last_step
 from core.system.processes import HostId, ProcessId
 from core.text import MAX_NAMES, first_names, join_names
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from core.schema.events import Event
-
-    Reader = Callable[[RunFacts, Any], RunFacts]
+Reader = Callable[[RunFacts, Any], RunFacts]
 
 MAX_COLLECTED = 10_000
 """Events of the kinds in `_COLLECTED` that are folded. Runs have some hundred; a planted file may have millions."""

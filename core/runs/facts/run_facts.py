@@ -1,27 +1,78 @@
-"""The facts of a run: what its events say about it, measurements excepted. `core.runs.facts.fold` makes them."""
+"""The facts of a run: what its events say about it, measurements excepted. `core.runs.facts.fold` makes them.
+
+Among them are the verdicts of the memory watch, which part of the model is on which device, and the Python, the
+packages and the commit that the run was trained with.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from core.language import tr, tr_plural
 from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import (
+    Checkpoint,
+    ModelPart,
+    Phase,
+    Plan,
+    Release,
+    RunProgress,
+    Software,
+    Source,
+    StopStep,
+    TerminatedProcess,
+    UntickedDeviceUse,
+    Verdict,
+)
+from core.system.processes import HostId, ProcessId
+from core.text import disk, join_names
 
-if TYPE_CHECKING:
-    from core.schema.event_kinds import (
-        Checkpoint,
-        ModelPart,
-        Phase,
-        Plan,
-        Release,
-        RunProgress,
-        Software,
-        Source,
-        StopStep,
-        TerminatedProcess,
-        UntickedDeviceUse,
-    )
-    from core.system.processes import HostId, ProcessId
+SHOWN = 6
+"""Modules that a sentence names; of more, the first and the last."""
+
+
+def part_sentences(parts: Iterable[ModelPart], labels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the label of each device with a sentence on what it holds. `labels`: names of devices by id."""
+    parts = list(parts)
+    whole = len({name for part in parts for name in part.parameters})
+    return [(labels.get(part.device, part.device), _sentence(part, whole, labels)) for part in parts]
+
+
+def _sentence(part: ModelPart, whole: int, labels: Mapping[str, str]) -> str:
+    count = len(part.parameters)
+    if part.reads_from:
+        return tr("no parameter: it reads those on {device}", device=labels.get(part.reads_from, part.reads_from))
+    if not count:
+        return tr("no parameter of the model")
+    if part.is_sharded:
+        held = tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count)
+    else:
+        modules = _modules(part.parameters)
+        held = tr("{count} of {whole} parameters: {modules}", count=count, whole=whole, modules=modules)
+    return held if part.size_bytes is None else tr("{held} ({size})", held=held, size=disk(part.size_bytes))
+
+
+def _modules(names: Sequence[str]) -> str:
+    """Return the modules that hold these parameters, in their order."""
+    modules = list(dict.fromkeys(name.replace("/", ".").rpartition(".")[0] or name for name in names))
+    if len(modules) <= SHOWN:
+        return join_names(modules)
+    return tr("{count} modules from {first} to {last}", count=len(modules), first=modules[0], last=modules[-1])
+
+
+BADNESS = (
+    Verdict.RELEASED, Verdict.CANNOT_BE_JUDGED, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN
+)  # fmt: skip
+"""From the best to the worst."""
+HELD = frozenset({Verdict.HELD_BY_RUN, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED})
+"""The verdicts on memory that did not come back."""
+
+
+def worst(releases: Iterable[Release]) -> Release | None:
+    """Return the release with the worst verdict, and of those the one that took longest; None for no releases."""
+    return max(releases, key=lambda each: (BADNESS.index(each.verdict), each.seconds), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

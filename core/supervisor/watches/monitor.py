@@ -6,29 +6,24 @@ Loaded after the processes of the run have been started, so that a user's progra
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.strategies import strategy_of
+from core.devices.device import Device, Sample
 from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.facts.fold import ALL_ENDED
-from core.schema.event_kinds import Ended, Notice, Stall, Waiting
-from core.supervisor.watches.idle_devices import IdleDeviceWatch
-from core.supervisor.watches.slowdown import SlowdownWatch
-from core.supervisor.watches.stall import StallWatch
-from core.supervisor.watches.unticked_devices import UntickedDeviceWatch
+from core.schema.event_kinds import Ended, Notice, ProcessInfo, Record, Stall, Waiting
+from core.schema.spec import RunSpec
+from core.supervisor.watches.device_watches import DeviceLog, IdleDeviceWatch, UntickedDeviceWatch
+from core.supervisor.watches.progress_watches import SlowdownWatch, StallWatch
+from core.system.processes import ProcessId
+from core.system.run_processes import RunProcesses
 from core.text import MAX_NAMES, enumerated
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.devices.device import Device, Sample
-    from core.schema.event_kinds import ProcessInfo, Record
-    from core.schema.spec import RunSpec
-    from core.supervisor.watches.device_log import DeviceLog
-    from core.system.processes import ProcessId
-    from core.system.run_processes import RunProcesses
 
 ABORTED_WAIT_S = 10.0
 """Maximum seconds to wait for device memory after a run that cannot go on."""

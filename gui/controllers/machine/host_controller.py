@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QPushButton
 
 from core.hosts.failures import Failure
 from core.hosts.inquiry import clock_problem
+from core.hosts.mirror.mirror import MirrorState
 from core.language import join_sentences, tr, tr_noop, tr_plural
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services.machine.host_machine import HostMachine
+from gui.services.services import Services
 from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from core.hosts.mirror.mirror import MirrorState
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
 
 OFF = {
     "openRecipe": tr_noop("Recipes of your own are on {host}, and cannot be chosen from here. Start one there."),

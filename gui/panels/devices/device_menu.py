@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
-from core.hosts.names import own_id
+from core.devices.host_names import own_id
 from core.language import tr
+from gui.viewmodels.devices.device_rows import DeviceRow
 from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from gui.viewmodels.devices.device_rows import DeviceRow
 
 UUIDS = ("GPU-", "MIG-")
 

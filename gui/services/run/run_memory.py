@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.catalog.frameworks import framework_title
 from core.diagnosis.timeline import Timeline
+from core.runs.run import Run
 from core.schema.event_kinds import RunProgress, SupervisorStart, read_all
+from core.schema.events import Event
 from core.schema.paths import SPEC_FILE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.runs.run import Run
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
-    from core.series.run_series import RunSeries
-    from gui.viewmodels.run.progress import ScriptProgress
+from core.schema.spec import RunSpec
+from core.series.run_series import RunSeries
+from gui.viewmodels.run.progress import ScriptProgress
 
 MAX_RUNS = 12
 MAX_BYTES = 256 * 1024 * 1024

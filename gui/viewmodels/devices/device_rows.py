@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 (of a dataclass)
+from collections.abc import (
+    Collection,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
 
-from core.devices.device import HEAT, LABEL_SEPARATOR
-from core.devices.names import shown_name
+from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, shown_name
 from core.language import tr
 from gui.style.formatting import DASH, memory, percent
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from core.devices.device import Device, Sample, Survey
 
 MAX_FREE_SHARE, MAX_FREE_PERCENT = 0.1, 20.0
 """Share of a device's memory, and per cent of its time: above them, a device is not called free."""

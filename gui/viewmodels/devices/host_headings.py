@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from core.hosts.connection import Clock
 from core.hosts.failures import Failure
-from core.hosts.watch import Phase
+from core.hosts.watch import HostState, Phase
 from core.language import join_sentences, tr, tr_plural
-from core.units import duration
+from core.text import duration
 from gui.style.formatting import percent
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.hosts.connection import Clock
-    from core.hosts.watch import HostState
-
-    from .device_rows import DeviceRow
+from .device_rows import DeviceRow
 
 LONG_S = 60.0
 """Offset of a clock from which on it is shown as a duration."""

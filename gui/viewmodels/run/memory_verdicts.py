@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.diagnosis.remedies import without_remedies
 from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.fold import ALL_ENDED
+from core.runs.facts.run_facts import BADNESS, HELD, RunFacts, worst
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import BADNESS, HELD, worst
 from core.schema.event_kinds import Release, Verdict
 from core.text import MAX_NAMES, first_names, join_names
 from gui.style.formatting import fine_gigabytes, moment, seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.runs.facts.run_facts import RunFacts
 
 TONES = {
     Verdict.RELEASED: "good",

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core import language
 from core.language import join_sentences, tr, tr_noop
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import state_info
 
 from .memory_verdicts import seen_words, sentences
-
-if TYPE_CHECKING:
-    from core.runs.facts.run_facts import RunFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,12 @@ import math
 import re
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.history.summary import RunSummary
 from core.language import tr
 from core.runs.facts.states import RunState, state_info
 from core.schema.paths import SCALING_SUFFIX
@@ -19,10 +22,6 @@ from gui.viewmodels.run.state_words import STATE_MARKS, loss_words, state_senten
 from .queue_rows import queued_tip, queued_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
     from core.queue.listing import QueuedRun
 
 

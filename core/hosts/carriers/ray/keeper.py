@@ -20,7 +20,7 @@ from pathlib import Path
 
 AGENT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from core.history.index import default_root; "
-    "from core.config.part_abilities import PART_ABILITIES; "
+    "from core.config.abilities import PART_ABILITIES; "
     "from core.hosts.agent.server import serve; serve(default_root(), PART_ABILITIES, sys.argv[2])"
 )
 """The program of the agent: its arguments are the folder with our code and the address of the other machine."""

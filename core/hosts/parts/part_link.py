@@ -1,0 +1,356 @@
+"""One other machine of a run: start a part of the run there, follow its files over cuts of the connection, steer it."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from core.errors import RunError
+from core.hosts.exchange import unpack_devices
+from core.hosts.failures import HostError
+from core.hosts.inquiry import ANSWER_S
+from core.hosts.mirror.link import SILENT_S
+from core.hosts.parts.lasting_connection import LastingConnection
+from core.hosts.parts.part_files import PartFiles
+from core.hosts.parts.part_record import PartRecord
+from core.hosts.parts.preflight import Equipment
+from core.language import Message, tr, tr_noop
+from core.schema.codec import decode, encode
+from core.schema.paths import LOG_FILE, log_of_rank
+from core.scripts.source import files_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from core.devices.device import Device
+    from core.hosts.connection import Answer, Connection
+    from core.hosts.exchange import HostDevices
+    from core.hosts.host_list import Host
+    from core.runs.part import Part
+    from core.schema.spec import RunSpec
+
+START_S = 60.0
+"""Longest wait for the start of a part: the recipe is checked there first."""
+EQUIPMENT_S = 90.0
+"""Longest wait for what a machine trains with: PyTorch is imported there to learn the version of NCCL."""
+STATE_S = 1.0
+"""Seconds between two questions for the state of a part."""
+REMOVE_S = 20.0
+Found = TypeVar("Found")
+
+
+class OwnAddress(NamedTuple):
+    """From where a machine reaches another one."""
+
+    interface: str
+    address: str
+
+
+@dataclass(slots=True)
+class _Started:
+    """A part that was started."""
+
+    run: str
+    ranks: tuple[int, ...]
+    grace_s: float
+    files: PartFiles
+    can_resume: bool
+    """Whether its run can go on from a checkpoint."""
+    asking: Answer | None = None
+    asked_at: float = float("-inf")
+    requested: list[str] = field(default_factory=list)
+    sent: int = 0
+    """How many of the requests this connection has sent."""
+    over: bool = False
+    error: str = ""
+    """Why the part failed or was lost, until that has been raised."""
+
+
+class PartLink:
+    """One other machine of a run."""
+
+    def __init__(self, host: Host, run_dir: Path) -> None:
+        """Start to connect. Raises `HostError` if that is not possible at all."""
+        self.host = host
+        self._run_dir = run_dir
+        self._lasting = LastingConnection(host)
+        self._record = PartRecord(run_dir, host.name)
+        self._listening: Answer | None = None
+        """The ports that the machine keeps for its ranks until they start."""
+        self._part: _Started | None = None
+
+    @property
+    def _connection(self) -> Connection:
+        return self._lasting.now
+
+    # -- before the start ------------------------------------------------------------------------
+
+    def meet(self) -> float:
+        """Wait until the agent answers; return the seconds by which its clock is ahead. Raises `HostError`."""
+        self._lasting.await_hello()
+        self._record.offset_s = self._connection.compare_clock(ANSWER_S).offset_s
+        return self._record.offset_s
+
+    def devices(self) -> HostDevices:
+        """Return the devices there. Raises `HostError`."""
+        try:
+            return unpack_devices(self._connection.ask("devices", ANSWER_S))
+        except ValueError:
+            self._connection.fail_at(tr("They are no devices."))
+
+    def equipment(self, asked: Mapping[str, Any]) -> Equipment:
+        """Return what the machine trains with. Raises `HostError`, also if the framework is not installed there.
+
+        `asked`: the terms of the request, as `preflight.questions` returns.
+        """
+        found = self._connection.ask("equipment", EQUIPMENT_S, **asked)
+        try:
+            return decode(Equipment, found)
+        except ValueError:
+            self._connection.fail_at(tr("It does not say what it trains with."))
+
+    def reserve(self, devices: Sequence[Device]) -> None:
+        """Keep other users of the carrier off these devices from now on. Raises `HostError` if they use them."""
+        self._lasting.reserve(devices)
+
+    def check_script(self, spec: RunSpec, hashes: Mapping[str, str], modules: Sequence[str]) -> dict[str, Any]:
+        """Check that a script can be started there, and return the versions of some packages. Raises `HostError`.
+
+        `hashes`: those of its files here, by path.
+        """
+        found = self._connection.ask(
+            "script", START_S, spec=spec.to_json(), hashes=dict(hashes), modules=list(modules)
+        )  # fmt: skip
+        versions = found.get("versions") if isinstance(found, dict) else None
+        if not isinstance(versions, dict):
+            self._connection.fail_at(tr("It does not say what it trains with."))
+        return versions
+
+    def peer(self) -> str:
+        """Return the address from which this machine has connected; the empty string if the carrier does not tell."""
+        found = self._connection.ask("peer", ANSWER_S)
+        address = found.get("address") if isinstance(found, dict) else None
+        if not isinstance(address, str):
+            self._connection.fail_at(tr("It names no address."))
+        return address
+
+    def reach(self, address: str, port: int) -> OwnAddress:
+        """Return the address from which the machine reaches another one. Raises `HostError` if it does not."""
+        found = self._connection.ask("reach", ANSWER_S, address=address, port=port)
+        try:
+            return own_address(found)
+        except ValueError:
+            self._connection.fail_at(tr("It names no network interface."))
+
+    def listen(self, count: int) -> list[int]:
+        """Let the machine listen on `count` free ports until `end_listening`; return them. Raises `HostError`."""
+        answer = self._connection.request("listen", count=count)
+        self._connection.wait(lambda: bool(answer.items) or answer.done, ANSWER_S, lambda: True)
+        self._listening = answer
+        try:
+            return free_ports(answer.items.popleft() if answer.items else self._connection.result(answer), count)
+        except ValueError:
+            self._connection.fail_at(tr("It names no free ports."))
+
+    def end_listening(self) -> None:
+        """End what `listen` began, and wait until the ports are free for the ranks. Raises `HostError`."""
+        answer, self._listening = self._listening, None
+        if answer is not None:
+            self._connection.cancel(answer)
+            self._connection.wait(lambda: answer.done, ANSWER_S, lambda: True)
+
+    # -- the part --------------------------------------------------------------------------------
+
+    def start(self, spec: RunSpec, part: Part, files: Mapping[str, str]) -> None:
+        """Start the part. Raises `HostError` with what keeps it from starting."""
+        found = self._connection.ask(
+            "part", START_S, spec=spec.to_json(), part=encode(part), files=dict(files), hash=files_hash(files)
+        )  # fmt: skip
+        run = found.get("run") if isinstance(found, dict) else None
+        if not isinstance(run, str):
+            self._connection.fail_at(tr("It does not say what it has started."))
+        if isinstance(found, dict) and found.get("ended"):
+            text = tr(
+                "An earlier part of this run was still running on {name}. It was ended before this one was started.",
+                name=self.host.name,
+            )
+            self._record.add_notice(text)
+        ranks = tuple(each.rank for each in part.assignments)
+        is_script = spec.script is not None
+        logs = [LOG_FILE, *(log_of_rank(self._run_dir, rank).name for rank in ranks if is_script)]
+        self._part = _Started(
+            run=run, ranks=ranks, grace_s=part.grace_s, files=PartFiles(run, ranks, logs, self._record),
+            can_resume=not is_script,
+        )  # fmt: skip
+        self._connection.request("hold", run=run)
+
+    def poll(self) -> None:
+        """Take what has arrived. Raises `RunError` once the machine is lost, and `RecordError`."""
+        part = self._part
+        if part is None or self.is_over:
+            return
+        try:
+            if self._lasting.is_cut and not self._reconnected(part):
+                return
+            self._connection.poll()
+            self._check_silence(part)
+            part.files.poll(self._connection)
+            self._take_state(part)
+            self._send_requests(part)
+        except HostError as error:
+            self._lasting.note_cut(error)
+        self._raise_error(part)
+
+    def _raise_error(self, part: _Started) -> None:
+        """Raise `RunError` once if the part failed without the end of a worker that would say why."""
+        if part.error and self.is_over and not all(rank in part.files.exits for rank in part.ranks):
+            error, part.error = part.error, ""
+            raise RunError(tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=error))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the part has ended and all its events are here, or the machine is lost."""
+        return self._part is None or (self._part.over and self._part.files.are_read)
+
+    def exit_of(self, rank: int) -> tuple[int, bool] | None:
+        """Return the exit code of a rank whose events are all here, and whether it was signalled; None until then."""
+        part = self._part
+        if part is not None and (rank in part.files.exits or not self.is_over):
+            return part.files.exits.get(rank)
+        return -signal.SIGKILL, True  # the machine is lost, or its supervisor has ended without a word on the rank
+
+    def has_verdict(self, device: str) -> bool:
+        """Return whether the finding on a device of this machine has arrived."""
+        return device in self._record.released
+
+    def request(self, name: str) -> None:
+        """Request `stop` or `force` of the part, now or when the connection is back."""
+        if self._part is not None and name not in self._part.requested:
+            self._part.requested.append(name)
+
+    def remove(self) -> str:
+        """Remove the part if it is over. Return why it is still there; the empty string if it is gone."""
+        part, self._part = self._part, None
+        if part is None or not part.over or self._lasting.is_cut:
+            return tr("It is not over, or cannot be reached.")
+        try:
+            self._connection.ask("remove", REMOVE_S, run=part.run)
+        except HostError as error:
+            return str(error)
+        return ""
+
+    def close(self) -> None:
+        """End the connection."""
+        self._lasting.close()
+        self._record.close()
+
+    # -- state and requests ----------------------------------------------------------------------
+
+    def _take_state(self, part: _Started) -> None:
+        if part.asking is not None and part.asking.done:
+            found = self._connection.result(part.asking)
+            part.asking = None
+            if not isinstance(found, dict):
+                self._connection.fail_at(tr("It does not say what became of the run there."))
+            part.over = found.get("over") is True
+            part.error = Message.read(found.get("error") or "") if part.over else ""
+            if part.over:
+                part.files.read_again()
+        if part.asking is None and not part.over and time.monotonic() - part.asked_at >= STATE_S:
+            part.asked_at = time.monotonic()
+            part.asking = self._connection.request("part_state", run=part.run)
+
+    def _send_requests(self, part: _Started) -> None:
+        while part.sent < len(part.requested):
+            self._connection.request("request", run=part.run, name=part.requested[part.sent])
+            part.sent += 1
+
+    # -- cuts ------------------------------------------------------------------------------------
+
+    def _check_silence(self, part: _Started) -> None:
+        """Give the connection up if a question has had no answer for too long, as when the agent is stopped."""
+        awaits = part.files.is_awaited or part.asking is not None
+        if awaits and time.monotonic() - max(self._connection.heard_at, part.files.asked_at) > SILENT_S:
+            self._connection.fail_silent(SILENT_S)
+
+    def _reconnected(self, part: _Started) -> bool:
+        """Go on to connect again; return whether the connection is back. Raises `RunError` after the grace time."""
+        seconds = self._lasting.cut_s
+        if seconds > part.grace_s:
+            self._part = None
+            raise RunError(self._lost(seconds, can_resume=part.can_resume))
+        if not self._lasting.try_again():
+            self._go_on_beside_others()
+            return False
+        part.asking = None
+        part.files.forget_answer()
+        part.sent = 0
+        self._connection.request("hold", run=part.run)
+        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile. {why}",
+                  name=self.host.name, seconds=seconds, why=self._lasting.cut)  # fmt: skip
+        self._record.add_notice(text)
+        return True
+
+    def _go_on_beside_others(self) -> None:
+        """Connect without the devices' reservation if other users of the carrier were given them during the cut."""
+        if self._lasting.has_lost_devices:
+            self._lasting.give_devices_up()
+            self._record.add_notice(
+                tr(
+                    "The devices of {name} are no longer kept for this run alone: while the connection was cut, other "
+                    "programs were given them. Training goes on beside these.",
+                    name=self.host.name,
+                )
+            )
+
+    def _lost(self, seconds: float, *, can_resume: bool) -> str:
+        sentence = (
+            tr_noop(
+                "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
+                "processes there end by themselves. When {name} can be reached, resume the run from its last "
+                "checkpoint. {why}"
+            )
+            if can_resume
+            else tr_noop(
+                "The run cannot go on without {name}, to which there has been no connection for {seconds:.0f} s. Its "
+                "processes there end by themselves. When {name} can be reached, start the script again. {why}"
+            )
+        )
+        return tr(sentence, name=self.host.name, seconds=seconds, why=self._lasting.cut)
+
+
+def ask_all(links: Mapping[str, PartLink], ask: Callable[[PartLink], Found]) -> dict[str, Found]:
+    """Return by machine what `ask` returns for it, each asked on a thread of its own.
+
+    All are waited for. Raises what `ask` raised for the first machine in their order.
+    """
+    if len(links) == 1:
+        return {name: ask(link) for name, link in links.items()}
+    with ThreadPoolExecutor(len(links)) as pool:
+        asked = {name: pool.submit(ask, link) for name, link in links.items()}
+    return {name: each.result() for name, each in asked.items()}
+
+
+def own_address(found: Any) -> OwnAddress:  # noqa: ANN401 (JSON)
+    """Return what a machine has answered to `reach`. Raises `ValueError` if that is no interface and address."""
+    name, address = (found.get(each) for each in ("interface", "address")) if isinstance(found, dict) else ("", "")
+    if not isinstance(name, str) or not name.isprintable() or not name or not isinstance(address, str):
+        raise ValueError
+    return OwnAddress(name, str(ipaddress.IPv4Address(address)))
+
+
+def free_ports(found: Any, count: int) -> list[int]:  # noqa: ANN401 (JSON)
+    """Return what a machine has answered to `listen`. Raises `ValueError` unless these are `count` different ports."""
+    ports = found.get("ports") if isinstance(found, dict) else None
+    if not isinstance(ports, list) or not all(map(_is_port, ports)) or not len(ports) == len(set(ports)) == count:
+        raise ValueError
+    return ports
+
+
+def _is_port(value: object) -> bool:
+    return type(value) is int and 0 < value < 65536
