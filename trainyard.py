@@ -1,16 +1,14 @@
-"""The command `trainyard`: import the packages `core`, `gui` and `resources` of this installation, and run `core.cli`.
+"""The command `trainyard`: put the folder of `core`, `gui` and `resources` on the path, and run `core.cli`.
 
 A user's package with one of these names, or with the name of a package that Trainyard needs, may come first on
-PYTHONPATH. This folder is put before it, and then what is installed.
+PYTHONPATH. Trainyard's folder is searched before it, and then what is installed. In a wheel, this file is the package
+`trainyard`, which contains the others (see resources/install/build_backend.py).
 """
 
-import importlib
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-
-PACKAGES = ("core", "gui", "resources")
 
 
 def main() -> int:
@@ -25,13 +23,7 @@ def main() -> int:
 
 def _command() -> Callable[[], int]:
     """Import the command line."""
-    here = str(Path(__file__).resolve().parent)
-    sys.path.insert(0, here)
-    try:
-        for name in PACKAGES:  # an imported package finds its own modules
-            importlib.import_module(name)
-    finally:
-        sys.path.remove(here)
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
     from core.system.own_start import exit_quickly, search_own_first
 
     search_own_first()
@@ -39,3 +31,7 @@ def _command() -> Callable[[], int]:
     from core.cli.__main__ import main as command
 
     return command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

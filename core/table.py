@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from core.text import columns, replace_control_characters, short
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 Row = TypeVar("Row")
 MARKUP = re.compile(r"[\\`*\[\]<>|~&]|(?<!\w)_|_(?!\w)")

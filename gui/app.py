@@ -11,14 +11,13 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from .display_check import display_problem, qt_problem
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from types import FrameType, TracebackType
-
     from .main_window import MainWindow
     from .services.machine.host_machine import HostMachine
     from .services.machine.machine import Machine

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ctypes
 import socket
 import sys
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NEEDS_NONE = ("offscreen", "minimal", "minimalegl", "vnc", "linuxfb", "eglfs")
 """Qt platforms that draw without a display server."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QIcon
+from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QIcon, QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu, QTabBar, QWidget
 
 from core import arrays
 from core.language import join_sentences, tr
 from core.runs.facts.states import state_info
-from core.system.logout import logout_warning
+from core.system.own_processes import logout_warning
 from gui.controllers.comparison.comparison_controller import ComparisonController
 from gui.controllers.comparison.scaling_controller import ScalingController
 from gui.controllers.run.memory_controller import MemoryController
@@ -40,6 +41,7 @@ from gui.panels.window.file_drop import dropped_program, pass_drops_to_window
 from gui.panels.window.notice_window import NoticeWindow, notice_sentence
 from gui.services.devices.device_monitor import DeviceMonitor
 from gui.services.devices.host_monitor import HostMonitor
+from gui.services.machine.machine import Machine
 from gui.services.services import Services
 from gui.services.window.garbage_collector import collect_all
 from gui.services.window.preferences import PreferencesFile
@@ -50,12 +52,7 @@ from gui.style.window_language import choose_language
 from resources import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QKeyEvent, QShowEvent
-
     from gui.controllers.machine.host_controller import HostController
-    from gui.services.machine.machine import Machine
 
 TITLE = "Trainyard"
 RETRY_MS = 100

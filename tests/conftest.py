@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.devices.cores import CORES_VARIABLE
-from core.system import logout
+from core.devices.cpu import CORES_VARIABLE
+from core.system import own_processes
 from tests.support import fake_worker, packages, two_users
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -129,7 +129,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    """Send the tests of a framework, with recorded runs, of Ray, and of the structure to one process of tests each.
+    """Send the tests of a framework, with recorded runs, of Ray, the wheel, and the structure to one process each.
 
     That process has the pool of the framework. Each other test goes to whichever process is free.
 
@@ -143,6 +143,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
                 return "recorded runs"  # a run's processes are known by its name: two of one name at once are one run
             if nodeid.startswith("tests/process/test_ray_hosts.py"):
                 return "ray"  # they share a cluster
+            if nodeid.startswith("tests/process/test_wheel.py"):
+                return "wheel"  # they share an environment
             if nodeid.startswith("tests/architecture/test_structure.py"):
                 return "structure"  # they look at the same syntax trees
             if not nodeid.startswith("tests/framework/"):
@@ -208,10 +210,10 @@ def fake_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _no_logout() -> Iterator[None]:
     """The tests behave as outside of a session, also where a log-out would end them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logout, "PROC", Path("/nowhere"))
-        logout.at_logout.cache_clear()
+        patch.setattr(own_processes, "PROC", Path("/nowhere"))
+        own_processes.at_logout.cache_clear()
         yield
-        logout.at_logout.cache_clear()
+        own_processes.at_logout.cache_clear()
 
 
 @pytest.fixture(autouse=True)

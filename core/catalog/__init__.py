@@ -1,9 +1,8 @@
 """What can be trained, and how.
 
-- `frameworks`: one row per framework
+- `frameworks`: one row per framework, and which Python runs it
 - `strategies`: one row per strategy of a framework, and the ways to launch a script
-- `recipes`, `recipe_functions`: recipe files, parsed and never imported; the parameters of their functions
+- `recipes`: recipe files, parsed and never imported; the parameters of their functions
 - `recipe_use`: whether a framework and a strategy can train a recipe
 - `recipe_copy`: an included recipe as one file for the user to change
-- `interpreters`: which Python runs a framework
 """

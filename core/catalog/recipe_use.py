@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from core.catalog.frameworks import FRAMEWORKS
-from core.catalog.strategies import find_strategy, strategies_of
+from core.catalog.frameworks import FRAMEWORKS, Framework
+from core.catalog.recipes import RecipeFile
+from core.catalog.strategies import Strategy, find_strategy, strategies_of
 from core.language import join_sentences, tr, tr_plural
 from core.schema.settings import RUN_KEYWORDS
 from core.text import join_names
-
-if TYPE_CHECKING:
-    from core.catalog.frameworks import Framework
-    from core.catalog.recipes import RecipeFile
-    from core.catalog.strategies import Strategy
 
 STEP_FUNCTIONS = ("training_step", "validation_step", "collate")
 """Functions of a recipe that a training loop must know."""

@@ -1,26 +1,21 @@
 """The registry of strategies: a row for each strategy of a framework, and for each way to launch a script.
 
-A strategy is a row here and a module in `core.worker`. The row says what the strategy needs and what it cannot do, so
+A strategy is a row here and a function in `core.worker`. The row says what the strategy needs and what it cannot do, so
 that no other module has to know it by name.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework
 from core.language import tr, tr_noop
 from core.schema.setting import settings_of
 from core.schema.settings import Training
-from core.schema.spec import SCRIPT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from core.schema.spec import RunSpec
+from core.schema.spec import SCRIPT, RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +27,8 @@ class Strategy:
     title: str
     summary: str
     target: str
-    """The module in `core.worker`; the empty string for launch modes and for strategies that are only explained."""
+    """The module in `core.worker` whose `train` trains, or, after a colon, another function of it; the empty string for
+    launch modes and for strategies that are only explained."""
     parallel: str
     """`one` (a single device), `data` (data parallel) or `device` (the model is spread over devices)."""
     processes: str = "one"
@@ -62,7 +58,7 @@ class Strategy:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether devices do not wait for each other, so that its curve differs from that of one device."""
+        """Whether devices train without waiting for each other; the curve then differs from the curve on one device."""
         return self.processes == "parameter_server"
 
     def has(self, name: str) -> bool:
@@ -93,7 +89,8 @@ NO_COMPILED_PARTS = tr_noop("XLA compiles for one device, but a placed model is 
 BY_PLACEMENT = tr_noop("Parts of one model on several devices, in one process: branches, or layers in turn.")
 
 STRATEGIES = (
-    Strategy(framework="pytorch", name="single", title=tr_noop("One device"), target="pytorch.single", parallel="one",
+    Strategy(framework="pytorch", name="single", title=tr_noop("One device"), target="pytorch.strategies:single",
+         parallel="one",
          max_devices=1, summary=ON_ONE_DEVICE),
     Strategy(framework="pytorch", name="ddp", title=tr_noop("Data parallel (DDP)"),
          target="pytorch.ddp", parallel="data",
@@ -104,7 +101,8 @@ STRATEGIES = (
          no_epoch_end=tr_noop("each rank has only a part of each parameter"),
          summary=tr_noop("Like DDP, but parameters, gradients and optimizer state are sharded: for large models.")),
     Strategy(framework="pytorch", name="data_parallel", title=tr_noop("Data parallel, legacy (nn.DataParallel)"),
-         target="pytorch.data_parallel", parallel="data", splits_batch=True, min_devices=2, device_kinds=("nvidia",),
+         target="pytorch.strategies:data_parallel", parallel="data", splits_batch=True, min_devices=2,
+         device_kinds=("nvidia",),
          no_steps=tr_noop("it divides the batch after collating it"),
          no_compile=tr_noop(
              "nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp."),
@@ -114,23 +112,23 @@ STRATEGIES = (
          whole_model=False, no_steps=NO_WHOLE_MODEL, no_epoch_end=NO_WHOLE_MODEL,
          summary=tr_noop(
              "The model is cut into stages, one process per device; micro-batches flow through all at once.")),
-    Strategy(framework="pytorch", name="placement", title=tr_noop("Placement"), target="pytorch.placement",
+    Strategy(framework="pytorch", name="placement", title=tr_noop("Placement"), target="pytorch.strategies:placement",
          parallel="device",
          min_devices=2, summary=BY_PLACEMENT),
     Strategy(framework="tensorflow", name="single", title=tr_noop("One device"),
-         target="tensorflow.single", parallel="one",
+         target="tensorflow.strategies:single", parallel="one",
          max_devices=1, summary=ON_ONE_DEVICE),
     Strategy(framework="tensorflow", name="mirrored", title=tr_noop("Data parallel (mirrored)"),
-         target="tensorflow.mirrored",
+         target="tensorflow.strategies:mirrored",
          parallel="data", splits_batch=True,
          summary=tr_noop("MirroredStrategy: a copy of the model per device, gradients are summed over all.")),
     Strategy(framework="tensorflow", name="central_storage", title=tr_noop("Data parallel (central storage)"),
-         target="tensorflow.central_storage", parallel="data", splits_batch=True,
+         target="tensorflow.strategies:central_storage", parallel="data", splits_batch=True,
          summary=tr_noop(
              "CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice.")),
     Strategy(framework="tensorflow", name="multi_worker_mirrored",
          title=tr_noop("Data parallel (multi-worker mirrored)"),
-         target="tensorflow.multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
+         target="tensorflow.cluster:multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
          needs_addresses=True, spans_hosts=True,
          no_epoch_end=tr_noop("a call of the model by one worker would wait for the others"),
          summary=tr_noop(
@@ -138,32 +136,37 @@ STRATEGIES = (
              "their own.")),
     Strategy(framework="tensorflow", name="parameter_server",
          title=tr_noop("Data parallel, asynchronous (parameter server)"),
-         target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
-         spans_hosts=True,
+         target="tensorflow.cluster:parameter_server", parallel="data", processes="parameter_server",
+         needs_addresses=True, spans_hosts=True,
          no_float16=tr_noop("its workers step at the same time, and each would change the scale of the others' losses"),
          no_epoch_end=tr_noop("the model is in another process"),
          summary=tr_noop(
              "A chief, a worker per device and a server. On one machine, these are in a network of their own. "
              "Asynchronous: its curve differs from that of one device.")),
-    Strategy(framework="tensorflow", name="towers", title=tr_noop("Data parallel (towers)"), target="tensorflow.towers",
+    Strategy(framework="tensorflow", name="towers", title=tr_noop("Data parallel (towers)"),
+         target="tensorflow.strategies:towers",
          parallel="data", splits_batch=True,
          summary=tr_noop("The batch split and the gradients averaged by hand, as before TensorFlow had strategies.")),
-    Strategy(framework="tensorflow", name="tpu", title=tr_noop("Data parallel (TPU)"), target="tensorflow.tpu",
+    Strategy(framework="tensorflow", name="tpu", title=tr_noop("Data parallel (TPU)"),
+         target="tensorflow.strategies:tpu",
          parallel="data",
          device_kinds=("cpu",), unavailable=_no_tpu, no_float16=tr_noop("a TPU computes with bfloat16 in its place"),
          summary=tr_noop("TPUStrategy: all cores of a TPU; needs one.")),
-    Strategy(framework="tensorflow", name="placement", title=tr_noop("Placement"), target="tensorflow.placement",
+    Strategy(framework="tensorflow", name="placement", title=tr_noop("Placement"),
+         target="tensorflow.strategies:placement",
          parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS, summary=BY_PLACEMENT),
-    Strategy(framework="keras", name="single", title=tr_noop("One device"), target="keras.single", parallel="one",
+    Strategy(framework="keras", name="single", title=tr_noop("One device"), target="keras.strategies:single",
+         parallel="one",
          max_devices=1, summary=tr_noop("model.fit in one process on one device.")),
-    Strategy(framework="keras", name="mirrored", title=tr_noop("Data parallel (mirrored)"), target="keras.mirrored",
+    Strategy(framework="keras", name="mirrored", title=tr_noop("Data parallel (mirrored)"),
+         target="keras.strategies:mirrored",
          parallel="data", splits_batch=True,
          summary=tr_noop(
              "model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device.")),
     Strategy(framework="keras", name="multi_worker_mirrored", title=tr_noop("Data parallel (multi-worker mirrored)"),
          target="", parallel="data", processes="per_device", splits_batch=True,
          unavailable=_no_fit_on_many_workers, summary=tr_noop("Does not work with model.fit: see the reason.")),
-    Strategy(framework="keras", name="placement", title=tr_noop("Placement"), target="keras.placement",
+    Strategy(framework="keras", name="placement", title=tr_noop("Placement"), target="keras.strategies:placement",
          parallel="device", min_devices=2, no_compile=NO_COMPILED_PARTS,
          summary=tr_noop("model.fit on one model whose parts are on several devices.")),
 )  # fmt: skip

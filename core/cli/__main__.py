@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from core import language
-from core.cli.options import WRONG_USE, window_options
+from core.cli.shared.options import WRONG_USE, window_options
 from core.errors import RunError
 from core.history import index
 from core.language import tr
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 INTERRUPTED = 130
 """The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""
@@ -31,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if (options := _window_options(words)) is not None:
             return window(options)
-        options = _agent_options(words) or _parse(words)
+        options = _parse(words)
         _check_host(options)
         command: Callable[[Namespace], int] = version if options.version else options.command
         return command(options)
@@ -57,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warn(text: str) -> None:
-    from core.cli.output import warn  # with it much that the window does not need
+    from core.cli.shared.output import warn  # with it much that the window does not need
 
     warn(text)
 
@@ -70,20 +67,6 @@ def _window_options(words: list[str]) -> Namespace | None:
     if words and (len(words) != 2 or words[0] not in {"--runs", "--host"} or words[1].startswith("-")):
         return None
     return window_options().parse_args(words, Namespace(runs=index.default_root(), host=None))
-
-
-def _agent_options(words: list[str]) -> Namespace | None:
-    """Return the options if these words only start the agent; None if they may be anything else.
-
-    It, too, begins sooner without the other commands: the window of another machine waits for it.
-    """
-    if words[-2:] != ["agent", "--stdio"] or (options := _window_options(words[:-2])) is None:
-        return None
-    if options.host is not None:
-        return None
-    from core.cli.commands.machine.agent import agent
-
-    return Namespace(runs=options.runs, host=None, stdio=True, version=False, command=agent)
 
 
 def _parse(words: list[str]) -> Namespace:
@@ -100,7 +83,7 @@ def _parse(words: list[str]) -> Namespace:
 
 def version(options: Namespace) -> int:
     """Print the version: that of the installed distribution, or that of the source tree when none is installed."""
-    from core.cli.output import say
+    from core.cli.shared.output import say
     from core.system.installation import version as installed
 
     del options

@@ -5,12 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.cli.commands.common import RUN
-from core.cli.commands.machine import agent, catalog, desktop, devices, hosts, notify, pythons
-from core.cli.commands.runs import compare, curves, export, imports, listing, remove, report, sweep
-from core.cli.commands.training import control, presets, queue, scale, start
-from core.cli.options import Parser, add_detach, add_host, add_open_ports, add_run_options, add_yes, common
-from core.cli.queue_options import add_queue_options
+from core.cli.commands import (
+    compare,
+    control,
+    curves,
+    desktop,
+    export,
+    hosts,
+    listing,
+    machine,
+    notify,
+    remove,
+    scale,
+    start,
+)
+from core.cli.shared.lookup import RUN
+from core.cli.shared.options import Parser, add_detach, add_host, add_open_ports, add_run_options, add_yes, common
+from core.cli.shared.run_options import add_queue_options
 from core.language import tr, tr_noop
 
 if TYPE_CHECKING:
@@ -36,12 +47,12 @@ class _Row:
 
 
 COMMANDS = (
-    _Row("devices", devices.devices),
-    _Row("catalog", catalog.show_catalog),
-    _Row("recipes", catalog.show_recipes, (catalog.add_options,)),
-    _Row("pythons", pythons.pythons, (pythons.add_options,)),
+    _Row("devices", machine.devices),
+    _Row("catalog", machine.show_catalog),
+    _Row("recipes", machine.show_recipes, (machine.add_copy,)),
+    _Row("pythons", machine.pythons, (machine.add_near,)),
     _Row("run", start.run, (add_run_options, add_queue_options, add_yes)),
-    _Row("queue", queue.queue, (queue.add_options,)),
+    _Row("queue", control.queue, (control.add_queue_actions,)),
     _Row("runs", listing.list_runs, (listing.add_search,)),
     _Row("show", listing.show, (listing.add_events,), of_run=True),
     _Row("compare", compare.compare_runs, (compare.add_options,)),
@@ -56,16 +67,16 @@ COMMANDS = (
     _Row("save", control.save, of_run=True),
     _Row("try", curves.try_expression, (curves.add_expression,), of_run=True),
     _Row("reread", curves.reread, of_run=True),
-    _Row("command", presets.command, of_run=True),
-    _Row("keep", presets.keep, (presets.add_options, add_yes), of_run=True),
-    _Row("setups", presets.list_presets),
+    _Row("command", start.command, of_run=True),
+    _Row("keep", start.keep, (start.add_preset_name, add_yes), of_run=True),
+    _Row("setups", start.list_presets),
     _Row("export", export.export, (export.add_options, add_yes)),
-    _Row("import", imports.import_paths, (imports.add_options,)),
-    _Row("report", report.write_report, (report.add_options,)),
-    _Row("sweep", sweep.sweep, (sweep.add_options,)),
+    _Row("import", curves.import_paths, (curves.add_paths,)),
+    _Row("report", compare.write_report, (compare.add_report_options,)),
+    _Row("sweep", remove.sweep, (remove.add_sweep_options,)),
     _Row("remove", remove.remove, (remove.add_options,)),
     _Row("hosts", hosts.hosts, (hosts.add_options,)),
-    _Row("agent", agent.agent, (agent.add_options,)),
+    _Row("agent", hosts.agent, (hosts.add_stdio,)),
     _Row("notify", notify.notify, (notify.add_options,)),
     _Row("desktop", desktop.desktop, (desktop.add_options,)),
 )

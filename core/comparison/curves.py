@@ -7,23 +7,20 @@ runs are drawn from what their series have anyway.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from core.arrays import np
-from core.series.exponential_mean import ExponentialMean
+from core.comparison.measured_run import MeasuredRun
 from core.series.min_max_tree import FACTOR, finite_or_nan
-from core.series.series import STEP, Axis, interpolate
+from core.series.series import STEP, Axis, ExponentialMean, Series, interpolate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
-    from core.comparison.measured_run import MeasuredRun
     from core.series.min_max_tree import Floats, Indices
-    from core.series.series import Series
 
 FORGOTTEN = 1e-5
 """Weight at which an earlier value does not count any more."""

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from core.arrays import np
+from core.comparison.measured_run import MeasuredRun
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.language import tr, tr_noop
-from core.runs.facts.verdicts import worst
+from core.runs.facts.run_facts import worst
 from core.series.series import Series
-from core.text import first_names, join_names, short
-from core.units import BYTES_PER_GB, duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from core.comparison.measured_run import MeasuredRun
-    from core.comparison.table import Statistic
+from core.text import BYTES_PER_GB, duration, first_names, join_names, short
 
 LOWER = frozenset({
     "cer", "distance", "err", "error", "fid", "kl", "loss", "mae", "mape", "mse", "nll", "perplexity", "ppl", "rmse",
@@ -39,6 +33,18 @@ HIGHER = frozenset({
 """Words in the name of a metric of which higher values are better."""
 SETTINGS = frozenset({"learning_rate"})
 """Series that say how the run was trained, not what it came to: never chosen, but compared on request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One quantity of the runs of a row."""
+
+    mean: float
+    """NaN if one of the values is NaN."""
+    deviation: float | None
+    """The standard deviation of the sample (n - 1); None for a single run."""
+    count: int
+    """Number of runs that have the quantity."""
 
 
 class NothingInCommonError(RunError):
@@ -213,10 +219,6 @@ class Quantity:
         return self.write(value) if math.isfinite(value) else str(value)
 
 
-def _gigabytes(value: float) -> str:
-    return f"{value / BYTES_PER_GB:.2f}"
-
-
 def _count(value: float) -> str:
     return f"{value:.6g}"
 
@@ -236,7 +238,8 @@ QUANTITIES = (
     Quantity(name="training_s", heading=tr_noop("Trained"), lower_is_better=True, write=duration,
              of=lambda found: found.trained_until(found.ended)),
     Quantity(name="peak_memory_bytes", heading=tr_noop("Peak GB"), lower_is_better=True, is_compared=True,
-             write=_gigabytes, of=lambda found: max(found.peaks.values(), default=None)),
+             write=lambda value: f"{value / BYTES_PER_GB:.2f}",
+             of=lambda found: max(found.peaks.values(), default=None)),
 )  # fmt: skip
 """In the order of the columns."""
 
@@ -257,7 +260,7 @@ def result_of(run: MeasuredRun, metric: str, *, lower: bool, target: float | Non
 
 
 def columns(runs: Collection[Collection[str]]) -> list[Quantity]:
-    """Return the quantities that deserve a column: those that a run has. `runs`: the names of those of each run.
+    """Return the quantities that at least one run has. `runs`: for each run, the names of its quantities.
 
     Steps per second say nothing beside samples per second, so they are left out where every run has both.
     """

@@ -1,15 +1,13 @@
 """From the user's choices to a checked run spec.
 
-- `choices`: the choices of the window's form or of the command line
-- `build_spec`: turn the choices for a recipe, or a preset, into a `RunSpec`
+- `choices`: the choices of the window's form or of the command line; turn those for a recipe, or a preset, into a
+  `RunSpec`
 - `script_check`: build the spec of a script, analyse it, and check whether it can start
 - `strategy_settings`: settings that only some strategies have
-- `validation`: what keeps a spec from starting on this machine
-- `examination`: what the machine that trains says about choices; it also travels from another machine
-- `host_abilities`: what the agent of a host can be asked for to start runs there
-- `part_abilities`: what it can be asked for to train some ranks of a run of another machine
-- `visible_gpus`: ask the CUDA driver before a start whether it would show a run its GPUs
-- `smaller_batch`: halve the batch of a spec that ran out of memory
-- `presets`: specs saved under a name
-- `shell_command`: the shell command that starts the same training
+- `validation`: what keeps a spec from starting on this machine; halve a batch that ran out of memory
+- `examination`: what the machine that trains says about choices, and the CUDA driver about GPUs; it also travels from
+  another machine
+- `abilities`: what the agent of a host can be asked for to start runs there, or to train some ranks of a run of another
+  machine
+- `presets`: specs saved under a name; the shell command that starts the same training
 """

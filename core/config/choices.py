@@ -1,14 +1,28 @@
-"""The user's choices before they are checked, from the window's form or the command line."""
+"""The user's choices, from the window's form or the command line, and the `RunSpec` of a recipe or a preset.
+
+Scripts: see `core.config.script_check`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from core.schema.settings import SettingValue  # noqa: TC001 (the codec reads annotations)
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from core.catalog import frameworks, recipe_use, recipes, strategies
+from core.catalog.frameworks import Framework, interpreter
+from core.config import presets
+from core.devices.device import Device
+from core.language import tr
+from core.schema.settings import (
+    DEFAULT_LEARNING_RATE,
+    Checkpoints,
+    ReleaseWatch,
+    SettingValue,
+    StopTimeouts,
+    Training,
+)
+from core.schema.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +50,7 @@ class RecipeChoices:
     working_dir: str | None = None
     """None for the folder that this process is in."""
     python: str | None = None
-    """A path, or a command on PATH; None for the framework's usual one (`core.catalog.interpreters`)."""
+    """A path, or a command on PATH; None for the framework's usual one (`core.catalog.frameworks`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +92,80 @@ class ScriptChoices:
     release: Mapping[str, object] = field(default_factory=dict)
     """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"
+
+
+def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
+    """Return the spec for a recipe. Raises `ValueError` with a sentence for choices that make none.
+
+    `core.config.validation` checks whether this machine can run the spec.
+    """
+    row = frameworks.framework(choices.framework)
+    recipe = recipes.find(choices.recipe, choices.framework)
+    recipe_use.check_framework(recipe, row)
+    strategy = choices.strategy or strategies.default_strategy(choices.framework, len(choices.devices))
+    given = choices.training.get
+    varies = given("schedule", "constant") != "constant" or bool(given("warmup_steps"))
+    varies = varies or given("rate_scaling", "none") != "none"
+    recipe_use.check_strategy(recipe, choices.framework, strategy, varies=varies)
+    training = dict(choices.training)
+    if training.get("learning_rate") is None:
+        training["learning_rate"] = default_learning_rate(recipe)
+    return RunSpec(
+        name=choices.name or recipe.name,
+        framework=choices.framework,
+        strategy=strategy,
+        recipe=recipe.with_settings(choices.settings),
+        devices=tuple(resolve(choices.devices, devices)),
+        training=Training(**training),  # type: ignore[arg-type]  # Training checks each field itself
+        checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so do these
+        stop_timeouts=StopTimeouts(**choices.stop),  # type: ignore[arg-type]
+        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]
+        cuda_ids=choices.cuda_ids,
+        allow_open_ports=choices.allow_open_ports,
+        python=_python(choices.python, row),
+        working_dir=check_folder(absolute_folder(choices.working_dir)),
+    )
+
+
+def _python(chosen: str | None, row: Framework) -> str:
+    """Return the Python that trains. Raises `ValueError` with a sentence if the chosen one cannot be used."""
+    if not chosen:
+        return interpreter(row)
+    from core.pythons.discovery import locate_python  # not at the start of the window, where few choose one
+
+    return locate_python(chosen)
+
+
+def compose_preset(choice: PresetChoice, devices: Sequence[Device]) -> RunSpec:
+    """Return the spec of a preset. Raises `ValueError` with a sentence for one that cannot be used."""
+    saved = presets.read(presets.path_of(choice.preset, presets.default_root()))
+    chosen = tuple(resolve(choice.devices, devices)) or saved.devices
+    return replace(saved, devices=chosen, name=choice.name or saved.name)
+
+
+def absolute_folder(path: str | None) -> Path:
+    """Return a folder as an absolute path; None is the current one. Raises `ValueError` if that was removed."""
+    try:
+        return Path(path or "").expanduser().absolute()
+    except OSError:
+        raise ValueError(
+            tr("The current folder has been removed. Change to the folder that the training is to run in.")
+        ) from None
+
+
+def check_folder(folder: Path) -> str:
+    """Return the path as text. Raises `ValueError` with a sentence if there is no such folder."""
+    if not folder.is_dir():
+        raise ValueError(tr("There is no folder {folder} to run in. Choose an existing folder.", folder=folder))
+    return str(folder)
+
+
+def default_learning_rate(recipe: recipes.RecipeFile) -> float | None:
+    """Return the recipe's own learning rate; None if its optimizer does not take one."""
+    return recipe.learning_rate if {"optimizer", "optimizers"} & set(recipe.functions) else DEFAULT_LEARNING_RATE
+
+
+def resolve(names: Iterable[str], devices: Sequence[Device]) -> list[str]:
+    """Return device ids for names: an id stays as it is, `gpu:0` becomes the id of the device labelled `GPU 0`."""
+    labels = {device.short_name: device.id for device in devices}
+    return [labels.get(name.lower(), name) for name in names]

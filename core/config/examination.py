@@ -1,10 +1,14 @@
 """What the machine that trains says about choices: their spec, what is wrong with it, and what should be known.
 
-Readings of devices and other runs are not looked at. The answer travels as JSON where the machine is another one.
+Readings of devices and other runs are not looked at. The answer travels as JSON where the machine is another one. The
+CUDA driver is asked whether it would show a run its GPUs; the answer is remembered for a while.
 """
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +16,20 @@ from typing import TYPE_CHECKING, Any
 from core.catalog import recipe_use, recipes
 from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices, ScriptChoices
-from core.config.validation import Problem  # noqa: TC001 (the codec reads annotations)
+from core.config.choices import RecipeChoices, ScriptChoices, compose
+from core.config.validation import Problem
+from core.devices.device import Device
+from core.devices.nvidia import preflight
+from core.errors import RunError
 from core.language import tr
+from core.launchers import local
+from core.launchers.ranks import assign_ranks
 from core.schema.codec import decode
-from core.schema.spec import RunSpec  # noqa: TC001 (likewise)
+from core.schema.spec import RunSpec
+from core.system.processes import TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from core.config.script_check import ScriptCheckResult
-    from core.devices.device import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,3 +153,45 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
         proposed=proposed,
         why=result.why,
     )
+
+
+GOOD_S, BAD_S = 600.0, 5.0
+"""Seconds for which a good and a bad answer is remembered: a library that was missing may be installed meanwhile."""
+NVIDIA = "nvidia"
+
+
+class GpuCheck:
+    """Asks the same as a run at its start (`core.launchers.local`), once for the same GPUs and the same Python."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._answers: dict[object, tuple[float, str]] = {}
+        """By what was asked: until when the answer holds, and the problem."""
+
+    def problem(self, spec: RunSpec, devices: Sequence[Device]) -> str:
+        """Return why the GPUs of a spec cannot be used, a sentence, or the empty string. May block for seconds.
+
+        `devices`: all devices of this machine, the chosen ones among them.
+        """
+        by_id = {device.id: device for device in devices}
+        chosen = [by_id[each] for each in spec.devices if each in by_id]
+        if not chosen or any(device.kind != NVIDIA for device in chosen):
+            return ""
+        assignments = assign_ranks(chosen, strategy_of(spec))
+        groups = tuple(dict.fromkeys(filter(None, map(local.visible_ids, assignments))))
+        asked = (groups, spec.cuda_ids, spec.python)
+        until, known = self._answers.get(asked, (0.0, ""))
+        if self._clock() < until:
+            return known
+        found = ""
+        try:
+            names = local.cuda_names(assignments, spec.cuda_ids, spec.python)
+            for group in groups:
+                assignment = next(each for each in assignments if local.visible_ids(each) == group)
+                environment = local.environment(os.environ, "", assignment, names)
+                del environment[TAG]  # it is no process of a run
+                preflight.check(group, environment, python=spec.python)
+        except RunError as error:
+            found = str(error)
+        self._answers[asked] = (self._clock() + (BAD_S if found else GOOD_S), found)
+        return found

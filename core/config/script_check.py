@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog.strategies import find_launch_mode
-from core.config.build_spec import absolute_folder, check_folder, resolve
-from core.hosts.names import own_id
+from core.config.choices import ScriptChoices, absolute_folder, check_folder, resolve
+from core.devices.device import Device
+from core.devices.host_names import own_id
 from core.language import join_sentences, tr
 from core.launchers import notebook
 from core.metrics.rules.rule_file import NONE, chosen_file, read_rules
@@ -16,16 +17,8 @@ from core.metrics.text.expression import compile_expression
 from core.pythons.discovery import python_for_script
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts
 from core.schema.spec import SCRIPT, RunSpec
-from core.scripts.analysis import analyse_script
-from core.scripts.cautions import cautions
+from core.scripts.analysis import ScriptAnalysis, analyse_script, cautions
 from core.scripts.problems import problems
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.config.choices import ScriptChoices
-    from core.devices.device import Device
-    from core.scripts.analysis import ScriptAnalysis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from core.catalog.frameworks import framework
 from core.language import tr, tr_plural
-from core.schema.setting import RECIPE, settings_of
+from core.schema.setting import RECIPE, Setting, settings_of
 from core.schema.settings import Training
+from core.schema.spec import RunSpec
 from core.text import join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from core.schema.setting import Setting
-    from core.schema.spec import RunSpec
-
 
 HARMLESS = ("micro_batches",)
 """Settings that other strategies ignore. A preset keeps its number of micro-batches, whatever strategy it has now."""

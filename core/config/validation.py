@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING
 
-from core.catalog.frameworks import FRAMEWORKS, Framework, framework
-from core.catalog.interpreters import has, interpreter
+from core.catalog.frameworks import FRAMEWORKS, Framework, framework, has, interpreter
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
 from core.config.strategy_settings import rate_arithmetic, setting_problems
-from core.hosts.names import split_name
-from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.devices.device import Device
+from core.devices.host_names import split_name
+from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback
+from core.schema.spec import RunSpec
 from core.text import join_labels, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Device
-    from core.schema.spec import RunSpec
 
 KIND_NAMES = {"cpu": tr_noop("CPU devices"), "nvidia": tr_noop("NVIDIA GPUs")}
 
@@ -172,7 +168,7 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     if len(set(spec.devices)) < len(spec.devices):
         return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
     chosen = [by_id[name] for name in spec.devices]
-    blocked = [tr_stored(device.blocked) for device in chosen if device.blocked]
+    blocked = [tr(device.blocked) for device in chosen if device.blocked]
     return _of([*blocked, *_mig_problems(chosen)]) or _fit_problems(strategy, chosen)
 
 
@@ -387,3 +383,35 @@ def batch_arithmetic(spec: RunSpec) -> str:
     )
     scaled = rate_arithmetic(spec.training)
     return tr("{batch}; learning rate {product}", batch=batch, product=scaled) if scaled else batch
+
+
+OPTION = re.compile(r"(?P<option>-b|-bs|--(?:\w+[-_])*batch(?:[-_]size)?)(?:=(?P<value>\d+))?", re.ASCII)
+"""An option of a script that sets its batch size, with or without its value."""
+
+
+def smaller_batch(spec: RunSpec) -> tuple[RunSpec, str] | None:
+    """Return the spec with about half the batch, and the batch in words: `batch 48`, `--batch-size 48`.
+
+    For a recipe the half is divided evenly over the devices. For a script it is the value of its option, which keeps
+    its name. None if there is no smaller batch, or if none was given.
+    """
+    if spec.script is None:
+        divisor = batch_divisor(spec)
+        half = spec.training.batch_size // 2 // divisor * divisor
+        if not half:
+            return None
+        return replace(spec, training=replace(spec.training, batch_size=half)), tr("batch {size}", size=half)
+    arguments = list(spec.script.arguments)
+    for number, argument in enumerate(arguments):
+        option = OPTION.fullmatch(argument)
+        if option is None:
+            continue
+        name, value = option["option"], option["value"]
+        is_apart = value is None and number + 1 < len(arguments)
+        text = arguments[number + 1] if is_apart else value or ""
+        if not text.isdecimal() or int(text) < 2:
+            continue
+        half_text = str(int(text) // 2)
+        arguments[number + is_apart] = half_text if is_apart else f"{name}={half_text}"
+        return replace(spec, script=replace(spec.script, arguments=tuple(arguments))), f"{name} {half_text}"
+    return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
+from core.language import tr_plural
+from core.schema.codec import Sentence
 
 SLOWDOWNS = ("hardware slowdown", "too hot", "far too hot", "power supply")
 """The reasons for low clocks that mean trouble: a GPU at its power limit does what it should."""
@@ -26,7 +27,7 @@ class Device:
 
     id: str
     """`cpu:0`, or a GPU's full UUID; never an index, which could come to mean another GPU. That of a device of another
-    machine names the machine: see `core.hosts.names`."""
+    machine names the machine: see `core.devices.host_names`."""
     kind: str
     """`cpu` or `nvidia`."""
     label: str
@@ -41,7 +42,7 @@ class Device:
     """For a GPU: the N of its `/dev/nvidiaN`, if the driver reports it."""
     shared_memory: bool = False
     """Whether host and device share one memory (Jetson, GB10), so that readings cannot be attributed."""
-    blocked: str | None = None
+    blocked: Sentence | None = None
     """A sentence why it cannot be ticked, such as that an inherited CUDA_VISIBLE_DEVICES hides it."""
 
     @property
@@ -92,7 +93,7 @@ class Sample:
     clock_reasons: tuple[str, ...] = ()
     """The reasons for clocks below their maximum, in words."""
     processes: tuple[Process, ...] | None = None
-    lost: str | None = None
+    lost: Sentence | None = None
     """A sentence if the device does not answer."""
     asleep: bool = False
     """Whether it sleeps, and was not read because that would wake it up."""
@@ -138,7 +139,7 @@ class Survey:
     devices: tuple[Device, ...] = ()
     samples: tuple[Sample, ...] = ()
     """The latest reading of each device that has one, in the order of `devices`."""
-    banner: str | None = None
+    banner: Sentence | None = None
     """Sentences about drivers that cannot be used: their errors and the remedies."""
     arrived: Mapping[str, float] = field(default_factory=dict)
     """By device id, when its latest reading arrived, by the sampler's clock (`time.monotonic` by default)."""
@@ -147,3 +148,21 @@ class Survey:
         """Return the age of a device's latest reading at `now`, by the sampler's clock; None if it has none."""
         arrived = self.arrived.get(device_id)
         return None if arrived is None else max(0.0, now - arrived)
+
+
+WITH_CORES = re.compile(r"(?P<model>.*), (?P<count>\d{1,6}) cores?", re.DOTALL)
+"""The name of a CPU device: see `core.devices.cpu`."""
+BETWEEN_KINDS, TIMES = " + ", " × "
+"""Between kinds of devices, and between their number and kind: see `core.history.summary.device_text`."""
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a device, or of several kinds with their numbers, in the language in use."""
+    return BETWEEN_KINDS.join(map(_shown, name.split(BETWEEN_KINDS)))
+
+
+def _shown(name: str) -> str:
+    found = WITH_CORES.fullmatch(name)
+    if found is None:
+        return name
+    return tr_plural("{model}, {count} core", "{model}, {count} cores", int(found["count"]), model=found["model"])

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from core.devices.device import Device, Sample
 from core.language import tr, tr_noop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from core.devices.device import Device, Sample
-
 
 PROCESSES_S = 5.0
 """Seconds between two process lists, unless something waits for a process to release memory."""

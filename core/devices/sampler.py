@@ -1,22 +1,296 @@
-"""The devices of this machine and their readings, for the window and for the supervisor."""
+"""The devices of this machine and their readings, for the window and for the supervisor.
+
+The readings of a kind of device come from this process, or from a helper process that is kept alive.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from math import inf
+from typing import Self
 
-from core.devices.device import Survey
-from core.devices.kinds import KINDS
-from core.devices.reader import PROCESSES_S, Options, ReadIntervals
-from core.devices.source import HelperSource, HelperTimeouts, LocalSource
-from core.language import tr
+from core.devices.device import ASLEEP_PREFIX, Device, Sample, Survey
+from core.devices.helper import ALIVE, HelperAnswer, from_line, intervals_line, start_command
+from core.devices.kinds import KINDS, Kind
+from core.devices.reader import PROCESSES_S, LocalReader, Options, ReadIntervals, ReadSchedule
+from core.language import join_sentences, tr
+from core.system.helper_process import HelperProcess
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+MAX_SAMPLES = 10_000
+"""Samples that are kept until they are fetched: a window that only draws never fetches any."""
 
-    from core.devices.device import Sample
-    from core.devices.kinds import Kind
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelperTimeouts:
+    """Limits of time for a helper process, in seconds."""
+
+    stale_s: float = 3.0
+    """Readings older than their interval and this are reported as old."""
+    hang_s: float = 15.0
+    """A helper without a sign of life for longer than the interval and this is terminated: one call of the driver
+    took so long. Calls of seconds do happen, and a fresh helper would only wait for them again."""
+    start_s: float = 60.0
+    """The limit of `hang_s` for the first answer: a driver that nothing uses takes seconds per GPU to wake up."""
+    retry_s: float = 10.0
+    """Time after which a driver or a device that could not be read is tried again."""
+    backoff_s: float = 0.5
+    """Time before the first restart of a helper that failed; doubled with each further one, up to `retry_s`."""
+    notice_s: float = 20.0
+    """How long a restart is mentioned, and how long a helper must run for its failures to be forgotten."""
+
+
+class ReadingsStore:
+    """The devices of one kind, their latest samples, and the samples that were not fetched yet.
+
+    Times are those of the clock that the caller uses, in seconds.
+    """
+
+    def __init__(self) -> None:
+        self.devices: dict[str, Device] = {}
+        self.latest: dict[str, Sample] = {}
+        self.arrived: dict[str, float] = {}
+        """By device id, when its latest sample was stored."""
+        self.banner: str | None = None
+        self.version = 0
+        """Rises with every answer."""
+        self._aliases: dict[str, str] = {}
+        """By the id of a sleeping GPU, the id that it had while it was awake."""
+        self._unfetched: deque[Sample] = deque(maxlen=MAX_SAMPLES)
+
+    def add(self, answer: HelperAnswer, now: float) -> None:
+        """Store an answer. A device that was listed once stays, and is lost if it is not listed now."""
+        self.version += 1
+        if answer.devices is not None:
+            self._forget_woken(answer.devices)
+            self._aliases = self._asleep_by_now(answer.devices)
+            listed = {device.id: device for device in answer.devices if device.id not in self._aliases}
+            present = {*listed, *self._aliases.values()}
+            self._add((_gone(device) for device in self.devices.values() if device.id not in present), now)
+            self.devices |= listed
+        self._add(map(self._by_known_id, answer.samples), now)
+        self.banner = answer.banner
+
+    def fetch(self) -> list[Sample]:
+        """Return the samples that were stored since the last call."""
+        samples = list(self._unfetched)
+        self._unfetched.clear()
+        return samples
+
+    def _by_known_id(self, sample: Sample) -> Sample:
+        known = self._aliases.get(sample.device_id)
+        return sample if known is None else replace(sample, device_id=known)
+
+    def _forget_woken(self, devices: Iterable[Device]) -> None:
+        """Remove the rows of GPUs that were asleep and now have their own id."""
+        awake = {device.pci_bus_id for device in devices if not device.id.startswith(ASLEEP_PREFIX)}
+        for device in list(self.devices.values()):
+            if device.id.startswith(ASLEEP_PREFIX) and device.pci_bus_id in awake:
+                del self.devices[device.id]
+                self.latest.pop(device.id, None)
+                self.arrived.pop(device.id, None)
+
+    def _asleep_by_now(self, devices: Iterable[Device]) -> dict[str, str]:
+        """Return the aliases of GPUs that sleep and were awake before, such as before a restart of the helper."""
+        awake = {
+            device.pci_bus_id: device.id
+            for device in self.devices.values()
+            if device.pci_bus_id and not device.id.startswith(ASLEEP_PREFIX) and not device.is_mig
+        }
+        asleep = [device for device in devices if device.id.startswith(ASLEEP_PREFIX)]
+        return {device.id: awake[device.pci_bus_id] for device in asleep if device.pci_bus_id in awake}
+
+    def _add(self, samples: Iterable[Sample], now: float) -> None:
+        for sample in samples:
+            self.latest[sample.device_id] = sample
+            self.arrived[sample.device_id] = now
+            self._unfetched.append(sample)
+
+
+def _gone(device: Device) -> Sample:
+    return Sample(
+        device_id=device.id,
+        time=time.time(),
+        lost=tr("{label} is not listed by its driver any more.", label=device.label),
+    )
+
+
+class LocalSource:
+    """Reads in this process. In all methods `now` is the time of one steady clock, in seconds."""
+
+    answered = True
+
+    def __init__(self, kind: Kind, options: Options, intervals: ReadIntervals, now: float) -> None:
+        self.kind = kind
+        self.store = ReadingsStore()
+        self._schedule = ReadSchedule(intervals)
+        self._reader: LocalReader | None = None
+        try:
+            self._reader = import_module(kind.target).open_reader(options)
+        except ValueError as error:  # a setting of the user's: the window must come up and show it
+            self.store.add(HelperAnswer(banner=str(error)), now)
+        else:
+            self.store.add(HelperAnswer(devices=self._reader.devices), now)
+
+    def poll(self, now: float) -> None:
+        """Read if a reading is due."""
+        if self._reader is not None and (tiers := self._schedule.take(now)):
+            samples = tuple(self._reader.read(time.time(), tiers))
+            self.store.add(HelperAnswer(samples=samples, banner=self._reader.banner), now)
+
+    def banner(self, now: float) -> str | None:  # noqa: ARG002 (a local reading is never old)
+        """Return the reader's banner, or why there is no reader."""
+        return self.store.banner
+
+    def set_intervals(self, intervals: ReadIntervals) -> None:
+        """Read at other intervals from now on."""
+        self._schedule.change(intervals)
+
+    def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
+        """By device id, set the processes whose memory is read."""
+        if self._reader is not None:
+            self._reader.watch(pids)
+
+    def close(self) -> None:
+        """Do nothing: no process was started."""
+
+
+class HelperSource:
+    """Reads in a helper process, restarts it when it fails or hangs, and reports how old the readings are.
+
+    No method waits but `close`. `now` is the time of one steady clock, in seconds.
+    """
+
+    def __init__(self, kind: Kind, options: Options, intervals: ReadIntervals, timeouts: HelperTimeouts) -> None:
+        self.kind = kind
+        self.store = ReadingsStore()
+        self.answered = False
+        """Whether any helper has answered."""
+        self._options, self._intervals, self._timeouts = options, intervals, timeouts
+        self._process: HelperProcess | None = None
+        self._start_at = -inf
+        self._started_at = 0.0
+        self._waiting_since: float | None = None
+        """Time of the last answer, or of the start if no answer came since; None if none is expected."""
+        self._previous: Sequence[Sample] = ()
+        """The samples of this helper's last answer, to which its next one refers."""
+        self._alive_at = 0.0
+        """Time of the last sign of life, or of the start."""
+        self._process_answered = False
+        self._hung = False
+        self._absent = False
+        self._failures = 0
+        self._note: str | None = None
+        self._noted_at = 0.0
+
+    def poll(self, now: float) -> None:
+        """Store what the helper wrote; start it or terminate it if that is due."""
+        if self._process is not None:
+            self._follow(self._process, now)
+        elif now >= self._start_at:
+            self._start(now)
+
+    def banner(self, now: float) -> str | None:
+        """Return the driver's error, the helper's failure and the age of the readings, as far as there are any."""
+        if self._note is not None and now - self._noted_at > self._timeouts.notice_s and self._process_answered:
+            self._note = None
+        return join_sentences([self.store.banner, self._note, self._age(now)]) or None
+
+    def set_intervals(self, intervals: ReadIntervals) -> None:
+        """Read at other intervals from now on."""
+        if intervals != self._intervals and self._process is not None:
+            self._process.send(intervals_line(intervals))  # if it cannot take the line, it hangs or has ended
+        self._intervals = intervals
+
+    def close(self) -> None:
+        """Terminate the helper and wait for its end. No other is started."""
+        self._start_at = inf
+        if self._process is not None:
+            self._process.close(polite=True)
+            self._process = None
+
+    def _start(self, now: float) -> None:
+        self._started_at = self._alive_at = now
+        self._process_answered = self._hung = False
+        self._previous = ()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        command = start_command(self.kind.target, self._options, self._intervals)
+        try:
+            self._process = HelperProcess(command, stdin=True)
+        except OSError as error:
+            self._fail(tr("could not be started ({strerror})", strerror=error.strerror), now)
+
+    def _follow(self, process: HelperProcess, now: float) -> None:
+        ending = process.ending()  # checked before reading, so that everything it wrote is read
+        try:
+            for line in process.read_lines():
+                self._alive_at = now
+                if line != ALIVE:
+                    self._take(from_line(line, self._previous), now)
+        except (ValueError, LookupError, TypeError):
+            process.kill()  # something else writes between the answers; a fresh helper is the cure
+        if ending is not None:
+            self._end(process, ending, now)
+        elif self._is_hanging(now):
+            self._hung = True
+            process.kill()  # a later poll finds that it has ended: a process inside the driver may linger
+
+    def _take(self, answer: HelperAnswer, now: float) -> None:
+        self._previous = answer.samples
+        self.store.add(answer, now)
+        self._absent = answer.absent
+        self.answered = self._process_answered = True
+        self._waiting_since = now
+
+    def _is_hanging(self, now: float) -> bool:
+        allowed_s = self._timeouts.hang_s if self._process_answered else self._timeouts.start_s
+        return not self._hung and now - self._alive_at > self._intervals.load + allowed_s
+
+    def _end(self, process: HelperProcess, ending: str, now: float) -> None:
+        process.close()
+        self._process = None
+        if self._hung:
+            self._fail(tr("did not answer and was terminated"), now)
+        elif ending:
+            self._fail(tr("ended with {ending}", ending=ending), now)
+        else:  # it has answered all there is
+            self._waiting_since = None
+            self._start_at = inf if self._absent else now + self._timeouts.retry_s
+
+    def _fail(self, what: str, now: float) -> None:
+        sound = now - self._started_at > self._timeouts.notice_s
+        self._failures = 1 if sound else self._failures + 1
+        backoff_s = min(self._timeouts.backoff_s * 2 ** (self._failures - 1), self._timeouts.retry_s)
+        self._start_at = now + backoff_s
+        self._note = tr(
+            "The helper that reads {kind} devices {what}; it is started again.", kind=self.kind.title, what=what
+        )
+        self._noted_at = now
+
+    def _age(self, now: float) -> str | None:
+        if self._waiting_since is None:
+            return None
+        silent_s = now - self._waiting_since
+        if silent_s <= self._intervals.load + self._timeouts.stale_s:
+            return None
+        if not self.store.latest:
+            return tr("{kind} devices have not answered for {seconds:.0f} s.", kind=self.kind.title, seconds=silent_s)
+        if self._alive_at > self._waiting_since:
+            return tr(
+                "{kind} devices answer slowly: their readings are {seconds:.0f} s old.",
+                kind=self.kind.title,
+                seconds=silent_s,
+            )
+        return tr(
+            "{kind} devices do not answer: their readings are {seconds:.0f} s old.",
+            kind=self.kind.title,
+            seconds=silent_s,
+        )
+
 
 POLL_S = 0.01
 """Seconds between two polls in `Sampler.survey`."""
@@ -144,4 +418,4 @@ def _has_any(kind: Kind, device_ids: Collection[str]) -> bool:
 
 
 def _join(sentences: Sequence[str | None]) -> str | None:
-    return " ".join(sentence for sentence in sentences if sentence) or None
+    return join_sentences(sentences) or None

@@ -3,7 +3,6 @@
 - `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch
 - `start_phases`: what a run does before its first step: at the moment, and afterwards
 - `failures`, `failure_evidence`: the cause of a failure; what a failed run recorded, taken apart
-- `tracebacks`: the exception in what a Python program printed
-- `unread_lines`: the lines with numbers of a program without any measurement
+- `program_output`: the exception in what a Python program printed; lines with numbers that gave no measurement
 - `remedies`: what can be tried about a finding of the memory watch
 """

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
 from core.history.index import RunIndex, all_runs
+from core.history.summary import RunSummary
 from core.history.summary_cache import SummaryCache
 from core.language import tr_plural
 from core.runs.facts.states import state_info
 from core.runs.run import Run
+from core.schema.event_kinds import ProcessInfo
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system.process_info import glance
 from core.text import join_labels, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from core.devices.device import Device, Sample, Survey
-    from core.history.summary import RunSummary
-    from core.system.process_info import ProcessInfo
 
 MIN_SHARE = 0.01
 """Part of a device's memory below which a process does not count as using it. A desktop uses a little of every GPU."""

@@ -5,24 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
-from core.history.changed_runs import ChangedRuns
+from core.history.marks import ChangedRuns
 from core.history.summary import RunSummary, SummaryReader, name_and_kind
 from core.history.summary_cache import LARGEST, CachedSummary, SummaryCache
 from core.language import tr
 from core.runs.facts.states import RunState, state_info
-from core.runs.ownership import owner_of_run
+from core.runs.foreign import owner_of_run
 from core.runs.run import folders_mark, mark
 from core.schema.files import is_regular
 from core.schema.paths import SCALING_SUFFIX, SPEC_FILE
 from core.system.folders import runs_folder
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from inside a training inherits the tag, so not every process with a tag is an o
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.language import tr
 from core.runs.facts.states import state_info
@@ -19,12 +19,7 @@ from core.schema.paths import SUPERVISOR_EVENTS
 from core.system import process_info, procfs
 from core.system.own_processes import is_main_process, supervised_runs
 from core.system.processes import RUN_DIR, TAG, ProcessId
-from core.system.procfs import PROC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from core.system.procfs import Stat
+from core.system.procfs import PROC, Stat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,13 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.errors import RunError
 from core.history import leftovers
+from core.history.leftovers import OrphanedProcess
 from core.language import tr, tr_plural
 from core.runs import stopped
 from core.runs.facts.states import state_info
@@ -21,12 +23,6 @@ from core.schema.files import read_json
 from core.schema.paths import EVENTS, LOCK, SPEC_FILE, SUPERVISOR_EVENTS
 from core.system.folders import cache_of_run
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.history.leftovers import OrphanedProcess
 
 BLOCK_BYTES = 512
 """Bytes per unit of `st_blocks` on every file system."""

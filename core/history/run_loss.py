@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import tr
+from core.schema.event_kinds import Anew, Metrics, Rewind
 from core.schema.event_log import FOREIGN_BYTES
 from core.schema.events import parse
 from core.schema.files import open_to_read
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
 LOSS, VALIDATION_LOSS = "loss", "val_loss"
 WEIGHT = 0.6
-"""The weight of the mean, which the loss plot has, too, until it is changed: see `core.series.exponential_mean`."""
+"""The weight of the mean, which the loss plot has, too, until it is changed: see `core.series.series`."""
 RECENT = 100
 """Values of which the mean is taken: what earlier ones add cannot be seen in a float64."""
 CHUNK_BYTES = 512 * 1024
@@ -99,11 +97,11 @@ class ValidationReader:
             event = parse(line)
             if event is None:
                 continue
-            if event["kind"] == "rewind":
+            if event["kind"] == Rewind.kind:
                 self._best = [found for found in self._best if found[0] <= event["step"]]
-            elif event["kind"] == "anew" and VALIDATION_LOSS in event["metrics"]:
+            elif event["kind"] == Anew.kind and VALIDATION_LOSS in event["metrics"]:
                 self._best = []
-            elif event["kind"] == "metrics":
+            elif event["kind"] == Metrics.kind:
                 for step, value in enumerate(event["values"].get(VALIDATION_LOSS, ()), event["first"]):
                     if value is not None and math.isfinite(value) and (self.best is None or value < self.best[1]):
                         self._best.append((step, float(value)))

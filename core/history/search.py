@@ -7,19 +7,15 @@ import math
 import operator
 import re
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
+from core.history.summary import RunSummary
 from core.language import tr
 from core.runs.facts.states import RunState, state_info
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from core.history.summary import RunSummary
 
 Value = bool | int | float | str | tuple[str, ...] | None
 """What a condition compares: a number, a text, or several texts of which one has to fit. None: the run has none."""
@@ -49,15 +45,11 @@ def _devices(run: RunSummary) -> Value:
     return sum(int(number) for number in re.findall(r"(\d+) × ", text)) if isinstance(text, str) else None
 
 
-def _duration(run: RunSummary) -> Value:
-    return None if run.started is None else (run.ended or time.time()) - run.started
-
-
 FACTS: dict[str, Callable[[RunSummary], Value]] = {
     "archived": lambda run: run.marks.archived,
     "device": lambda run: run.settings.get("devices"),
     "devices": _devices,
-    "duration": _duration,
+    "duration": lambda run: None if run.started is None else (run.ended or time.time()) - run.started,
     "ended": lambda run: run.ended,
     "error": lambda run: run.error,
     "live": lambda run: state_info(run.state).live,

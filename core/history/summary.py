@@ -1,33 +1,110 @@
-"""A run in a line: read from the ends of its files, without its measurements."""
+"""The summary of a run for a list: its settings, and its result, which is read from the ends of its files."""
 
 from __future__ import annotations
 
+import re
 import sys
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
 
+from core.devices.device import BETWEEN_KINDS, TIMES, shown_name
 from core.history.marks import NO_MARKS, Marks, read_marks
-from core.history.run_loss import LOSS, RECENT, ValidationReader, recent_mean, run_loss
-from core.history.setting_values import ENVIRONMENT, setting_values
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import Plan, RunFacts
+from core.history.run_loss import LOSS, RECENT, RunLoss, ValidationReader, recent_mean, run_loss
+from core.runs.facts.run_facts import RunFacts, worst
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import Verdict, worst
-from core.runs.run import Run
-from core.schema.events import last_step, parse
+from core.runs.run import Mark, Run
+from core.schema.event_kinds import Anew, Metrics, Plan, Rewind, Verdict, read_all
+from core.schema.events import Event, Tail, last_step, parse
 from core.schema.files import open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
-from core.schema.spec import MAX_NAME, given_name, read_spec
+from core.schema.settings import Script, SettingValue, Training
+from core.schema.spec import MAX_NAME, RunSpec, given_name, read_spec
+from core.text import short
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+SEED = "seed"
+SEED_ARGUMENTS = frozenset({"seed", "random_seed", "manual_seed"})
+"""Arguments of a script that are its seed, without dashes."""
+ENVIRONMENT = "env."
+"""The beginning of the names of variables."""
+OPTION = re.compile(r"--?[A-Za-z][^\s=]*")
+ASSIGNMENT = re.compile(r"(?P<name>--?[A-Za-z][^\s=]*|[+~]{0,2}[A-Za-z_][\w./-]*)=(?P<value>.*)", re.DOTALL)
+"""`--lr=0.1`, or `optimizer.lr=0.1` as for Hydra."""
 
-    from core.history.run_loss import RunLoss
-    from core.runs.run import Mark
-    from core.schema.events import Event
-    from core.schema.settings import SettingValue
+
+def setting_values(spec: RunSpec, devices: Mapping[str, Mapping[str, Any]]) -> dict[str, SettingValue]:
+    """Return all settings of a run but its name. Fields of `Training` and of the recipe have their own names.
+
+    `devices`: what the run recorded of each device, by id; may be empty. The devices count by kind and number, not by
+    id. Variables of the environment are `env.NAME`; their values may be secrets.
+    """
+    if spec.imported:
+        return {"imported": spec.imported, "devices": device_text((), {})}
+    values: dict[str, SettingValue] = {"framework": spec.framework, "strategy": spec.strategy}
+    if spec.script is not None:
+        values |= _script_values(spec.script)
+    else:
+        values |= {"recipe": spec.own_recipe.path, **asdict(spec.training)}
+        taken = {*values, *(item.name for item in fields(Training))}
+        for name, value in spec.own_recipe.settings.items():
+            values[f"recipe.{name}" if name in taken else name] = value
+        values |= {f"checkpoints.{name}": value for name, value in asdict(spec.checkpoints).items()}
+        values["allow_open_ports"] = spec.allow_open_ports
+    values["devices"] = device_text(spec.devices, devices)
+    values |= {f"stop.{name}": value for name, value in asdict(spec.stop_timeouts).items()}
+    values |= {f"release.{name}": value for name, value in asdict(spec.release).items()}
+    return values | {"cuda_ids": spec.cuda_ids, "python": spec.python, "working_dir": spec.working_dir}
+
+
+def device_text(ids: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return number and kind of devices, as CPU or GPU for a run that recorded no names."""
+    kinds = Counter(
+        str(known.get(each, {}).get("name") or ("CPU" if each.startswith("cpu:") else "GPU")) for each in ids
+    )
+    return BETWEEN_KINDS.join(f"{count}{TIMES}{kind}" for kind, count in sorted(kinds.items())) or "-"
+
+
+def setting_words(name: str, value: object) -> str:
+    """Return the value of a setting as users read it, in the language in use."""
+    return shown_name(short(value)) if name == "devices" else short(value)
+
+
+def _script_values(script: Script) -> dict[str, SettingValue]:
+    values: dict[str, SettingValue] = {"script": script.module or script.path}
+    for name, value in _arguments(script.arguments):
+        plain = name.lstrip("-").replace("-", "_").lower()
+        key = SEED if plain in SEED_ARGUMENTS else name
+        before = values.get(key)
+        values[key] = value if before is None or before is True else f"{before} {value}"
+    values |= {f"{ENVIRONMENT}{name}": value for name, value in script.environment.items()}
+    values |= {
+        "env": " ".join(script.inherited), "expression": script.expression, "rules": "\n".join(script.rules),
+        "rules_file": script.rules_file,
+    }  # fmt: skip
+    return values
+
+
+def _arguments(words: tuple[str, ...]) -> Iterator[tuple[str, SettingValue]]:
+    """Yield the arguments of a script by name: `--lr 0.1`, `--lr=0.1`, `lr=0.1`; True for `--flag`.
+
+    An argument without a name gets its number.
+    """
+    left, number = list(words), 0
+    while left:
+        word = left.pop(0)
+        if found := ASSIGNMENT.fullmatch(word):
+            yield found["name"], found["value"]
+        elif not OPTION.fullmatch(word):
+            number += 1
+            yield f"argument {number}", word
+        elif left and not OPTION.match(left[0]) and not ASSIGNMENT.fullmatch(left[0]):
+            yield word, left.pop(0)
+        else:
+            yield word, True
+
 
 HEAD_BYTES = 64 * 1024
 """Bytes at the beginning of an event file in which the plan is searched."""
@@ -143,13 +220,8 @@ def _measurements_file(path: Path) -> Path:
 
 def _plan(path: Path) -> Plan | None:
     """Return the plan in the first lines of the event file of rank 0."""
-    try:
-        with open_to_read(_measurements_file(path)) as file:
-            *lines, _ = file.read(HEAD_BYTES).split(b"\n")
-    except OSError:
-        return None
-    events = [event for line in lines if b'"plan"' in line and (event := parse(line)) is not None]
-    return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
+    plans = read_all(Plan, Tail(_measurements_file(path)).read(HEAD_BYTES))
+    return plans[-1] if plans else None
 
 
 def _last_losses(path: Path) -> tuple[int, list[float | None]]:
@@ -157,10 +229,10 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     found: list[float | None] = []
     most, last, last_other = sys.maxsize, None, None
     for event in _last_events(path):
-        if event["kind"] == "anew":
+        if event["kind"] == Anew.kind:
             if LOSS in event["metrics"]:
                 break  # a better source was found, and gave the losses from the start
-        elif event["kind"] == "rewind":
+        elif event["kind"] == Rewind.kind:
             most = min(most, event["step"])  # what was measured after it is void
         elif event["first"] <= most:
             losses = event["values"].get(LOSS)
@@ -193,7 +265,7 @@ def _last_events(path: Path) -> Iterator[Event]:
     marks: tuple[bytes, ...] = (b'"metrics"', b'"loss":[', b'"rewind"', b'"anew"')
     for line in reversed(lines):
         event = parse(line) if any(mark in line for mark in marks) else None
-        if event is not None and event["kind"] in {"metrics", "rewind", "anew"}:
+        if event is not None and event["kind"] in {Metrics.kind, Rewind.kind, Anew.kind}:
             yield event
-            if event["kind"] == "metrics":
+            if event["kind"] == Metrics.kind:
                 marks = marks[-3:]

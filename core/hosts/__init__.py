@@ -1,7 +1,6 @@
 """Other machines: the user's list of them, and the agent that answers there.
 
 - `host_list`: the hosts that the user has added, and their file
-- `names`: names of hosts, and of devices on them (`HOST/cpu:0`)
 - `inquiry`: ask several hosts at once, each with a time limit
 - `watch`: follow one host on a thread of its own, for a window
 - `connection`: talk to the agent of one host, once or over cuts

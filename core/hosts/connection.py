@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from core.hosts import protocol
 from core.hosts.failures import Failure, HostError, last_line
-from core.language import tr, tr_stored
+from core.language import Message, tr
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Answer:
     items: deque[Any] = field(default_factory=deque)
     """Items of a stream; whoever reads them removes them."""
     value: Any = None
-    error: str | None = None
-    """Why the agent could not do it: a sentence in English."""
+    error: Message | None = None
+    """Why the agent could not do it."""
     done: bool = False
 
 
@@ -156,7 +156,7 @@ class Connection:
             # The connection goes on: this is no failure of it.
             raise HostError(
                 Failure.REFUSED,
-                tr("{name} says: {error}", name=self.host.name, error=tr_stored(last_line(answer.error))),
+                tr("{name} says: {error}", name=self.host.name, error=last_line(tr(answer.error))),
             )
         return answer.value
 
@@ -230,9 +230,10 @@ class Connection:
             answer.items.append(message["item"])
             return
         error = message.get("error")
-        if "answer" not in message and not isinstance(error, str):
+        if "answer" not in message and not isinstance(error, (str, dict)):
             raise ValueError(tr("It has neither an answer nor an error."))
-        answer.value, answer.error, answer.done = message.get("answer"), error, True
+        answer.error = None if error is None else Message.read(error)
+        answer.value, answer.done = message.get("answer"), True
         del self._answers[answer.number]
 
     def _take_first(self, line: bytes) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from core.devices.device import Device, Sample  # noqa: TC001 (the codec reads annotations)
+from core.devices.device import Device, Sample
 from core.devices.helper import HelperAnswer, to_document
 from core.language import tr
-from core.schema.codec import decode, encode, named
+from core.schema.codec import Sentence, decode, encode, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class HostDevices:
 
     devices: tuple[Device, ...] = ()
     samples: tuple[Sample, ...] = ()
-    banner: str | None = None
+    banner: Sentence | None = None
     uses: Mapping[str, HostUse] = field(default_factory=dict)
 
 
@@ -63,7 +63,7 @@ class _Readings:
     samples: tuple[Sample | None, ...]
     """None for a sample that is the one at this place of the previous answer, read again at `time`."""
     devices: tuple[Device, ...] | None = None
-    banner: str | None = None
+    banner: Sentence | None = None
     absent: bool = False
 
 

@@ -12,8 +12,8 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from core.devices.host_names import name_problem
 from core.errors import RunError
-from core.hosts.names import name_problem
 from core.language import join_sentences, tr
 from core.schema.files import open_folder, parse_json, read_whole
 from core.system.folders import HOSTS_FILE, config_folder, make_config_folder, save_in_config_folder

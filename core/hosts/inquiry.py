@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
 
+from core.devices.host_names import device_here, split_name
 from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_devices
 from core.hosts.failures import HostError
 from core.hosts.host_list import load
-from core.hosts.names import device_here, split_name
 from core.language import join_sentences, tr, tr_noop
-from core.units import duration
+from core.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from core.schema.codec import Limits, decode, named
+from core.schema.codec import Limits, Sentence, decode, named
 from core.schema.paths import (
     COLLECTOR_EVENTS,
     DEVICE_EVENTS,
@@ -86,8 +86,8 @@ class RunEntry:
     identity: str = field(default="", metadata=named("id"))
     """Identifies its folder there, also after it was renamed."""
     live: bool = False
-    lost: str = ""
-    stopped: str = ""
+    lost: Sentence = ""
+    stopped: Sentence = ""
     owner: str = ""
     files: Mapping[str, FileState] = field(default_factory=dict)
 
@@ -160,7 +160,7 @@ def _checked(entry: RunEntry) -> RunEntry:
     if len(entry.files) > MAX_FILES or not all(map(travels, entry.files)):
         raise ValueError("files")
     return replace(
-        entry, identity=_printable(entry.identity), lost=_printable(entry.lost), stopped=_printable(entry.stopped),
+        entry, identity=_printable(entry.identity), lost=_safe(entry.lost), stopped=_safe(entry.stopped),
         owner=_printable(entry.owner), files={name: file_state(*state) for name, state in entry.files.items()},
     )  # fmt: skip
 
@@ -171,6 +171,11 @@ def file_state(size: int, mtime: int) -> FileState:
         raise ValueError("files")
     # Times that no file system has would fail where they are set.
     return size, min(max(mtime, 0), 2**62)
+
+
+def _safe(message: str) -> str:
+    shown = _printable(message)
+    return message if shown == message else shown
 
 
 def _printable(text: str) -> str:

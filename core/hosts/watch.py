@@ -15,11 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Survey
-from core.hosts.connection import Follower
+from core.devices.host_names import device_here, sample_here
+from core.hosts.connection import Connection, Follower
 from core.hosts.exchange import HostUses, unpack_readings, unpack_uses
-from core.hosts.failures import Failure
+from core.hosts.failures import Failure, HostError
 from core.hosts.inquiry import clock_problem
-from core.hosts.names import device_here, sample_here
 from core.language import tr
 
 if TYPE_CHECKING:

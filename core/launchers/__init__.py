@@ -1,7 +1,6 @@
 """Ways to start processes of a run.
 
-- `network`: the network interfaces of this machine, and whether an address can be reached from here
-- `ranks`: which worker computes on which devices, and the addresses at which workers meet
+- `ranks`: which worker computes on which devices, the network interfaces and addresses at which workers meet
 - `local`: start a worker of ours on this machine
 - `loopback`: a network for the processes of one run, which no other process can reach
 - `script`: start a user's program

@@ -10,19 +10,16 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.catalog import frameworks
 from core.errors import RunError
-from core.language import tr, tr_noop, tr_stored
+from core.language import Message, tr, tr_noop
 from core.launchers.local import BOOT
-from core.runs.checkpoints import whole
+from core.runs.outputs import whole
 from core.schema.files import disk_full, not_written
-from core.schema.spec import read_spec
+from core.schema.spec import RunSpec, read_spec
 from core.system.helper_process import HelperProcess, clean_environment
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
 
 FORMATS = {"pytorch": ("state_dict",), "tensorflow": ("keras", "saved_model"), "keras": ("keras", "saved_model")}
 """The formats of each framework; the first is the default."""
@@ -128,7 +125,7 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
     if answer.get("full"):
         raise RunError(disk_full(folder.parent, tr(IF_FULL)))
     if "error" in answer:
-        raise RunError(tr("The model could not be exported: {error}", error=tr_stored(answer["error"])))
+        raise RunError(tr("The model could not be exported: {error}", error=tr(Message.read(answer["error"]))))
     return answer
 
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.devices.nvidia import preflight
+from core.launchers.loopback import LoopbackNetwork
 from core.launchers.ranks import interface_variables, loopback_variables
 from core.schema.files import open_to_append
 from core.schema.paths import LOG_FILE
+from core.schema.rank import RankAssignment
+from core.schema.spec import RunSpec
 from core.system.processes import RUN_DIR, TAG
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.launchers.loopback import LoopbackNetwork
-    from core.schema.rank import RankAssignment
-    from core.schema.spec import RunSpec
 
 BOOT = Path(__file__).resolve().parents[1] / "worker" / "boot.py"
 

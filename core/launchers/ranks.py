@@ -1,22 +1,21 @@
-"""Decide which worker computes on which devices, and the addresses at which workers meet."""
+"""Decide which worker computes on which devices, and find the interfaces and addresses at which workers meet."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import socket
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from core.catalog.strategies import Strategy
+from core.devices.device import Device
 from core.schema.rank import RankAssignment
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+Slot = tuple[str, tuple[Device, ...]]
+"""A worker's role and its own devices."""
 
-    from core.catalog.strategies import Strategy
-    from core.devices.device import Device
-
-    Slot = tuple[str, tuple[Device, ...]]
-    """A worker's role and its own devices."""
 
 HOST = "127.0.0.1"
 LOOPBACK = ("lo", "lo0")
@@ -58,23 +57,15 @@ def fetcher(assignments: Sequence[RankAssignment]) -> RankAssignment:
     )
 
 
-def _one(devices: Sequence[Device]) -> list[Slot]:
-    return [("worker", tuple(devices))]
-
-
 def _per_device(devices: Sequence[Device]) -> list[Slot]:
     return [("worker", (device,)) for device in devices]
 
 
-def _parameter_server(devices: Sequence[Device]) -> list[Slot]:
-    """Return a chief, a worker per device, and a server that keeps the variables."""
-    return [("chief", ()), *_per_device(devices), ("ps", ())]
-
-
 _SLOTS: dict[str, Callable[[Sequence[Device]], list[Slot]]] = {
-    "one": _one,
+    "one": lambda devices: [("worker", tuple(devices))],
     "per_device": _per_device,
-    "parameter_server": _parameter_server,
+    # A chief, a worker per device, and a server that keeps the variables.
+    "parameter_server": lambda devices: [("chief", ()), *_per_device(devices), ("ps", ())],
 }
 
 
@@ -108,3 +99,41 @@ def loopback_variables(base: Mapping[str, str]) -> dict[str, str]:
     if "NCCL_SOCKET_FAMILY" not in base:
         found["NCCL_SOCKET_IFNAME"] = f"={name}"  # without "=" a prefix
     return {variable: value for variable, value in found.items() if variable not in base}
+
+
+SIOCGIFADDR = 0x8915
+"""The request for the address of an interface: see netdevice(7)."""
+
+
+def interfaces() -> dict[str, str]:
+    """Return the IPv4 address of each interface that has one, by the interface's name."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # it has no address
+                answer = fcntl.ioctl(any_socket, SIOCGIFADDR, struct.pack("16s24x", name.encode()[:15]))
+                found[name] = socket.inet_ntoa(answer[20:24])
+    return found
+
+
+def interface_of(address: str) -> str:
+    """Return the name of the interface with this address; the empty string if there is none."""
+    return next((name for name, own in interfaces().items() if own == address), "")
+
+
+def reach(host: str, port: int, timeout_s: float) -> tuple[str, str]:
+    """Connect to an address once. Return the interface over which that goes, and its address. Raises `OSError`."""
+    with socket.create_connection((host, port), timeout=timeout_s) as connection:
+        address = str(connection.getsockname()[0])
+    return interface_of(address), address
+
+
+@contextlib.contextmanager
+def listening(count: int) -> Iterator[list[int]]:
+    """Listen on `count` free ports of all addresses for as long as the block lasts; yield the ports. Raises `OSError`.
+
+    No other program is given them meanwhile.
+    """
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
+        yield [each.getsockname()[1] for each in listeners]

@@ -7,7 +7,8 @@ import json
 import os
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.language import tr
@@ -17,16 +18,11 @@ from core.launchers.ranks import HOST, free_addresses, loopback_variables
 from core.launchers.torch_store import TorchStore
 from core.schema.files import open_to_append
 from core.schema.paths import METRICS_VARIABLE, WORKLOAD_FILE, log_of_rank, metrics_file
+from core.schema.rank import RankAssignment
+from core.schema.settings import Script
+from core.schema.spec import RunSpec
 from core.system.helper_process import clean_environment
 from core.system.processes import RUN_DIR, TAG
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from core.schema.rank import RankAssignment
-    from core.schema.settings import Script
-    from core.schema.spec import RunSpec
 
 FROM_RUN = frozenset({TAG, RUN_DIR, METRICS_VARIABLE})
 """Variables that the run sets."""

@@ -2,8 +2,6 @@
 
 - `watch`: follow the devices from before the run to the verdict
 - `evidence`: what is known of a device after a run, compared with before
-- `verdict`: judge one device and word the sentence
-- `progress`: word what the watch waits for while there is no verdict
-- `wording`: parts of these sentences
+- `verdict`: judge one device and word the sentence; while there is no verdict, word what the watch waits for
 - `gpu_processes`: find the processes that hold a GPU
 """

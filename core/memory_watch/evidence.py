@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from core.system.process_info import ProcessInfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from core.devices.device import Device
-    from core.system.process_info import Key
+from core.devices.device import Device
+from core.schema.event_kinds import ProcessInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +31,7 @@ class MemoryEvidence:
     """Processes that hold the device now, without those of this run."""
     own: tuple[ProcessInfo, ...] = ()
     """Processes of this run that still hold the device, or may hold it."""
-    sent: Mapping[Key, str] = field(default_factory=dict)
+    sent: Mapping[tuple[int, float | None], str] = field(default_factory=dict)
     """The last signal sent to each of `own`; processes without one are missing."""
     gone: tuple[ProcessInfo, ...] = ()
     """Processes of this run that have ended, but to which the driver still attributes memory."""

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from core.devices.device import Device, Process
 from core.language import tr, tr_plural
+from core.schema.event_kinds import ProcessInfo
 from core.system import procfs
 from core.system.own_processes import asks_drivers
-from core.system.process_info import ProcessInfo, describe
+from core.system.process_info import describe
 from core.system.procfs import PROC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device, Process
-
 
 NODE = re.compile(rb"/dev/nvidia(\d+)")
 ANY_NODE = b"/dev/nvidia"

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from core.diagnosis.remedies import LISTED
 from core.language import join_sentences, tr, tr_plural
-from core.memory_watch.evidence import compare_usage
-from core.memory_watch.wording import excess_words, when_read, with_run, with_size
-from core.runs.facts.verdicts import Verdict
+from core.memory_watch.evidence import MemoryEvidence, UsageDelta, compare_usage
+from core.schema.event_kinds import ProcessInfo, Verdict
 from core.system.procfs import STUCK
-from core.text import enumerated
-from core.units import size
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.memory_watch.evidence import MemoryEvidence, UsageDelta
-    from core.system.process_info import ProcessInfo
-
+from core.text import enumerated, size
 
 Judgement = tuple[Verdict, str]
 
@@ -58,7 +50,7 @@ def _unreadable(evidence: MemoryEvidence) -> str | None:
             "{label} has not answered since the run's end, so it is not known whether its memory came back.",
             label=label,
         )
-        return f"{sentence} {evidence.lost}"
+        return join_sentences([sentence, evidence.lost])
     if evidence.after is None and (evidence.due or not evidence.may_wait):
         return tr(
             "The memory of {label} could not be read {waited}, so it is not known whether it came back.",
@@ -150,7 +142,7 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
         "whether all of this run's memory came back.",
         names=names,
     )
-    return f"{used} {unknown}"
+    return join_sentences([used, unknown])
 
 
 # -- memory that did not come back -------------------------------------------------------------
@@ -225,13 +217,6 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
     dead = enumerated(with_size(process) for process in evidence.gone)
     owner = tr("The driver attributes it to {names}, of this run, which ended.", names=dead) if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
-    # The beginning is what `core.diagnosis.remedies.LISTED` looks for.
-    remedies = tr(
-        "What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
-        "reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
-        "reboot. Trainyard never does these for you.",
-        device=device,
-    )
     excess = excess_words(evidence)
     nothing = (
         tr("{excess}, and no program was found that holds all of it.", excess=excess)
@@ -239,7 +224,7 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
         else tr("{excess}, and no program was found that holds it.", excess=excess)
     )
     return Verdict.UNEXPLAINED, join_sentences(
-        [nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, remedies]
+        [nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, tr(LISTED, device=device)]
     )
 
 
@@ -329,3 +314,67 @@ def _ended(evidence: MemoryEvidence) -> str | None:
         len(evidence.ended),
         names=enumerated(evidence.ended),
     )
+
+
+def excess_words(evidence: MemoryEvidence) -> str:
+    """Word how much more the device uses than before the run."""
+    return tr(
+        "{label} uses {excess} more than before the run ({before} before, {peak} at most, {after} {when})",
+        label=evidence.label,
+        excess=size(evidence.excess),
+        before=size(evidence.before),
+        peak=size(evidence.peak),
+        after=size(evidence.after),
+        when=when_read(evidence),
+    )
+
+
+def when_read(evidence: MemoryEvidence) -> str:
+    """Word when the last reading was made."""
+    return (
+        tr("after its end") if evidence.seconds < 1.5 else tr("{seconds:.0f} s after its end", seconds=evidence.seconds)
+    )
+
+
+def with_run(process: ProcessInfo) -> str:
+    """Word a process of another program: its run, if it belongs to a run of this user, and its memory."""
+    run = tr(" of run {run}", run=process.run_id) if process.run_id and process.ours else ""
+    return f"{process.words}{run}{_size_of(process)}"
+
+
+def with_size(process: ProcessInfo) -> str:
+    """Word a process of this run and its memory."""
+    # A process of this run is in this pid namespace: if it is unknown, it has exited.
+    return (process.words if process.name else f"pid {process.pid}") + _size_of(process)
+
+
+def _size_of(process: ProcessInfo) -> str:
+    return "" if process.memory_used_bytes is None else f", {size(process.memory_used_bytes)}"
+
+
+def awaited(evidence: MemoryEvidence) -> str:
+    """Return what the watch waits for on a device, of which `judge` returns None."""
+    if evidence.own:
+        names = enumerated(f"{process.words}{_doing(process)}" for process in evidence.own)
+        return tr_plural(
+            "{label}: {names} outlived its worker and is being terminated.",
+            "{label}: {names} outlived their worker and are being terminated.",
+            len(evidence.own),
+            label=evidence.label,
+            names=names,
+        )
+    if evidence.lost is not None:
+        return tr("{label} does not answer; its memory is read as soon as it does.", label=evidence.label)
+    if evidence.after is None:
+        return tr("The memory of {label} has not been read since the end; waiting for a reading.", label=evidence.label)
+    if evidence.excess <= evidence.tolerance_bytes:
+        return tr(
+            "{label} uses no more than before the run, but other processes have released memory since; "
+            "waiting until this run's memory is released.",
+            label=evidence.label,
+        )
+    return tr("{excess}; waiting until it is released.", excess=excess_words(evidence))
+
+
+def _doing(process: ProcessInfo) -> str:
+    return tr(", which is reading or writing,") if process.state == STUCK else ""

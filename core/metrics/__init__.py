@@ -8,7 +8,6 @@
 - `teaching`: teach a run what a number of its log is
 - `import_curves`: curves of other programs as runs
 - `file_owners`: find out which run writes a file
-- `expression_trial`: test an expression on an existing log
 - `common`: readings, metric names, merging of sources
 - `text`: read printed text
 - `files`: read metric files

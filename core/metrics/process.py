@@ -7,9 +7,12 @@ import select
 import signal
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.errors import RunError
+from core.language import tr, tr_noop
 from core.schema.events import Tail
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS
+from core.supervisor.companion import Companion
+from core.supervisor.watches.progress_watches import DiskWatch
 from core.system.helper_process import ends_within, exit_code
 
 if TYPE_CHECKING:
@@ -18,53 +21,72 @@ if TYPE_CHECKING:
 
     from core.schema.events import Event
     from core.schema.spec import RunSpec
-
+    from core.supervisor.workers import WorkerGroup
 
 READY_S = 20.0
-"""Seconds to wait for the process before the script starts without it."""
+"""Seconds to wait for the process before the start of the script is given up."""
 FINISH_S = 20.0
 """Seconds to wait, after the script's exit, for its last output to be read."""
+LOST_READER = tr_noop(
+    "The process that reads measurements from the script's output has ended, so the curves are no longer "
+    "updated. The script continues, and its log is complete."
+)
 
 
-class MetricsProcess:
-    """The collecting process. Neither a flood of output nor a slow expression delays the supervisor.
+class MetricsProcess(Companion):
+    """The collecting process of a script. Neither a flood of output nor a slow expression delays the supervisor.
 
     It is forked: a new Python would take as long as everything else before the script's start.
     """
 
-    def __init__(self, run_dir: Path, spec: RunSpec, *, close_fds: Iterable[int]) -> None:
-        """Fork the process; it closes `close_fds`. Call this before any thread is started."""
+    def __init__(self, run_dir: Path, spec: RunSpec) -> None:
+        self._run_dir, self._spec = run_dir, spec
         self._tail = Tail(run_dir / EVENTS / COLLECTOR_EVENTS)
+        self._disk = DiskWatch(run_dir)
+        self._has_told = False
+        self._open: list[int] = []
+        """Descriptors of this side that are still open."""
+        self._code: int | None = None
+
+    def begin(self, close_fds: Iterable[int]) -> None:
+        """See `Companion`."""
         stop_fd, stop_end = os.pipe()  # the process finishes when this side is closed or has exited
         self._ready, ready_fd = os.pipe()
-        self._open = [stop_end, self._ready]
-        """Descriptors of this side that are still open."""
+        self._open += [stop_end, self._ready]
         self._pid = os.fork()
-        self._code: int | None = None
         if self._pid == 0:
-            _become_collector(run_dir, spec, ready_fd, stop_fd, [*close_fds, *self._open])
+            _become_collector(self._run_dir, self._spec, ready_fd, stop_fd, [*close_fds, *self._open])
         os.close(stop_fd)
         os.close(ready_fd)
 
-    def wait(self) -> bool:
-        """Wait until the script may be started. Return False if the process has exited instead, or is too slow."""
+    def start(self, workers: WorkerGroup, spec: RunSpec) -> None:  # noqa: ARG002
+        """Wait until the process knows the files that are there: their content is not of this run."""
         readable, _, _ = select.select([self._ready], [], [], READY_S)
-        return bool(readable and os.read(self._ready, 1))
+        if not (readable and os.read(self._ready, 1)):
+            raise RunError(tr("The process that reads measurements did not start. Start the run again."))
 
     def read(self) -> list[Event]:
         """Return the events that the process has written since the last call."""
         return self._tail.read()
 
     @property
-    def gone(self) -> bool:
-        """Whether the process has exited."""
+    def _is_gone(self) -> bool:
         return self._code is not None or exit_code(self._pid) is not None
 
-    def finish(self) -> str | None:
-        """Let the process read the rest and exit. Return a sentence if that failed."""
+    def trouble(self) -> str:
+        """Return once that the process has ended. On a full disk, the run reports the disk instead."""
+        if self._has_told or not self._is_gone or self._disk.poll():
+            return ""
+        self._has_told = True
+        return LOST_READER
+
+    def settle(self) -> str:
+        """Let the process read the rest and exit."""
         self._close_pipes()
-        in_time = self.gone or ends_within(self._pid, FINISH_S)
+        in_time = self._is_gone or ends_within(self._pid, FINISH_S)
         self.close()
+        if self._disk.poll():
+            return ""
         if not in_time:
             return tr(
                 "The last output could not be searched for metrics within {finish_s:g} s, so the end of the curves "
@@ -73,7 +95,7 @@ class MetricsProcess:
             )
         if self._code:
             return tr("The output could not be searched for metrics to its end. The log is complete.")
-        return None
+        return ""
 
     def close(self) -> None:
         """Kill the process, if it has not exited, and reap it."""
@@ -85,27 +107,6 @@ class MetricsProcess:
     def _close_pipes(self) -> None:
         while self._open:
             os.close(self._open.pop())
-
-
-class NoMetrics:
-    """Takes the place of the collecting process where another machine reads what the ranks print."""
-
-    gone = False
-
-    def wait(self) -> bool:
-        """Return True: there is nothing to wait for."""
-        return True
-
-    def read(self) -> list[Event]:
-        """Return no events."""
-        return []
-
-    def finish(self) -> str | None:
-        """Return None: nothing can fail."""
-        return None
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def _become_collector(run_dir: Path, spec: RunSpec, ready_fd: int, stop_fd: int, close_fds: Iterable[int]) -> None:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, TRACKER, MetricMerger
-from core.metrics.common.names import VALIDATION
+from core.metrics.common.reading import VALIDATION, Reading
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import TABLES, MetricFileFinder
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
-from core.metrics.files.mlflow_files import MlflowMetricFile, metric_name
-from core.metrics.files.record_logs import CsvFile, JsonLines
+from core.metrics.files.record_logs import CsvFile, JsonLines, MlflowMetricFile, mlflow_metric
 from core.metrics.files.tensorboard import EventFile
 from core.metrics.files.tracker_databases import TrackerDatabase, is_database, reader_of
 from core.metrics.files.wandb_log import SUFFIX as WANDB
@@ -27,20 +26,14 @@ from core.metrics.text.log import LogReader
 from core.schema.paths import log_of_rank, metrics_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from core.metrics.common.merge import MergedReading
-    from core.metrics.common.reading import Reading
-    from core.schema.events import Event
     from core.schema.settings import Script
     from core.schema.spec import RunSpec
 
 MAX_READ_S = 1.0
 """Seconds that one read may take. The rest waits for the next one, so that curves move during a flood of output."""
-LOG_READ = "log_read"
-"""The kind of an event `{"rank", "bytes"}`: at its time, the log of the rank had at least so many bytes."""
-METRIC_FILE = "metric_file"
-"""The kind of an event `{"path", "begin"}`: the run reads this file from this byte on."""
 
 
 class MetricSource(Protocol):
@@ -77,15 +70,14 @@ class RankReader:
 
     def read(self, *, last: bool = False) -> list[MergedReading]:
         """Return the new readings to record. With `last`, the program has exited, and everything left is read."""
-        return [each for merged in self.read_sources(last=last) for each in merged]
-
-    def read_sources(self, *, last: bool) -> Iterator[list[MergedReading]]:
-        """Yield the new readings of each source: the log, then the files."""
         until = time.monotonic() + MAX_READ_S
-        yield self._take(self._log.kind, self._log, last=last, until=until)
-        self._find(last=last)
+        merged = self._take(self._log.kind, self._log, last=last, until=until)
+        if self._finder is not None:
+            for path in self._finder.search_all(MAX_READ_S) if last else self._finder.search():
+                self.add_file(path, self._finder.offset(path))
         for name, source in sorted(self._sources.items(), key=_is_of_validation):  # the training's steps come first
-            yield self._take(name, source, last=last, until=until)
+            merged += self._take(name, source, last=last, until=until)
+        return merged
 
     def add_file(self, path: Path, begin: int, until: float = math.inf) -> None:
         """Read this file, too.
@@ -112,22 +104,12 @@ class RankReader:
         merged: list[MergedReading] = []
         while True:
             readings = source.poll(ended=last)
-            self._note_progress(readings)
+            for reading in readings:
+                if reading.done is not None and reading.total is not None:
+                    self.progress = (reading.done, reading.total, reading.unit)
             merged += self._merger.take(name, readings, time.time())
             if not source.more or (not last and time.monotonic() >= until):
                 return merged
-
-    def _note_progress(self, readings: Iterable[Reading]) -> None:
-        for reading in readings:
-            if reading.done is not None and reading.total is not None:
-                self.progress = (reading.done, reading.total, reading.unit)
-
-    def _find(self, *, last: bool) -> None:
-        """Add new files as sources."""
-        if self._finder is None:
-            return
-        for path in self._finder.search_all(MAX_READ_S) if last else self._finder.search():
-            self.add_file(path, self._finder.offset(path))
 
 
 def _is_of_validation(source: tuple[str, MetricSource]) -> bool:
@@ -144,7 +126,7 @@ def _source_of(path: Path, begin: int, until: float) -> tuple[str, MetricSource]
         return TRACKER, WandbFile(path, begin)
     if is_database(path):
         return TRACKER, (reader_of(path) or TrackerDatabase)(path, begin, until)
-    if metric_name(str(path)):
+    if mlflow_metric(str(path)):
         return TRACKER, MlflowMetricFile(path, begin)
     return (CSV, CsvFile(path, begin)) if name.endswith(TABLES) else (JSON, JsonLines(path, begin))
 
@@ -223,21 +205,3 @@ class LogTimes:
             return None
         (size, since), (next_size, until) = self._notes[after - 1], self._notes[after]
         return since + (until - since) * (position - size) / (next_size - size)
-
-
-def log_notes(events: Iterable[Event], rank: int) -> list[tuple[int, float]]:
-    """Return what the events say about the log of a rank: bytes and unix seconds."""
-    return [
-        (event["bytes"], event["t"])
-        for event in events
-        if event["kind"] == LOG_READ and event.get("rank") == rank and type(event.get("bytes")) is int
-    ]
-
-
-def metric_files(events: Iterable[Event]) -> list[tuple[str, int]]:
-    """Return the files that a run has read, and how many bytes of each were there before the run."""
-    return [
-        (event["path"], event["begin"])
-        for event in events
-        if event["kind"] == METRIC_FILE and isinstance(event.get("path"), str) and type(event.get("begin")) is int
-    ]

@@ -17,7 +17,7 @@ import contextlib
 import math
 import re
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +28,11 @@ from core.metrics.common.merge import MergedReading
 from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import MetricFileFinder
 from core.metrics.files.tracker_databases import is_database
-from core.metrics.rank_reader import LOG_READ, LogTimes, RankReader, log_notes, metric_files
+from core.metrics.rank_reader import LogTimes, RankReader
 from core.runs import lock
 from core.runs.facts.states import state_info
 from core.runs.run import Run
+from core.schema.event_kinds import Anew, LogRead, MetricFile, Metrics, Notice, Reread, RunProgress, read_all
 from core.schema.events import Tail
 from core.schema.files import not_written, open_to_read, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, log_of_rank, metrics_file
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from core.series.series import Series
 
-REREAD = "reread"
-"""The kind of the event that says how the times of a run's values are known."""
-REPLACED = frozenset({"metrics", "anew", "progress", "notice", REREAD})
+REPLACED = frozenset(each.kind for each in (Metrics, Anew, RunProgress, Notice, Reread))
 """The kinds of events that reading again replaces."""
 SEARCH_S = 5.0
 """Seconds to search for the files of a run that has not noted them."""
@@ -74,10 +73,6 @@ class Times:
     """Between the times of the values before and after it."""
     spread: int = 0
     """Nothing is known: spread evenly over the time of the run."""
-
-    def to_json(self) -> dict[str, int]:
-        """Return the counts by name."""
-        return {name: getattr(self, name) for name in ("recorded", "sources", "interpolated", "spread")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,8 +186,8 @@ class _Rereader:
         self.troubles: list[str] = []
         self._run_dir, self._spec, self._old = run_dir, spec, old
         self._began, self._ended = began, ended
-        self._knows_files = any(event["kind"] == LOG_READ for event in old.events)
-        self._files_complete = self._knows_files
+        self._reads = read_all(LogRead, old.events)
+        self._knows_files = self._files_complete = bool(self._reads)
 
     def lines(self) -> list[str]:
         """Return the new lines of the event file."""
@@ -208,25 +203,24 @@ class _Rereader:
         for rank, readings in enumerate(new):
             suffix = f"@{rank}" if rank else ""
             without = [_without(reading, self.kept, suffix) for reading in readings]
-            MetricEventWriter(rank, lines).write(
-                [reading for reading in without if reading.values], since=self._began, until=self._ended
-            )
+            new_ones = [reading for reading in without if reading.values]
+            MetricEventWriter(rank, lines).write(new_ones, since=self._began, until=self._ended)
         for name in self.kept:
             kept = _readings(name, self._old.metrics[name], counts_epochs=name in self._old.by_epoch)
             MetricEventWriter(0, lines).write(kept, since=self._began, until=self._ended)
         end = max(self._ended, lines.latest)
         if readers[0].progress is not None:
             done, total, unit = readers[0].progress
-            lines.add({"t": end, "kind": "progress", "done": done, "total": total, "unit": unit})
+            lines.add(RunProgress(time=end, done=done, total=total, unit=unit).event())
         for text in self.troubles:
-            lines.add({"t": end, "kind": "notice", "text": text})
-        lines.add({"t": end, "kind": REREAD, "times": self.times.to_json(), "kept": list(self.kept)})
+            lines.add(Notice(time=end, text=text).event())
+        lines.add(Reread(time=end, times=asdict(self.times), kept=self.kept).event())
         return lines.lines
 
     # -- read ------------------------------------------------------------------------------------
 
     def _reader(self, rank: int) -> RankReader:
-        notes = log_notes(self._old.events, rank)
+        notes = [(each.size_bytes, each.time) for each in self._reads if each.rank == rank]
         reader = RankReader(self._run_dir, self._spec, rank, None, LogTimes(notes, self._began))
         if rank == 0:
             for path, begin in self._files():
@@ -238,8 +232,8 @@ class _Rereader:
         if not self._knows_files:
             yield from self._found_files()
             return
-        for name, begin in metric_files(self._old.events):
-            path = Path(name)
+        for file in read_all(MetricFile, self._old.events):
+            path, begin = Path(file.path), file.begin
             if is_database(path) and path.exists():  # other runs may have written it since
                 yield path, begin
                 continue
@@ -249,16 +243,13 @@ class _Rereader:
                 found = None
             if found is None or found.st_size < begin or found.st_mtime > self._ended + SLACK_S:
                 self._files_complete = False
-                self._note_file(path, gone=found is None)
+                self.troubles.append(
+                    tr("{path} is gone, so its curves stay as they were recorded.", path=path)
+                    if found is None
+                    else tr("{path} was changed after the run, so its curves stay as they were recorded.", path=path)
+                )
             else:
                 yield path, begin
-
-    def _note_file(self, path: Path, *, gone: bool) -> None:
-        self.troubles.append(
-            tr("{path} is gone, so its curves stay as they were recorded.", path=path)
-            if gone
-            else tr("{path} was changed after the run, so its curves stay as they were recorded.", path=path)
-        )
 
     def _found_files(self) -> Iterator[tuple[Path, int]]:
         """Yield the files that a run without notes probably wrote."""
@@ -296,10 +287,8 @@ class _Rereader:
             for name, series in self._old.metrics.items()
             if name.endswith(suffix) and (rank or not RANKED.search(name))
         }
-        taken: list[MergedReading] = []
-        for merged in reader.read_sources(last=True):
-            taken += merged
-        return ValueTimes(recorded, self.times, self._began, self._ended).timed(current(taken))
+        times = ValueTimes(recorded, self.times, self._began, self._ended)
+        return times.timed(current(reader.read(last=True)))
 
     # -- curves of files that are gone -----------------------------------------------------------
 

@@ -30,11 +30,11 @@ from core.metrics.rules.rule import (
 from core.metrics.rules.rule_set import usable_rules
 from core.metrics.text.log import LogReader
 from core.metrics.text.printed_lines import PrintedLines
-from core.runs import copies
+from core.runs import foreign
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.schema.files import open_to_read
-from core.schema.paths import log_of_rank
+from core.schema.paths import RULES_FILE, log_of_rank
 from core.text import one_line
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ class Teacher:
 
         Rules of that file that the run does not have stay in it. Raises `ValueError` or `RunError` with a sentence.
         """
-        copies.refuse(self._run.dir)
+        foreign.refuse(self._run.dir)
         script = self._spec.script
         assert script is not None
         given = path or script.rules_file
@@ -326,7 +326,7 @@ class Teacher:
         if owner:
             raise ValueError(tr("Run {id} belongs to {owner}, who alone can teach it.", id=self._run.id, owner=owner))
         rule_file.write_rules(file, [*lesson.rules, *(rule for rule in others if rule.shape not in shapes)])
-        rule_file.write_rules_of_run(self._run.dir, lesson.rules)
+        rule_file.write_rules(self._run.dir / RULES_FILE, lesson.rules)  # they win over the rules in its spec
         self._run.catch_up()
         is_over = state_info(self._run.facts.state).over
         return Kept(path=file, reread=reread(self._run.dir) if is_over else None)

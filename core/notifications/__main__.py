@@ -10,18 +10,13 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core import language
-from core.notifications.delivery import deliver_news, record, retry
-from core.notifications.news import news_of_end, news_of_stall
+from core.notifications.channels import STALLED
+from core.notifications.delivery import Undelivered, deliver_news, record, retry
+from core.notifications.message import RunNews, news_of_end, news_of_stall
 from core.notifications.outbox import Outbox
-from core.notifications.settings import STALLED, load
-
-if TYPE_CHECKING:
-    from core.notifications.delivery import Undelivered
-    from core.notifications.news import RunNews
-    from core.notifications.settings import NotificationSettings
+from core.notifications.settings import NotificationSettings, load
 
 NICE = 10
 

@@ -11,17 +11,14 @@ import fcntl
 import json
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
-from core.notifications.news import RunNews
-from core.notifications.settings import FAILED, LOST
+from core.notifications.channels import FAILED, LOST
+from core.notifications.message import RunNews
 from core.schema.codec import decode, encode
 from core.schema.files import open_to_append, read_json, write_whole
 from core.system.folders import cache_folder, make_cache_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 QUIET_S = 2.0
 """Seconds without further news after which a message is sent."""

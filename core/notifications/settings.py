@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from core.language import tr, tr_noop
-from core.notifications.addresses import apprise_problem, ntfy_problem, web_problem
-from core.runs.facts.states import RunState
+from core.notifications import desktop
+from core.notifications.channels import (
+    OCCASIONS,
+    Channel,
+    apprise_problem,
+    ntfy_problem,
+    run_command,
+    send_by_apprise,
+    web_problem,
+)
 from core.schema.files import make_private, parse_json, read_whole
 from core.system.folders import config_folder, save_in_config_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE = "notifications.json"
 VERSION = 1
@@ -21,59 +28,102 @@ MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 4096
 """Longest command or address."""
 MAX_ADDRESSES = 20
-NO_ADDRESSES = ("desktop", "occasions", "min_duration_s")
-"""Settings that are no address and no command."""
 
-FINISHED, STOPPED, FAILED, LOST, STALLED = "finished", "stopped", "failed", "lost", "stalled"
-OCCASIONS = {
-    FINISHED: tr_noop("a run finishes"),
-    STOPPED: tr_noop("a run is stopped or paused"),
-    FAILED: tr_noop("a run fails"),
-    LOST: tr_noop("a run is lost"),
-    STALLED: tr_noop("a run makes no progress"),
-}
-"""What a user can be notified of; in settings files and on the command line by these names."""
-OCCASION_OF = {
-    RunState.FINISHED: FINISHED, RunState.STOPPED: STOPPED, RunState.PAUSED: STOPPED, RunState.FAILED: FAILED,
-    RunState.LOST: LOST, RunState.HEAD_LOST: LOST,
-}  # fmt: skip
-"""By the state in which a run is over."""
+
+def _channel(row: Channel, default: object = "") -> Any:  # noqa: ANN401 (the field has the type of its value)
+    return field(default=default, repr=not row.is_address, metadata={"channel": row})
+
+
+def _web() -> ModuleType:
+    """Import what talks to web servers: each command knows the channels, and hardly any sends a message."""
+    from core.notifications import web
+
+    return web
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationSettings:
-    """Raises `ValueError` with a sentence for a value that cannot be."""
+    """The settings of all channels, and when they are used. Raises `ValueError` with a sentence for a wrong value."""
 
-    desktop: bool = True
-    """Whether to use the desktop's notifications, where there is a desktop."""
-    command: str = ""
-    """A line for the shell."""
-    webhook: str = field(default="", repr=False)
-    ntfy: str = field(default="", repr=False)
-    """The address of a topic."""
-    apprise: tuple[str, ...] = field(default=(), repr=False)
-    """Addresses as the library Apprise defines them."""
+    desktop: bool = _channel(
+        Channel(
+            title=tr_noop("Desktop"),
+            help=tr_noop("show a notification where there is a desktop"),
+            not_delivered=tr_noop("The notification could not be shown on the desktop. {why}"),
+            send=lambda _, message, timeout_s: desktop.show(message, timeout_s),
+            is_address=False,
+        ),
+        default=True,
+    )
+    command: str = _channel(
+        Channel(
+            title=tr_noop("Command"),
+            help=tr_noop("a line for the shell; NOTIFICATION_TITLE and NOTIFICATION_TEXT have the message"),
+            not_delivered=tr_noop("The notification could not be sent by your command. {why}"),
+            send=run_command,
+            example='mail -s "$NOTIFICATION_TITLE" me@example.org',
+            is_address=False,
+        ),
+    )
+    webhook: str = _channel(
+        Channel(
+            title=tr_noop("Webhook"),
+            help=tr_noop("the message is posted to this address as JSON"),
+            not_delivered=tr_noop("The notification could not be sent to your webhook. {why}"),
+            send=lambda address, message, timeout_s: _web().post_to_webhook(address, message, timeout_s),
+            check=web_problem,
+            example="https://hooks.example.org/…",
+        ),
+    )
+    ntfy: str = _channel(
+        Channel(
+            title="ntfy",
+            help=tr_noop("the address of a topic of ntfy, on its public server or your own"),
+            not_delivered=tr_noop("The notification could not be sent to ntfy. {why}"),
+            send=lambda address, message, timeout_s: _web().post_to_ntfy(address, message, timeout_s),
+            check=ntfy_problem,
+            example="https://ntfy.sh/TOPIC",
+        ),
+    )
+    apprise: tuple[str, ...] = _channel(
+        Channel(
+            title="Apprise",
+            help=tr_noop("addresses of services that Apprise knows; Apprise must be installed"),
+            not_delivered=tr_noop("The notification could not be sent through Apprise. {why}"),
+            send=lambda addresses, message, _: send_by_apprise(addresses, message),
+            check=apprise_problem,
+            example="mailto://… tgram://…",
+        ),
+        default=(),
+    )
     occasions: tuple[str, ...] = tuple(OCCASIONS)
     min_duration_s: float = 10.0
     """Runs that took less time are not notified, since their user is probably still there. Time in the queue counts."""
 
     def __post_init__(self) -> None:
         problems = (
-            *(type_problem(name, getattr(self, name)) for name in ("desktop", "command", "webhook", "ntfy")),
-            _list_problem("apprise", self.apprise),
-            _list_problem("occasions", self.occasions) or _occasions_problem(self.occasions),
+            *(_type_problem(each.name, getattr(self, each.name), each.default) for each in fields(self)[:-1]),
+            _occasions_problem(self.occasions),
             _seconds_problem(self.min_duration_s),
         )
         if problem := next(filter(None, problems), ""):
             raise ValueError(problem)
-        checks = [web_problem(self.webhook), ntfy_problem(self.ntfy), *map(apprise_problem, self.apprise)]
-        if problem := next(filter(None, checks), ""):
-            raise ValueError(problem)
+        for each in CHANNELS:
+            value = getattr(self, each.name)
+            texts = value if isinstance(value, tuple) else (value,) if isinstance(value, str) and value else ()
+            if problem := next(filter(None, map(each.check, texts)), ""):
+                raise ValueError(problem)
 
     @property
     def has_addresses(self) -> bool:
         """Whether anything but the desktop is set."""
-        return any(getattr(self, each.name) for each in fields(self) if each.name not in NO_ADDRESSES)
+        return any(getattr(self, each.name) for each in CHANNELS if each.name != "desktop")
+
+
+CHANNELS = tuple(
+    replace(each.metadata["channel"], name=each.name) for each in fields(NotificationSettings) if each.metadata
+)
+"""All ways to reach a user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,19 +201,20 @@ def _read(found: dict[str, Any]) -> Loaded:
 # -- checks of values ----------------------------------------------------------------------------
 
 
-def type_problem(name: str, value: object) -> str:
-    """Return why this cannot be the value of a setting; the empty string if it can."""
-    if name == "desktop":
+def _type_problem(name: str, value: object, default: object) -> str:
+    if isinstance(default, bool):
         return "" if isinstance(value, bool) else tr("The setting {name} must be true or false.", name=name)
-    if not isinstance(value, str) or len(value) > MAX_CHARACTERS or "\0" in value:
-        return tr("The setting {name} must be a text of at most {count} characters.", name=name, count=MAX_CHARACTERS)
-    return ""
-
-
-def _list_problem(name: str, value: object) -> str:
-    if isinstance(value, tuple) and len(value) <= MAX_ADDRESSES and not any(type_problem(name, each) for each in value):
+    if isinstance(default, tuple):
+        if isinstance(value, tuple) and len(value) <= MAX_ADDRESSES and all(map(_is_text, value)):
+            return ""
+        return tr("The setting {name} must be a list of at most {count} texts.", name=name, count=MAX_ADDRESSES)
+    if _is_text(value):
         return ""
-    return tr("The setting {name} must be a list of at most {count} texts.", name=name, count=MAX_ADDRESSES)
+    return tr("The setting {name} must be a text of at most {count} characters.", name=name, count=MAX_CHARACTERS)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_CHARACTERS and "\0" not in value
 
 
 def _occasions_problem(value: tuple[str, ...]) -> str:

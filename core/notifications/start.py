@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from core.language import tr_noop
-from core.notifications.channels.desktop import bus_address
+from core.notifications.desktop import bus_address
 from core.notifications.settings import load
+from core.supervisor.companion import Companion
 from core.system.own_processes import NOTIFIER, own_command, start_in_background
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Event = Literal["ended", "stalled", "lost"]
 """What has happened: the run has ended, it makes no progress, or its supervisor has disappeared."""
+
+
+class Notifier(Companion):
+    """Sends the notifications of a run."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+
+    def stalled(self) -> None:
+        """See `Companion`."""
+        self._notify("stalled")
+
+    def ended(self) -> None:
+        """See `Companion`."""
+        self._notify("ended")
+
+    def lost(self) -> None:
+        """See `Companion`."""
+        self._notify("lost")
+
+    def _notify(self, what: Event) -> None:
+        with contextlib.suppress(OSError, RuntimeError):  # the run's folder is gone
+            notify(self._run_dir, what)
 
 
 def notify(run_dir: Path, what: Event) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import RunError
-from core.language import tr
-from core.queue import control, device_check
+from core.language import stored, tr
+from core.queue import control
 from core.queue.line import Line
 from core.schema.events import RecordError
 from core.system.own_processes import NOTIFIER, own_command
@@ -32,8 +32,8 @@ def main() -> int:
             case "leave":
                 _leave(run_dir, json.loads(sys.argv[3]))
             case _:
-                busy = device_check.busy_devices(sys.argv[4:], int(sys.argv[3]))
-                sys.stdout.write(json.dumps(busy))
+                busy = control.busy_devices(sys.argv[4:], int(sys.argv[3]))
+                sys.stdout.write(json.dumps({device: stored(why) for device, why in busy.items()}))
     except (RunError, RecordError, ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")  # into log.txt
         return 2

@@ -6,25 +6,23 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from core.devices.device import Device
 from core.errors import RunError
 from core.language import tr, tr_plural
-from core.queue.decision import HOLDING, shown_name
+from core.queue.decision import HOLDING, Ticket, shown_name
 from core.queue.folder import own_line
 from core.queue.line import Line, release
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from core.text import join_labels, join_names
-from core.units import duration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from core.queue.decision import Ticket
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.spec import RunSpec
+from core.schema.event_kinds import Notice, Record
+from core.schema.spec import RunSpec
+from core.supervisor.companion import Companion
+from core.text import duration, join_labels, join_names
 
 TELL_S = 30.0
 """Seconds between two estimates of the end of a run."""
@@ -32,7 +30,7 @@ CHANGED = 0.1
 """Share of the remaining time by which an estimate must change before the ticket is updated."""
 
 
-class Claims:
+class Claims(Companion):
     """The claims of one run. They last until `release`, or until supervisor and guard have ended."""
 
     def __init__(self, run: str, fields: dict[str, Any], line: Line | None = None) -> None:
@@ -97,11 +95,14 @@ class Claims:
         """What no process but the supervisor and its guard may keep open."""
         return tuple(filter(None, (self._ticket, *self._devices.values())))
 
-    def sharing(self, labels: Mapping[str, str]) -> str:
-        """Return that other runs have claimed devices of this one; the empty string if none has."""
-        if not self._others:
-            return ""
-        from core.queue.words import run_words  # imported here, so that the start of a run does not wait for it
+    def find(self, devices: Sequence[Device], record: Callable[[Record], None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
+        """Record which other runs have claimed devices of this run."""
+        if self._others:
+            record(Notice(text=self._sharing({device.id: device.label for device in devices})))
+        return ()
+
+    def _sharing(self, labels: Mapping[str, str]) -> str:
+        from core.queue.listing import run_words  # imported here, so that the start of a run does not wait for it
 
         names = [labels.get(device, device) for device in self._others]
         users = dict.fromkeys(run_words(each) for each in chain.from_iterable(self._others.values()))
@@ -113,12 +114,12 @@ class Claims:
             runs=join_names(users) if users else tr("another run"),
         )
 
-    def poll(self, facts: RunFacts) -> str | None:
-        """Tell the line at times when the run will end. Return once a sentence when its time limit is over."""
+    def poll(self, facts: RunFacts) -> str:
+        """Tell the line at times when the run will end. Return once that its time limit is over."""
         self._tell(facts)
         limit_s = self._fields["limit_s"]
         if limit_s is None or self._is_late or time.monotonic() - self._since < limit_s:
-            return None
+            return ""
         self._is_late = True
         return tr("The time limit of {limit} is over, so the run is stopped.", limit=duration(limit_s))
 
@@ -148,16 +149,39 @@ class Claims:
         estimate = now + max(0.0, total - done) * (now - since) / (done - before)
         return estimate if limit is None else min(estimate, limit)
 
+    def over(self, facts: RunFacts) -> None:
+        """Give the devices up: who waits for this end may start a run on them."""
+        self.release(facts)
+
+    def lost(self) -> None:
+        """Give the devices up, which the guard has inherited."""
+        self.release()
+
+    def spec(self, run_dir: Path) -> RunSpec:
+        """Return what a queued run trains, now that its turn has come. Raises `ValueError` and `RunError`."""
+        from core.queue.request import spec_to_start  # imported here, since other runs do not need it
+
+        return spec_to_start(run_dir, self)
+
+    def give_up(self, run_dir: Path, why: str) -> None:
+        """Give the devices up, as the run could not be started. A queued run has failed, or it would wait again."""
+        if self.was_queued:
+            from core.queue.control import end_unstarted  # likewise
+
+            with contextlib.suppress(OSError):
+                end_unstarted(run_dir, why, RunState.FAILED)
+        self.release()
+
     def release(self, facts: RunFacts | None = None) -> None:
         """Give the devices up, also for a process that has inherited the claims. `facts`: of a run that is over."""
         line, self._line = self._line, None
         if line is None or self._ticket is None:
             return
-        from core.queue import failures  # likewise
+        from core.queue import folder  # likewise
 
         with contextlib.suppress(OSError):
-            ended = failures.outcome(self._run, facts) if self.was_queued and facts is not None else None
-            failures.record(line, len(self._fields["devices"]) * (time.time() - self._fields["since"]), ended)
+            ended = folder.outcome(self._run, facts) if self.was_queued and facts is not None else None
+            folder.record(line, len(self._fields["devices"]) * (time.time() - self._fields["since"]), ended)
         for handle in self._devices.values():
             with contextlib.suppress(OSError):
                 release(handle)

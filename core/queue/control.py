@@ -1,4 +1,8 @@
-"""Put runs into the queue, let them wait in line, move, hold, release, cancel and revive them."""
+"""Put runs into the queue, let them wait in line, move, hold, release, cancel and revive them.
+
+Before a run starts, the driver is asked whether its devices are free: no program on them, and their memory back, for
+some seconds.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +11,42 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.devices.device import Device, Sample, Survey
+from core.devices.nvidia.preflight import TIMEOUT_S
+from core.devices.sampler import Sampler
 from core.errors import RunError
-from core.language import tr, tr_noop
-from core.queue import device_check, workload
+from core.history.device_use import program_name
+from core.language import join_sentences, stored, tr, tr_noop
 from core.queue.folder import own_line
-from core.queue.request import QueueRequest, change_request, read_request, write_request
-from core.runs import copies
+from core.queue.request import QueueRequest, change_request, hash_of, read_request, write_request
+from core.runs import foreign
 from core.runs.directory import cannot_write, launch
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
+from core.runs.foreign import owner_of_run
 from core.runs.lock import take
-from core.runs.ownership import owner_of_run
 from core.runs.requests import Requests
 from core.runs.run import Run
+from core.schema.event_kinds import Queued, StateChange
 from core.schema.events import Tail, Writer
 from core.schema.files import is_regular
 from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
-from core.schema.spec import read_spec
+from core.schema.spec import RunSpec, read_spec
 from core.system import processes
 from core.system.own_processes import QUEUE, SUPERVISOR, own_command
+from core.system.process_info import glance
+from core.system.processes import ProcessId
+from core.text import size
 
 if TYPE_CHECKING:
     from core.queue.listing import QueuedRun
-    from core.schema.spec import RunSpec
-    from core.system.processes import ProcessId
+
 
 WAITER = Path(__file__).with_name("waiter.py")
 LATE_S = 30.0
@@ -49,7 +60,7 @@ NO_ANSWER = tr_noop("The driver could not be asked whether the device is free. `
 
 def enqueue(spec: RunSpec, runs_root: Path, request: QueueRequest) -> Run:
     """Make a run and let it wait in the queue. Raises `RunError` as `Run.start`."""
-    request = replace(request, workload_hash=workload.hash_of(spec))
+    request = replace(request, workload_hash=hash_of(spec))
 
     def wait(run_dir: Path) -> ProcessId | None:
         write_request(run_dir, request)
@@ -61,14 +72,11 @@ def enqueue(spec: RunSpec, runs_root: Path, request: QueueRequest) -> Run:
 
 def _write_state(run_dir: Path, state: RunState, *, error: str | None = None, queued: bool = False) -> None:
     """Write a state into the events of a run that has no supervisor. `queued`: also which process waits for it."""
-    events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
-    try:
+    with contextlib.closing(Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)) as events:
         if queued and (me := processes.identify(os.getpid())) is not None:
-            events.write("queued", pid=me.pid, created=me.created, **asdict(processes.here()))
+            events.write(Queued(pid=me.pid, created=me.created, **asdict(processes.here())))
         if state is not facts_of(run_dir).state:
-            events.write("state", state=state.value, **({"error": error} if error else {}))
-    finally:
-        events.close()
+            events.write(StateChange(state=state.value, error=error))
 
 
 def facts_of(run_dir: Path) -> RunFacts:
@@ -103,9 +111,8 @@ def wait_in_line(run_dir: Path) -> None:
         os.set_inheritable(handle, True)
     state = {
         "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
-        "ticket_fields": fields, **_paths(run_dir), "no_answer": NO_ANSWER,
-        "claimed": CLAIMED,
-        "retry_s": max(1.0, 1.5 * device_check.quiet_s()), "late_s": LATE_S + 3 * device_check.quiet_s(),
+        "ticket_fields": fields, **_paths(run_dir), "no_answer": stored(tr(NO_ANSWER)), "claimed": CLAIMED,
+        "retry_s": max(1.0, 1.5 * quiet_s()), "late_s": LATE_S + 3 * quiet_s(),
     }  # fmt: skip
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606
 
@@ -169,7 +176,7 @@ def start_now(run_dir: Path) -> None:
 
 
 def _change(run_dir: Path, **changes: Any) -> None:  # noqa: ANN401 (fields of different types)
-    copies.refuse(run_dir)
+    foreign.refuse(run_dir)
     if facts_of(run_dir).state is not RunState.QUEUED:
         raise ValueError(tr("Run {run} is not in the queue.", run=run_dir.name))
     try:
@@ -234,7 +241,7 @@ def revive(runs_root: Path) -> list[Path]:
     line = own_line().line
     found = []
     for run_dir in reversed(directories(runs_root)):
-        if not is_regular(run_dir / QUEUE_FILE) or owner_of_run(run_dir) is not None or copies.is_copy(run_dir):
+        if not is_regular(run_dir / QUEUE_FILE) or owner_of_run(run_dir) is not None or foreign.is_copy(run_dir):
             continue
         if not line.is_waiting(run_dir.name) and _is_left(run_dir):
             found.append(run_dir)
@@ -298,3 +305,113 @@ def until_waiting(run: Run) -> bool:
             return True
         time.sleep(NAP_S)
     return run.facts.waiter is not None
+
+
+QUIET_S, MAX_QUIET_S = 10.0, 3600.0
+VARIABLE = "TRAINYARD_QUEUE_QUIET_S"
+"""The environment variable with the seconds for which a device must be free, in place of `QUIET_S`."""
+POLL_S = 0.5
+STALE_S = 5.0
+"""Seconds after which a reading does not say any more that a device is free."""
+LARGE_BYTES = 2**30
+LARGE_SHARE = 0.05
+"""Memory from which a program counts as using a device, the smaller of both: a desktop uses a little of every GPU."""
+
+
+def quiet_s() -> float:
+    """Return for how many seconds a device must be free."""
+    try:
+        given = float(os.environ[VARIABLE])
+    except (KeyError, ValueError):
+        return QUIET_S
+    return given if 0 <= given <= MAX_QUIET_S else QUIET_S
+
+
+def busy_devices(device_ids: Sequence[str], free_bytes: int) -> dict[str, str]:
+    """Return by device id a sentence why it is not free; returns as soon as one is not. Takes `quiet_s()` at least.
+
+    `free_bytes`: memory that must be free; then other programs may use the rest. 0: no program may use the device.
+    """
+    with Sampler.for_run(device_ids) as sampler:
+        survey = sampler.survey(TIMEOUT_S)
+        sampler.set_period(POLL_S, processes_s=POLL_S)
+        until = time.monotonic() + quiet_s()
+        while True:
+            if busy := judge(survey, device_ids, free_bytes) or _unread(survey, device_ids):
+                return busy
+            if time.monotonic() >= until:
+                return {}
+            time.sleep(POLL_S / 2)
+            survey = sampler.poll()
+
+
+def judge(survey: Survey, device_ids: Sequence[str], free_bytes: int) -> dict[str, str]:
+    """Return by device id a sentence why it is not free, from one reading."""
+    devices = {device.id: device for device in survey.devices}
+    samples = {sample.device_id: sample for sample in survey.samples}
+    busy = {}
+    for device_id in device_ids:
+        device, sample = devices.get(device_id), samples.get(device_id)
+        if device is None:
+            gone = tr(
+                "Device {device} is not on this machine any more. Check its power and its driver, or queue the run on "
+                "another.",
+                device=device_id,
+            )
+            busy[device_id] = join_sentences([tr(survey.banner or ""), gone])
+        elif why := device.blocked or (sample.lost if sample is not None else None):
+            busy[device_id] = tr("{device} cannot be used: {why}", device=device.label, why=why)
+        elif sample is not None and (why := _user(device, sample, free_bytes)):
+            busy[device_id] = why
+    return busy
+
+
+def _unread(survey: Survey, device_ids: Sequence[str]) -> dict[str, str]:
+    """Return by device id that it gives no readings, as while its driver hangs: it is not known to be free."""
+    now = time.monotonic()
+    ages = [(device, survey.age_s(device.id, now)) for device in survey.devices if device.id in device_ids]
+    return {
+        device.id: tr(
+            "{device} has given no reading for {seconds:g} s, so it is not known to be free. `trainyard devices` shows "
+            "what its driver says.",
+            device=device.label,
+            seconds=STALE_S,
+        )
+        for device, age_s in ages
+        if age_s is None or age_s > STALE_S
+    }
+
+
+def _user(device: Device, sample: Sample, free_bytes: int) -> str | None:
+    total, used = device.memory_total_bytes, sample.memory_used_bytes
+    if free_bytes:
+        if total is None or used is None or total - used >= free_bytes:
+            return None
+        return tr(
+            "{device} has {free} of free memory, and the run needs {needed}.",
+            device=device.label,
+            free=size(max(0, total - used)),
+            needed=size(free_bytes),
+        )
+    large = LARGE_BYTES if total is None else min(LARGE_BYTES, LARGE_SHARE * total)
+    listed = sorted(sample.processes or (), key=lambda each: each.memory_used_bytes or 0, reverse=True)
+    unexplained = (used or 0) - sum(each.memory_used_bytes or 0 for each in listed)
+    known = listed[0] if listed and (listed[0].memory_used_bytes or 0) >= large else None
+    unknown = next((each for each in listed if each.memory_used_bytes is None), None)
+    if known is not None or (unknown is not None and unexplained >= large):
+        process = known or unknown
+        assert process is not None
+        seen = replace(glance(process.pid), memory_used_bytes=process.memory_used_bytes)
+        return tr(
+            "{device} is used by {program} (pid {pid}), which is no run of this queue.",
+            device=device.label,
+            program=program_name(seen),
+            pid=process.pid,
+        )
+    if unexplained >= large and not device.shared_memory:
+        return tr(
+            "{used} of {device}'s memory are in use, by no process that the driver lists.",
+            used=size(used),
+            device=device.label,
+        )
+    return None

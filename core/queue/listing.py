@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import directories
-from core.language import tr, tr_noop, tr_plural
-from core.queue import words
-from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Outcome, Ticket, decide, shown_name
+from core.language import Message, join_sentences, tr, tr_noop, tr_plural
+from core.queue import decision as reasons
+from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Decision, Outcome, Ticket, decide, printable, shown_name
 from core.queue.folder import own_line
-from core.queue.line import last_state
+from core.queue.line import Line, last_state
 from core.queue.request import QueueRequest, read_request
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from core.runs.ownership import owner_of_run
+from core.runs.foreign import owner_of_run
 from core.schema.events import Tail
-from core.schema.files import is_regular
+from core.schema.files import is_regular, parse_json
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes, procfs
 from core.system.process_info import user_name
-from core.text import join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from core.devices.device import Device
-    from core.queue.decision import Decision
-    from core.queue.line import Line
+from core.text import as_sentence, join_labels, join_names
 
 QUEUED, IS_HELD = "queued", "held"
 STATE_WORDS = {QUEUED: tr_noop("queued"), IS_HELD: tr_noop("held")}
@@ -121,7 +115,7 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
     _take_over(tickets, found)
     decision = decide(tickets, now, use=own.line.use(now), held=held)
     holding = {ticket.key for ticket in tickets if ticket.state == HOLDING}
-    why_held = held.get(os.getuid(), "")
+    why_held = held_words(held.get(os.getuid(), ""))
     runs = [_described(run_dir, request, decision, now, holding=holding, held=why_held) for run_dir, request in found]
     places = {ticket.run: place for place, ticket in enumerate(decision.order, 1) if ticket.uid == os.getuid()}
     runs.sort(key=lambda each: (not each.waits, places.get(each.run_dir.name, 0), each.request.order))
@@ -135,7 +129,7 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
             if ticket.uid != os.getuid()
         ),
         set_aside=_set_aside(decision, tickets),
-        held=words.held_words(why_held),
+        held=why_held,
         troubles=(*([own.alone] if own.alone else []), *_refused(own.line)),
     )
 
@@ -175,13 +169,13 @@ def claim_sentences(devices: Iterable[Device], runs_root: Path) -> list[str]:
     found = []
     for device in devices:
         users = [each for each in tickets if each.state == HOLDING and device.id in each.devices]
-        names = [words.run_words(each) for each in users if not _is_below(each, runs_root)]
+        names = [run_words(each) for each in users if not _is_below(each, runs_root)]
         kept = decision.kept.get(device.id)
         if names:
             found.append(tr("{device} is claimed by {runs}.", device=device.label, runs=join_names(names)))
         elif kept is not None and not users:
             found.append(tr("{device} is kept for {run}, which is queued.", device=device.label,
-                            run=words.run_words(kept)))  # fmt: skip
+                            run=run_words(kept)))  # fmt: skip
     return found
 
 
@@ -201,15 +195,16 @@ def _described_other(ticket: Ticket, place: int, outcome: Outcome, now: float) -
         run=shown_name(ticket.run),
         line_place=place,
         state=IS_HELD if is_held else QUEUED,
-        needs=words.needs_words(ticket),
-        reason=tr("Its user holds it.") if is_held else words.reason_words(ticket, outcome, now),
+        needs=needs_words(ticket),
+        reason=tr("Its user holds it.") if is_held else reason_words(ticket, outcome, now),
         expected_start=outcome.expected,
     )
 
 
 def _described(
-    run_dir: Path, request: QueueRequest, decision: Decision, now: float, *, holding: set[tuple[int, str]], held: str
-) -> QueuedRun:
+    run_dir: Path, request: QueueRequest, decision: Decision, now: float, *, holding: set[tuple[int, str]],
+    held: str,
+) -> QueuedRun:  # fmt: skip
     """Return a queued run. `holding`: the tickets of runs that have their devices. `held`: why the queue is held."""
     key = (os.getuid(), run_dir.name)
     ticket = next((each for each in decision.order if each.key == key), None)
@@ -217,18 +212,18 @@ def _described(
     waits = ticket is not None or key in holding  # its devices are claimed, and its supervisor is about to start
     if ticket is None:
         ticket = Ticket(os.getuid(), run_dir.name, {**_ticket_fields(run_dir, request), "after": ""})
-    reason = words.reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
+    reason = reason_words(ticket, outcome, now, held=request.why_held if request.held else held)
     if outcome.reason == AFTER and _follows_itself(run_dir, request):
-        reason = tr(words.IN_A_CIRCLE, run=run_dir.name)
+        reason = tr(IN_A_CIRCLE, run=run_dir.name)
     elif outcome.reason == GRANTED and waits and (pid := _stopped_waiter(run_dir)) is not None:
-        reason = tr(words.IS_STOPPED, pid=pid)
+        reason = tr(IS_STOPPED, pid=pid)
     return QueuedRun(
         run_dir=run_dir,
         request=request,
         place=0,
         state=IS_HELD if request.held or outcome.reason == HELD else QUEUED,
-        needs=words.needs_words(ticket),
-        reason=reason if waits else tr(words.NO_PROCESS_WAITS),
+        needs=needs_words(ticket),
+        reason=reason if waits else tr(NO_PROCESS_WAITS),
         expected_start=outcome.expected if waits else None,
         waits=waits,
     )
@@ -266,7 +261,7 @@ def _ticket_fields(run_dir: Path, request: QueueRequest) -> dict[str, object]:
 def _set_aside(decision: Decision, tickets: list[Ticket]) -> dict[str, str]:
     used = {device for ticket in tickets if ticket.state == HOLDING for device in ticket.devices}
     return {
-        device: tr("Kept for {run}.", run=words.run_words(ticket))
+        device: tr("Kept for {run}.", run=run_words(ticket))
         for device, ticket in decision.kept.items()
         if device not in used
     }
@@ -277,3 +272,111 @@ def _refused(line: Line) -> Iterator[str]:
         yield tr(REFUSED[why], path=path)
     if (more := len(line.refused) - MAX_REFUSED) > 0:
         yield tr_plural("{count} more ticket is passed over.", "{count} more tickets are passed over.", more)
+
+
+HELD_BY_USER = tr_noop("It is held. Let it go on with: trainyard queue release {run}")
+NO_PROCESS_WAITS = tr_noop(
+    "The process that waited for its devices has ended, as at a reboot. Let it wait again with: trainyard queue revive"
+)
+IN_A_CIRCLE = tr_noop(
+    "It waits for the end of a run that waits for its own end. Stop one of them, such as: trainyard stop {run}"
+)
+IS_STOPPED = tr_noop(
+    "The process that waits for its devices (pid {pid}) is stopped, so other runs pass it. Continue it: "
+    "kill -CONT {pid}"
+)
+ABOUT_TO_START = tr_noop("Its devices are free: it is about to start.")
+
+
+def run_words(ticket: Ticket) -> str:
+    """Return `run NAME`, with its user if that is another one."""
+    if ticket.uid == os.getuid():
+        return tr("run {name}", name=ticket.name)
+    return tr("run {name} of {user}", name=ticket.name, user=user_name(ticket.uid))
+
+
+def needs_words(ticket: Ticket) -> str:
+    """Return which devices a run needs: `CPU 0 and CPU 1`, or `any 2 of GPU 0 to 3`."""
+    labels = label_words(ticket, ticket.wanted)
+    if not ticket.any:
+        return labels
+    return tr("any {count} of {devices}", count=ticket.any, devices=labels)
+
+
+def label_words(ticket: Ticket, devices: Iterable[str]) -> str:
+    """Return the names of devices as its user knows them."""
+    return join_labels([ticket.labels.get(each, each) for each in devices])
+
+
+def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = "") -> str:
+    """Return why a run waits, in sentences. `held`: why it or the whole queue is held, if that is known."""
+    match outcome.reason:
+        case reasons.GRANTED:
+            text = tr(ABOUT_TO_START)
+        case reasons.HELD:
+            text = tr(held) or tr(HELD_BY_USER, run=ticket.run)
+        case reasons.AFTER:
+            text = tr("It waits for the end of run {run}.", run=ticket.after)
+        case reasons.NOT_BEFORE:
+            text = tr("It starts at {time} at the earliest.", time=clock(outcome.until or now, now))
+        case reasons.BLOCKED:
+            text = join_sentences(dict.fromkeys(_why(ticket.blocked[each][2]) for each in outcome.devices))
+        case reasons.KEPT | reasons.USED if outcome.other is not None:
+            text = _of_other(ticket, outcome, outcome.other, now)
+        case _:
+            text = tr("There are not enough devices for it: it needs {needs}.", needs=needs_words(ticket))
+    return text
+
+
+def _why(data: object) -> str:
+    """Return a message of a ticket. It may be of any user, or have the name of a process, which any program chooses."""
+    try:
+        found = tr(Message.read(data))
+    except ValueError:
+        return ""
+    return found if found.isprintable() else printable(found)
+
+
+def held_words(written: str) -> str:
+    """Return why a queue is held, as `core.queue.folder.hold` has written it; nothing for the empty string."""
+    try:
+        return tr(Message.read(parse_json(written.encode())))
+    except ValueError:
+        return written
+
+
+def _of_other(ticket: Ticket, outcome: Outcome, other: Ticket, now: float) -> str:
+    devices = label_words(ticket, outcome.devices)
+    about = "" if outcome.until is None or outcome.until <= now else duration_words(outcome.until - now)
+    if outcome.reason == reasons.USED:
+        text = tr_plural(
+            "{devices} is used by {run}",
+            "{devices} are used by {run}",
+            len(outcome.devices),
+            devices=devices,
+            run=run_words(other),
+        )
+    else:
+        text = tr_plural(
+            "{devices} is free, kept for {run}, which needs {needed}",
+            "{devices} are free, kept for {run}, which needs {needed}",
+            len(outcome.devices),
+            devices=devices,
+            run=run_words(other),
+            needed=other.count,
+        )
+    return as_sentence(tr("{text}; {about}", text=text, about=about) if about else text)
+
+
+def duration_words(seconds: float) -> str:
+    """Return `about 40 min`."""
+    minutes = max(1, round(seconds / 60))
+    if minutes < 90:
+        return tr("about {minutes} min", minutes=minutes)
+    return tr("about {hours} h", hours=round(minutes / 60))
+
+
+def clock(at: float, now: float) -> str:
+    """Return a time as `22:00`, with the date if it is another day."""
+    then, today = time.localtime(at), time.localtime(now)
+    return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)

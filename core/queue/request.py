@@ -1,23 +1,28 @@
-"""What was asked of the queue for one run: `queue.json` in its folder."""
+"""What was asked of the queue for one run (`queue.json` in its folder), and what it trains when its turn has come."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import time
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.language import tr
+from core.language import tr, tr_noop
 from core.queue.decision import shown_name
-from core.schema.codec import decode
-from core.schema.files import read_json, write_whole
-from core.schema.paths import QUEUE_FILE
+from core.runs.directory import MAX_WORKLOAD_BYTES, keep_workload, workload_file
+from core.schema.codec import Sentence, decode, encode
+from core.schema.files import is_regular, read_json, read_whole, write_whole
+from core.schema.paths import QUEUE_FILE, WORKLOAD_FILE
+from core.schema.spec import RunSpec, read_spec, write_spec
+from core.system.own_processes import QUEUE, own_command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from core.queue.claims import Claims
 
-    from core.schema.spec import RunSpec
 
 MAX_BYTES = 64 * 1024
 IF_CHANGED = ("hold", "recorded", "current")
@@ -50,7 +55,7 @@ class QueueRequest:
     at_once: bool = False
     """Whether it starts now, beside the runs that use its devices."""
     held: bool = False
-    why_held: str = ""
+    why_held: Sentence = ""
     """A sentence unless its user held it."""
     workload_hash: str = ""
     """The hash of the recipe or script, as it was queued; empty if it could not be read."""
@@ -86,7 +91,7 @@ def read_request(run_dir: Path) -> QueueRequest | None:
 
 def write_request(run_dir: Path, request: QueueRequest) -> None:
     """Write what is asked of the queue. Raises `OSError`."""
-    write_whole(run_dir / QUEUE_FILE, json.dumps(asdict(request), indent=1) + "\n")
+    write_whole(run_dir / QUEUE_FILE, json.dumps(encode(request), indent=1) + "\n")
 
 
 def change_request(run_dir: Path, **changes: Any) -> QueueRequest:  # noqa: ANN401 (fields of different types)
@@ -97,3 +102,74 @@ def change_request(run_dir: Path, **changes: Any) -> QueueRequest:  # noqa: ANN4
     request = replace(request, **changes)
     write_request(run_dir, request)
     return request
+
+
+CHANGED = tr_noop(
+    "{file} has changed since the run was queued. Start what was queued with "
+    "`trainyard queue release {run} --recorded`, or the file as it is with `trainyard queue release {run} --current`."
+)
+NOT_RECORDED = tr_noop(
+    "{file} has changed since the run was queued, and it cannot be run from a copy. Start it as it is now with "
+    "`trainyard queue release {run} --current`, or put the old text back."
+)
+GONE = tr_noop(
+    "{file} is gone since the run was queued. Put it back, or start what was queued with "
+    "`trainyard queue release {run} --recorded`."
+)
+
+
+def hash_of(spec: RunSpec) -> str:
+    """Return the SHA-256 of the recipe or script; the empty string if it cannot be read, or is a module."""
+    path = workload_file(spec)
+    try:
+        return (
+            "" if path is None else hashlib.sha256(read_whole(path, MAX_WORKLOAD_BYTES, follow_link=True)).hexdigest()
+        )
+    except OSError:
+        return ""
+
+
+def change(run_dir: Path, spec: RunSpec, request: QueueRequest) -> str:
+    """Return that the recipe or script has changed since it was queued; the empty string if it has not."""
+    path, now = workload_file(spec), hash_of(spec)
+    if path is None or not request.workload_hash or now == request.workload_hash:
+        return ""
+    sentence = (CHANGED if now else GONE) if _is_recorded(run_dir, path) else NOT_RECORDED
+    return sentence.format(file=path, run=run_dir.name)
+
+
+def _is_recorded(run_dir: Path, path: Path) -> bool:
+    """Return whether there is a copy that can be run in place of the file: not of a notebook, or of a folder."""
+    return path.suffix == ".py" and path.name != "__main__.py" and is_regular(run_dir / WORKLOAD_FILE)
+
+
+def as_chosen(run_dir: Path, spec: RunSpec, request: QueueRequest) -> RunSpec:
+    """Return the spec of a run whose recipe or script has changed, as its user has chosen. Raises `OSError`."""
+    if request.if_changed == "recorded":
+        return replace(spec, recorded=True)
+    keep_workload(run_dir, spec)
+    return spec
+
+
+def spec_to_start(run_dir: Path, claims: Claims) -> RunSpec:
+    """Return the spec of a queued run whose devices are claimed, which become those of the spec.
+
+    If the recipe or script has changed and nothing says what to do then, the run is held, and this process waits again.
+    Raises `ValueError` or `OSError`.
+    """
+    spec, request = read_spec(run_dir), read_request(run_dir)
+    new = replace(spec, devices=claims.devices) if {*spec.devices} != {*claims.devices} else spec
+    if request is not None and (why := change(run_dir, new, request)):
+        path = workload_file(new)
+        cannot = request.if_changed == "recorded" and (path is None or not _is_recorded(run_dir, path))
+        if request.if_changed == "hold" or cannot:
+            change_request(run_dir, held=True, why_held=why, at_once=False)
+            claims.release()
+            command = own_command(QUEUE, str(run_dir), "enter")
+            os.execv(command[0], command)  # noqa: S606
+        new = as_chosen(run_dir, new, request)
+    if request is not None and request.at_once:
+        change_request(run_dir, at_once=False)  # after a reboot it waits for its devices again
+    if new != spec:
+        write_spec(run_dir, new)
+    return new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,11 @@ from core.arrays import np
 from core.comparison.curves import MIN_MAX, Member, group_curve
 from core.language import tr, tr_plural
 from core.reports.page import Markup, element, joined
-from core.series.series import STEP, Axis
+from core.series.series import STEP, Axis, Series
 from core.text import short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from core.series.min_max_tree import Floats
-    from core.series.series import Series
 
 WIDTH, HEIGHT = 720, 280
 LEFT, TOP, RIGHT, BOTTOM = 66, 10, 32, 44
@@ -273,7 +271,7 @@ def _legend(lines: Sequence[Line]) -> Markup:
 
 
 def _descriptions(lines: Sequence[Line], along: str) -> Iterator[str]:
-    """Yield a sentence on each curve, for those who do not see it."""
+    """Yield a sentence on each curve, for screen readers."""
     for line in lines:
         if len(line.group) > 1:
             yield _group_description(line, along)

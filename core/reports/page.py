@@ -6,14 +6,11 @@ Every text is escaped, since names and logs of runs come from anywhere.
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from core import language
 from core.palette import ON_DARK, ON_LIGHT
 from core.text import replace_control_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 SPACES = "\n\t\u2009\xa0"
 """Spaces that are no printable characters, among them the one between thousands."""

@@ -5,24 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core import language
 from core.errors import RunError
 from core.language import tr
 from core.palette import ON_LIGHT
-from core.reports.chart import FINE, HEIGHT, INNER_WIDTH, LEFT, RIGHT, WIDTH, draw, line_class
+from core.reports.chart import FINE, HEIGHT, INNER_WIDTH, LEFT, RIGHT, WIDTH, Chart, Line, draw, line_class
 from core.reports.page import Markup, element
 from core.schema.files import not_written
-from core.series.export_file import check_free, export_bytes
+from core.series.report import check_free, export_bytes
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from core.reports.chart import Chart, Line
 
 SVG, PNG = "svg", "png"
 FORMS = (SVG, PNG)

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from core.arrays import np
 from core.catalog.frameworks import framework_title
-from core.comparison.measured_run import check_different, read_run
+from core.comparison.comparison_table import compare, sentences, text_table
+from core.comparison.measured_run import MeasuredRun, check_different, differing_packages, read_run
 from core.comparison.quantities import SETTINGS, NothingInCommonError, result_of
-from core.comparison.reasons import differing_packages
-from core.comparison.table import compare, sentences, text_table
-from core.devices.names import shown_name
-from core.diagnosis.timeline import Timeline
+from core.devices.device import shown_name
+from core.diagnosis.timeline import Timeline, TimelineEntry
 from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.setting_values import setting_words
-from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.history.summary import setting_words
+from core.language import tr, tr_noop, tr_plural
 from core.reports.chart import INNER_WIDTH, Chart, Line, chart
 from core.reports.page import Markup, element, fold, joined, page, section, table
 from core.runs.facts.states import state_info
-from core.series.series import Axis
+from core.runs.run import Run
+from core.schema.events import Event
+from core.series.series import Axis, Series
 from core.system.installation import version
-from core.text import join_names, short
-from core.units import BYTES_PER_GB, duration, size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from core.comparison.measured_run import MeasuredRun
-    from core.diagnosis.timeline import TimelineEntry
-    from core.runs.run import Run
-    from core.schema.events import Event
-    from core.series.series import Series
+from core.text import BYTES_PER_GB, duration, join_names, short, size
 
 MAX_SETTINGS = 6
 """Settings that differ and get a column in the comparison."""
@@ -154,7 +146,7 @@ def clock(at: float | None) -> str:
 
 
 def facts_table(caption: str, runs: Sequence[ReportedRun], facts: Sequence[Mapping[str, str]]) -> Markup:
-    """Return named facts of each run: a row for each fact of one run, a row for each run of several."""
+    """Return named facts as a table: a single run has a row for each fact, several runs have a row each."""
     if len(runs) == 1:
         return table(caption, [tr("What"), tr("Value")], list(facts[0].items()))
     names = list(dict.fromkeys(name for each in facts for name in each))
@@ -173,7 +165,7 @@ def summary(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
         notes = [("bad", facts.error)] if facts.error else []
         notes += [("warn", text) for text in facts.warnings]
         for tone, text in notes:
-            yield element("p", element("strong", each.id), ": ", tr_stored(text), class_=tone)
+            yield element("p", element("strong", each.id), ": ", tr(text), class_=tone)
 
 
 def _summary(run: MeasuredRun) -> dict[str, str]:
@@ -268,17 +260,17 @@ def _metric_charts(runs: Sequence[MeasuredRun], *, grouped: bool) -> list[Chart]
             found = [run for run in members if len(run.series.metrics.get(name, ()))]
             if found:
                 series = [run.series.metrics[name] for run in found]
-                label = found[0].id if len(found) == 1 else _group_label(found)
+                label = (
+                    found[0].id
+                    if len(found) == 1
+                    else tr("{run}, mean of {count} runs", run=found[0].id, count=len(found))
+                )
                 lines.append(Line(label=label, colour=colour, series=max(series, key=len), group=series))
         if lines:
             by_epoch = {name in run.series.by_epoch for run in runs if len(run.series.metrics.get(name, ()))}
             along = tr("epochs") if by_epoch == {True} else tr("steps")
             charts.append(Chart(name=name, title=name, lines=lines, along=along))
     return charts
-
-
-def _group_label(runs: Sequence[MeasuredRun]) -> str:
-    return tr("{run}, mean of {count} runs", run=runs[0].id, count=len(runs))
 
 
 def _own_charts(run: MeasuredRun) -> list[Chart]:
@@ -397,7 +389,7 @@ def memory(runs: Sequence[ReportedRun]) -> Markup:
             rows.append([
                 each.id, _label(each.run, device), tr(found.verdict.value),
                 *("-" if amount is None else size(amount) for amount in amounts), duration(found.seconds),
-                tr_stored(found.sentence),
+                tr(found.sentence),
             ])  # fmt: skip
     headings = [
         tr("Run"), tr("Device"), tr("Verdict"), tr("Before"), tr("Peak"), tr("After"), tr("Time after the end"),

@@ -1,15 +1,12 @@
 """A run, seen through its directory.
 
-- `directory`: create a run directory, start its supervisor, read its output
+- `directory`: create a run directory, start its supervisor, read its output; the text of the recipe or script
 - `run`: one run: start it, follow it, send it requests, resume it
 - `facts`: what the events of a run say about it
-- `copies`: runs of other machines, copied here, and what their machine says of them
-- `ownership`: whether a run or a preset belongs to another user
+- `foreign`: runs of other machines, copied here; whether a run or a preset belongs to another user
 - `part`: the part of a run of another machine, whose ranks train here
 - `requests`: the request files below `control`
 - `lock`: the lock that keeps a run from being started or resumed twice
 - `stopped`: name the processes of a run that are stopped (state T), and continue them
-- `workload_text`: the text of the recipe or script that a run trains
-- `checkpoints`: list and choose checkpoints
-- `outputs`: list the files that functions of a recipe have written
+- `outputs`: list the checkpoints and choose one; list the files that functions of a recipe have written
 """

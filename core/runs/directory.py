@@ -1,4 +1,7 @@
-"""A run directory as files: make one, start its supervisor, read the output in it, and word why that failed."""
+"""A run directory as files: make one, start its supervisor, read the output in it, and word why that failed.
+
+It has a copy of the recipe or script that the run trains, since the user's file changes between runs.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,28 @@ import re
 import shutil
 import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs import copies
-from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, open_to_read
-from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
+from core.runs import foreign
+from core.schema.files import (
+    FULL,
+    is_regular,
+    make_folder,
+    not_written,
+    open_to_append,
+    open_to_read,
+    read_whole,
+    write_whole,
+)
+from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS, WORKLOAD_FILE
 from core.system.own_processes import SUPERVISOR, own_command, start_in_background
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
+    from core.schema.spec import RunSpec
     from core.system.processes import ProcessId
 
 
@@ -39,7 +52,7 @@ def launch(run_dir: Path, module: str, *options: str) -> ProcessId | None:
 
     Raises `OSError`, `CalledProcessError` or, for a copy, `RunError`.
     """
-    copies.refuse(run_dir)
+    foreign.refuse(run_dir)
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         command = own_command(module, str(run_dir.resolve()), *options)
         return start_in_background(command, log.fileno(), survives_logout=True)
@@ -161,3 +174,52 @@ def last_lines(path: Path, max_bytes: int) -> str:
         _, newline, rest = text.partition(b"\n")
         text = rest if newline and rest.strip() else text[1:]
     return text.decode(errors="replace")
+
+
+MAX_WORKLOAD_BYTES = 1024 * 1024
+"""Largest file that is kept: a recipe or a script is text that somebody wrote."""
+
+
+def workload_file(spec: RunSpec) -> Path | None:
+    """Return the file that a run trains; of a folder its `__main__.py`. None for a module, which Python finds."""
+    if spec.script is None:
+        return Path(spec.own_recipe.path)
+    if not spec.script.path:
+        return None
+    path = Path(spec.script.path)
+    return path / "__main__.py" if path.is_dir() else path
+
+
+def keep_workload(run_dir: Path, spec: RunSpec) -> None:
+    """Keep a copy of what a new run trains. A file that cannot be read, or is too large, is left out.
+
+    Raises `OSError` when the copy cannot be written.
+    """
+    path = workload_file(spec)
+    text = None if path is None else _read(path)
+    if text is not None:
+        write_whole(run_dir / WORKLOAD_FILE, text)
+
+
+def workload_text(run_dir: Path, spec: RunSpec, started: float | None, *, foreign: bool) -> str | None:
+    """Return the text that a run trains, or trained; None if it is not known.
+
+    If no copy was kept, it is the user's file, unless that has changed since the start.
+    `started`: unix seconds. `foreign`: the run belongs to another user, whose spec could name any file.
+    """
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return read_whole(run_dir / WORKLOAD_FILE, MAX_WORKLOAD_BYTES).decode()
+    path = None if foreign or started is None else workload_file(spec)
+    if path is None:
+        return None
+    with contextlib.suppress(OSError):
+        if path.stat().st_mtime < (started or 0.0):
+            return _read(path)
+    return None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return read_whole(path, MAX_WORKLOAD_BYTES, follow_link=True).decode()
+    except (OSError, ValueError):
+        return None

@@ -13,19 +13,16 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from core.errors import RunError
 from core.language import tr
-from core.runs import copies
+from core.runs import foreign
 from core.runs.facts.states import RunState
 from core.schema.files import not_written, open_to_append
 from core.schema.paths import EVENTS, LOCK
-from core.system.mounts import mount_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from core.system.procfs import mount_of
 
 PATIENCE_S = 10.0
 """Seconds that `held` waits at most: a supervisor that has recorded the end of its run tidies up before it leaves."""
@@ -51,7 +48,7 @@ class Lock:
 
 def take(folder: Path) -> Lock | None:
     """Lock a folder; return None when another process has the lock. Raises `RunError` where it cannot be locked."""
-    copies.refuse(folder.parent if folder.name == EVENTS else folder)
+    foreign.refuse(folder.parent if folder.name == EVENTS else folder)
     lock = Lock()
     with contextlib.ExitStack() as stack:
         stack.callback(lock.release)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from core.language import tr, tr_noop
 from core.schema.files import touch
 from core.schema.paths import CONTROL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
+from core.schema.spec import RunSpec
 
 REQUESTS = ("stop", "force", "pause", "save")
 UNANSWERED = {

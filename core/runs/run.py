@@ -13,19 +13,20 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.errors import RunError
-from core.language import tr, tr_noop, tr_stored
-from core.runs import copies, directory, lock, stopped
+from core.language import join, join_sentences, tr, tr_noop
+from core.runs import directory, foreign, lock, stopped
+from core.runs.directory import keep_workload
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts, without_present
 from core.runs.facts.states import RunState, state_info
-from core.runs.ownership import owner_of_run
+from core.runs.foreign import owner_of_run
 from core.runs.part import read_part
 from core.runs.requests import REQUESTS
-from core.runs.workload_text import keep_workload
 from core.schema import paths
 from core.schema.event_log import Log
 from core.schema.events import Event, make_reserve
@@ -33,13 +34,8 @@ from core.schema.files import touch_within
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
 from core.system import own_processes, processes
+from core.system.processes import ProcessId
 from core.text import first_names, join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
-
-    from core.system.processes import ProcessId
 
 COMING_UP_S = 20.0
 """Seconds after which a supervisor without a first event counts as lost."""
@@ -115,7 +111,7 @@ class Run:
         `ValueError` with a sentence when the directory is no run, is finished or running, or has a spec that cannot be
         used; `RunError` when the run could not be resumed. `allow_open_ports`: set this in the spec.
         """
-        copies.refuse(run_dir)
+        foreign.refuse(run_dir)
         run = cls.attach(run_dir)
         if (part := read_part(run_dir)) is not None:
             raise ValueError(
@@ -238,7 +234,7 @@ class Run:
         if not self._reads_all:
             return
         lives = not state_info(self.facts.state).over
-        if (there := copies.there(self.dir)) is not None:
+        if (there := foreign.there(self.dir)) is not None:
             found = there.stopped.get(self.id) if lives else None
         else:
             found = stopped.sentences(self.dir, self.facts) or None if lives and not self._is_elsewhere() else None
@@ -251,7 +247,7 @@ class Run:
         `save` writes a checkpoint now; `force` forces a stop that is under way, or ends the waiting for the memory.
         """
         assert name in REQUESTS, name
-        copies.refuse(self.dir)
+        foreign.refuse(self.dir)
         control = self.dir / CONTROL
         try:
             touch_within(control, name)  # a link could name the folder of another run
@@ -274,12 +270,12 @@ class Run:
     def _current_mark(self) -> Mark:
         """Return sizes and times of the files that may get events after the end."""
         told = _stat(f"{self.dir}/{EVENTS}/{paths.NOTIFICATION_EVENTS}")
-        if copies.is_copy(self.dir):
+        if foreign.is_copy(self.dir):
             return (*mark(self.dir), told, _stat(str(self.dir)))  # its files arrive in any order
         return (told,) if self.facts.state is RunState.FINISHED else (*mark(self.dir), told)
 
     def _supervisor_is_alive(self) -> bool:
-        if (there := copies.there(self.dir)) is not None:
+        if (there := foreign.there(self.dir)) is not None:
             return self.id not in there.lost  # while the connection is cut, as it was last seen
         known = self.facts.supervisor or self._coming_up
         if known is not None:
@@ -314,7 +310,7 @@ class Run:
         new = self._log.garbage_lines - self._garbage_reported
         self._garbage_reported += new
         if new:
-            troubles.append((SKIPPED_LINE if new == 1 else SKIPPED_LINES).format(count=new, folder=self.dir / EVENTS))
+            troubles.append(tr(SKIPPED_LINE if new == 1 else SKIPPED_LINES, count=new, folder=self.dir / EVENTS))
         return replace(facts, notices=(*facts.notices, *troubles)) if troubles else facts
 
     def _lost(self) -> RunFacts:
@@ -325,28 +321,28 @@ class Run:
         )  # fmt: skip
 
     def _how_lost(self) -> str:
-        if (there := copies.there(self.dir)) is not None:
-            return there.lost.get(self.id, FOLDER_GONE.format(folder=self.dir))
+        if (there := foreign.there(self.dir)) is not None:
+            return there.lost.get(self.id, tr(FOLDER_GONE, folder=self.dir))
         end = "\n".join(self.log_end(600).strip().splitlines()[-LAST_LINES:])
         if not self.dir.is_dir():
-            what = FOLDER_GONE.format(folder=self.dir)
+            what = tr(FOLDER_GONE, folder=self.dir)
         elif self.facts.supervisor is None and self._log.troubles:
-            what = UNREADABLE
+            what = tr(UNREADABLE)
         elif self.facts.supervisor is None:
-            what = NEVER_STARTED
+            what = tr(NEVER_STARTED)
         else:
             what = self._exited(self.facts.supervisor.pid)
-        return f"{what} {LAST_OF_LOG}\n{end}" if end else f"{what} {NO_LOG}"
+        return join_sentences([what, join([tr(LAST_OF_LOG), end], "\n") if end else tr(NO_LOG)])
 
     def _exited(self, supervisor: int) -> str:
         """Return the sentence on the processes of a lost run. Lists of runs do without those: this reads `/proc`."""
         if not self._reads_all:
-            return EXITED.format(supervisor=supervisor)
+            return tr(EXITED, supervisor=supervisor)
         left = processes.tagged(self.id)
         if not left:
-            return NONE_LEFT.format(supervisor=supervisor)
+            return tr(NONE_LEFT, supervisor=supervisor)
         pids = join_names(first_names([str(each.pid) for each in left]))
-        return STILL_RUNNING.format(supervisor=supervisor, pids=pids)
+        return tr(STILL_RUNNING, supervisor=supervisor, pids=pids)
 
 
 def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:
@@ -375,9 +371,7 @@ def _not_resumed(run: Run) -> str:
     if not state_info(run.facts.state).over:
         return tr("Run {id} was resumed by another process at the same moment. Attach to it.", id=run.id)
     lines = run.log_end().strip().splitlines()
-    return (
-        tr_stored(lines[-1]) if lines else tr("Run {id} could not be resumed, and its log does not say why.", id=run.id)
-    )
+    return lines[-1] if lines else tr("Run {id} could not be resumed, and its log does not say why.", id=run.id)
 
 
 def mark(run_dir: Path) -> Mark:

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.language import join_sentences, tr
+from core.runs.facts.run_facts import RunFacts
 from core.system import processes, procfs
 from core.system.own_processes import supervises
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.runs.facts.run_facts import RunFacts
-    from core.system.processes import ProcessId
+from core.system.processes import ProcessId
 
 CONTINUED_S = 1.0
 """Seconds to wait for a process after SIGCONT: then a debugger holds it, or something stops it again."""

@@ -1,4 +1,4 @@
-"""The record of a scaling table: what was asked for, and which runs were made for it.
+"""The record of a scaling table: what was asked for, the spec of each training, and which runs were made for it.
 
 It is a file beside the runs, replaced as a whole at each change, so that an interrupted table can be continued. What
 became of each run is read from the run itself.
@@ -7,30 +7,160 @@ became of each run is read from the run itself.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from core.catalog.strategies import strategy_of
+from core.catalog.frameworks import framework
+from core.catalog.strategies import Strategy, default_strategy, find_strategy, strategies_of, strategy_of
+from core.config.choices import RecipeChoices, compose, resolve
+from core.config.strategy_settings import without_meaning
+from core.config.validation import batch_divisor, obstacle
+from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import is_run
-from core.history.rename import why_no_name
-from core.language import tr
+from core.history.marks import why_no_name
+from core.language import stored, tr, tr_plural
 from core.runs.directory import ROOT_MODE, cannot_make
-from core.runs.ownership import owner_of_file
-from core.scaling.plan import BATCHES
-from core.schema.codec import decode
+from core.runs.foreign import owner_of_file
+from core.schema.codec import Sentence, decode
 from core.schema.files import is_regular, make_folder, read_json, write_whole
 from core.schema.paths import SCALING_SUFFIX
-from core.schema.spec import RunSpec  # noqa: TC001 (the codec reads annotations)
+from core.schema.spec import RunSpec
 from core.system import processes
-from core.system.processes import HostId, ProcessId  # noqa: TC001 (likewise)
+from core.system.processes import (
+    HostId,
+    ProcessId,
+)
 from core.text import first_names, join_names
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+FIXED = "fixed"
+"""The same global batch on any number of devices: they share the work of a step."""
+PER_DEVICE = "per-device"
+"""The same batch on each device: the global batch grows with their number."""
+BATCHES = (FIXED, PER_DEVICE)
+MIN_EPOCHS = 2
+"""The first epoch does not count: in it the framework loads, traces and compiles."""
+
+
+def device_counts(devices: int) -> list[int]:
+    """Return 1, 2, 4, ... up to this number of devices, and the number itself as the last."""
+    return [*(2**power for power in range(devices.bit_length()) if 2**power < devices), devices]
+
+
+def plan_specs(choices: RecipeChoices, devices: Sequence[Device], *, name: str, batch: str) -> list[RunSpec]:
+    """Return the specs of the trainings, the one with the fewest devices first; the runs are called after `name`.
+
+    `devices`: all devices of this machine. `batch`: one of `BATCHES`. Raises `ValueError` with a sentence for choices
+    that make no scaling table. Whether this machine can run each spec is checked by `core.config.validation`.
+    """
+    chosen = resolve(choices.devices, devices)
+    _check_devices(choices, chosen)
+    present = [device for device in devices if device.id in chosen]
+    strategy = _strategy(choices, present)
+    if batch == PER_DEVICE and not strategy.splits_batch:
+        raise ValueError(
+            tr(
+                "Strategy {strategy} does not split the batch over its devices, so none of them has a batch of its "
+                "own. Keep the global batch fixed, or choose another strategy.",
+                strategy=strategy.name,
+            )
+        )
+    counts = device_counts(len(chosen))
+    base = compose(_for_devices(choices, chosen[: counts[-1]], strategy.name, name), devices)
+    if base.training.epochs < MIN_EPOCHS:
+        raise ValueError(
+            tr("The first epoch does not count, since the framework still prepares in it. Train for 2 epochs or more.")
+        )
+    specs = [base]
+    for count in reversed(counts[:-1]):
+        own = default_strategy(choices.framework, 1) if count == 1 else strategy.name
+        specs.insert(0, compose(_for_devices(choices, chosen[:count], own, name), devices))
+    if batch == PER_DEVICE:
+        return [
+            replace(spec, training=replace(spec.training, batch_size=spec.training.batch_size * len(spec.devices)))
+            for spec in specs
+        ]
+    _check_batch(specs)
+    return specs
+
+
+def run_name(name: str, devices: int) -> str:
+    """Return the name of the runs of a scaling table on this number of devices, by which they are recognised."""
+    return f"{name}: {devices} {'device' if devices == 1 else 'devices'}"
+
+
+def _for_devices(choices: RecipeChoices, chosen: Sequence[str], strategy: str, name: str) -> RecipeChoices:
+    found = replace(choices, devices=tuple(chosen), strategy=strategy, name=run_name(name, len(chosen)))
+    if len(chosen) > 1:
+        return found
+    # One device trains with another strategy, for which validation refuses what only that of several has.
+    others = without_meaning(choices.framework, strategy)
+    training = {key: value for key, value in choices.training.items() if key not in others}
+    return replace(found, training=training, allow_open_ports=False)
+
+
+# -- what makes no scaling table -----------------------------------------------------------------
+
+
+def _check_devices(choices: RecipeChoices, chosen: Sequence[str]) -> None:
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(
+            tr("A device is named twice in {devices}. Name each once.", devices=", ".join(choices.devices))
+        )
+    if len(chosen) < 2:
+        raise ValueError(
+            tr_plural(
+                "A scaling table needs at least two devices, but {count} is chosen. Choose more of them.",
+                "A scaling table needs at least two devices, but {count} are chosen. Choose more of them.",
+                len(chosen),
+            )
+        )
+
+
+def _strategy(choices: RecipeChoices, chosen: Sequence[Device]) -> Strategy:
+    """Return the strategy for several devices. Raises `ValueError` if it trains on one only."""
+    framework(choices.framework)  # raises for an unknown one
+    name = choices.strategy or default_strategy(choices.framework, len(choices.devices))
+    strategy = find_strategy(choices.framework, name)
+    if strategy.max_devices == 1:
+        others = [each for each in strategies_of(choices.framework) if each.max_devices != 1]
+        usable = [each.name for each in others if not obstacle(each, chosen)]
+        raise ValueError(
+            tr(
+                "Strategy {strategy} trains on one device, and a scaling table compares several. "
+                "Choose one of: {others}.",
+                strategy=name,
+                others=", ".join(usable),
+            )
+        )
+    return strategy
+
+
+def _check_batch(specs: Sequence[RunSpec]) -> None:
+    """Raise `ValueError` unless the batch can be split evenly for each number of devices."""
+    batch_size = specs[0].training.batch_size
+    divisors = [batch_divisor(spec) for spec in specs]
+    if all(batch_size % each == 0 for each in divisors):
+        return
+    common = math.lcm(*divisors)
+    lower = batch_size // common * common
+    near = tr("{lower} or {higher}", lower=lower, higher=lower + common) if lower else str(common)
+    raise ValueError(
+        tr(
+            "A batch of {batch_size} cannot be split evenly for each of {counts} devices with an accumulation of "
+            "{accumulation}. Choose a batch of {near}.",
+            batch_size=batch_size,
+            counts=join_names([str(len(spec.devices)) for spec in specs]),
+            accumulation=specs[0].training.accumulation,
+            near=near,
+        )
+    )
+
 
 VERSION = 1
 MAX_NAME = 100
@@ -57,7 +187,7 @@ class ScalingRecord:
     path: Path
     name: str
     batch: str
-    """One of `core.scaling.plan.BATCHES`."""
+    """One of `core.scaling.record.BATCHES`."""
     repeats: int
     specs: tuple[RunSpec, ...]
     """One for each number of devices, the smallest first."""
@@ -67,8 +197,8 @@ class ScalingRecord:
     """In the order of their starts. Of several for the same cell of the table the last counts."""
     measured_by: ProcessId | None = None
     """The command that makes the runs; None when it has ended, and it may also have been killed."""
-    note: str = ""
-    """Why the last command ended before all runs were made, in English; the empty string if it made all of them."""
+    note: Sentence = ""
+    """Why the last command ended before all runs were made; the empty string if it made all of them."""
 
     @property
     def root(self) -> Path:
@@ -215,7 +345,7 @@ def _to_json(record: ScalingRecord) -> dict[str, Any]:
         "host": asdict(record.host),
         "runs": [asdict(each) for each in record.runs],
         "measured_by": None if record.measured_by is None else asdict(record.measured_by),
-        "note": record.note,
+        "note": stored(record.note),
     }
 
 
@@ -249,7 +379,7 @@ class _Written:
     repeats: int
     host: HostId
     measured_by: ProcessId | None
-    note: str = ""
+    note: Sentence = ""
 
 
 def _from_json(path: Path, name: str, data: Any) -> ScalingRecord:  # noqa: ANN401 (JSON)

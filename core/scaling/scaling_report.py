@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from core.arrays import np
 from core.language import tr, tr_plural
 from core.reports.chart import COLOURS, Chart, Line, chart
 from core.reports.page import Markup, element, page, section, table
 from core.reports.run_report import header, parts, read_reported
-from core.scaling.table import text_table
+from core.scaling.scaling_table import ScalingTable, text_table
 from core.series.series import Series
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from core.scaling.table import ScalingTable
 
 PIXELS = 100
 """More columns than there are points: each of them is drawn."""

@@ -26,7 +26,8 @@ class RankAssignment:
     cores: tuple[int, ...]
     """The logical cores this worker is pinned to; empty leaves the choice to the operating system."""
     target: str
-    """The strategy's module below `core.worker`, such as `pytorch.ddp`; empty for a script."""
+    """The strategy below `core.worker`: `pytorch.ddp` for its `train`, or `pytorch.strategies:single`; empty for a
+    script."""
     role: str = "worker"
     """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` (see `core.worker.fetch`)."""
     serves: bool = False

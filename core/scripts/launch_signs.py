@@ -6,15 +6,12 @@ of torchrun is launched once per device. For libraries, their behaviour under bo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from core.language import tr, tr_noop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from core.scripts.syntax import Usage
+from core.scripts.syntax import Usage
 
 Launch = Literal["one", "per-device"]
 
@@ -58,10 +55,6 @@ def _starts_launcher(usage: Usage) -> str:
     return next(iter(sorted(words & LAUNCHERS)), "accelerate launch" if {"accelerate", "launch"} <= words else "")
 
 
-def _reads_rank(usage: Usage) -> str:
-    return next((name for name in RANKS if name in usage.read), "")
-
-
 def _starts_ranks(usage: Usage) -> str:
     """Find processes that join a process group; a program may start others for its data."""
     processes = usage.called(["torch", "multiprocessing"], ["Process"])
@@ -85,7 +78,7 @@ def trains_together(usage: Usage) -> bool:
 
 
 def meets_by_tf_config(usage: Usage) -> bool:
-    """Return whether a file has a strategy whose processes find each other by the variable TF_CONFIG."""
+    """Return whether a file has a strategy with several processes, which TF_CONFIG tells each other's addresses."""
     return bool(usage.uses(["tensorflow"], ["MultiWorkerMirroredStrategy"]))
 
 
@@ -99,10 +92,6 @@ def replicates(usage: Usage) -> str:
     """Return what makes a replica of the model on each GPU that one process sees; the empty string without it."""
     strategies = ["MirroredStrategy", "CentralStorageStrategy"]
     return _replicates(usage) or next((each for each in strategies if usage.uses(["tensorflow"], [each])), "")
-
-
-def _sets_rank(usage: Usage) -> str:
-    return next((name for name in RANKS if name in usage.set), "")
 
 
 def _spreads(usage: Usage) -> str:
@@ -119,10 +108,6 @@ def _joins_group(usage: Usage) -> str:
     return usage.uses(["torch"], ["init_device_mesh", "is_torchelastic_launched"])
 
 
-def _joins_otherwise(usage: Usage) -> str:
-    return usage.uses(["torch"], ["init_process_group"])
-
-
 def _replicates(usage: Usage) -> str:
     """Find a call of `nn.DataParallel`, not just a test with `isinstance`."""
     return "DataParallel" if usage.called(["torch"], ["DataParallel", "data_parallel"]) else ""
@@ -131,10 +116,10 @@ def _replicates(usage: Usage) -> str:
 SIGNS = (
     Sign(launch="one", find=_spawns, why=tr_noop("It starts its own processes, one per device ({found}{where}).")),
     Sign(launch="one", find=_starts_launcher, why=tr_noop("It starts its own processes, with {found}{where}.")),
-    Sign(launch="per-device", find=_reads_rank,
+    Sign(launch="per-device", find=lambda usage: next((name for name in RANKS if name in usage.read), ""),
         why=tr_noop("It reads {found}{where}, as programs written for torchrun do.")),
     Sign(launch="one", find=_starts_ranks, why=tr_noop("It starts its own processes, one per rank ({found}{where}).")),
-    Sign(launch="one", find=_sets_rank,
+    Sign(launch="one", find=lambda usage: next((name for name in RANKS if name in usage.set), ""),
         why=tr_noop("It sets {found} itself{where}, so it is not written for torchrun.")),
     Sign(
         launch="one", find=_spreads,
@@ -165,7 +150,7 @@ SIGNS = (
                     "written for torchrun do."),
     ),
     Sign(
-        launch="one", find=_joins_otherwise,
+        launch="one", find=lambda usage: usage.uses(["torch"], ["init_process_group"]),
         why=tr_noop("It calls {found}{where} with a rank of its own, so it is not written for torchrun."),
     ),
     Sign(

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import stat
 import sys
 import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import join_sentences, tr, tr_plural
-from core.pythons.cache import ProbeCache
-from core.pythons.python_info import MIN_FOR_SCRIPTS, TIMEOUT_S, PythonInfo, PythonProbe, parse_info
+from core.pythons.python_info import MIN_FOR_SCRIPTS, TIMEOUT_S, ProbeCache, PythonInfo, PythonProbe, parse_info
 from core.scripts.analysis import FRAMEWORKS, ScriptAnalysis
 from core.text import join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 FAILED_S = 10.0
 """Seconds for which an interpreter that failed to answer is not asked again."""
@@ -127,9 +125,17 @@ def _syntax_error(script: ScriptAnalysis, path: str, python: PythonInfo, error: 
 def _nearby(missing: Sequence[str], folder: Path, working: Path) -> dict[str, Path]:
     """Return the modules found in the working folder or above the program's, each with its folder."""
     above = [working, folder, *folder.parents[:LEVELS]]
-    folders = [each for parent in above for each in (parent, parent / "src")]
+    folders = [each for parent in above if not _is_shared(parent) for each in (parent, parent / "src")]
     found = {name: next((each for each in folders if _is_in(name, each)), None) for name in missing}
     return {name: each for name, each in found.items() if each is not None}
+
+
+def _is_shared(folder: Path) -> bool:
+    """Return whether every user may write to the folder, as to /tmp: PYTHONPATH must not name it."""
+    try:
+        return bool(os.stat(folder).st_mode & stat.S_IWOTH)  # noqa: PTH116 (Path.stat is not needed)
+    except OSError:
+        return False
 
 
 def _is_in(name: str, folder: Path) -> bool:

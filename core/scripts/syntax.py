@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 

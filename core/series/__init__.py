@@ -1,13 +1,10 @@
 """Measurements as growing series.
 
 - `min_max_tree`: a growing array, and minima, maxima and sums over its ranges
-- `exponential_mean`: the mean that smooths a curve
 - `device_readings`: readings of devices before they become series
-- `series`: one metric or device reading by step and time
-- `interruptions`: the times in which a run did not train
-- `run_series`: all series of a run, extended as events arrive; the loss by which it is compared with others
-- `sketch`: some values of a long run, to be shown while it is read
-- `run_cache`: long runs that were read, kept in the user's cache folder
-- `export_file`: a file that a user has asked for, written whole or not at all
-- `report`: a run as one JSON document, and as CSV
+- `series`: one metric or device reading by step and time, and the mean that smooths a curve
+- `run_series`: all series of a run, extended as events arrive; the times in which it did not train; the loss by which
+  it is compared with others
+- `long_runs`: those that were read, kept in the user's cache folder; a sketch, to be shown while one is read
+- `report`: a run as one JSON document, and as CSV; a file that a user has asked for, written whole or not at all
 """

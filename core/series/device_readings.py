@@ -70,7 +70,7 @@ class HeatReadings:
             series.append(np.arange(len(times), dtype=np.float64) + len(series), times, column)
 
     def _pack(self) -> None:
-        """Keep what is pending as one block of numbers: a row of times, and one for each of `HEAT`."""
+        """Keep the pending readings as one block of numbers: a row of times, and a row for each reading of `HEAT`."""
         if self._pending[0]:
             self._blocks.append(np.array(self._pending, dtype=np.float64))
             for kept in self._pending:

@@ -1,39 +1,36 @@
-"""Report a run as one JSON document, and its metrics as CSV."""
+"""A run as one JSON document, its metrics as CSV, and files that a user asked for, written whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
-from dataclasses import asdict
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from core.arrays import np
+from core.errors import RunError
 from core.history.marks import marks_fields, read_marks
+from core.history.summary import RunSummary
+from core.language import tr
 from core.runs import outputs
-from core.runs.checkpoints import listed
-from core.runs.facts.verdicts import release_fields, worst
-from core.schema.spec import read_spec
-from core.series.export_file import export_bytes, export_file
+from core.runs.facts.run_facts import RunFacts, worst
+from core.runs.outputs import listed_checkpoints
+from core.runs.run import Run
+from core.schema.event_kinds import Checkpoint, ModelPart, Release, read_all
+from core.schema.events import Event
+from core.schema.files import TEMPORARY, not_written
+from core.schema.settings import Training
+from core.schema.spec import RunSpec, read_spec
 from core.series.run_series import RunSeries
+from core.series.series import Series
 from core.table import Column, Table, as_text
 from core.text import replace_control_characters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-    from typing import TextIO
-
-    from core.history.summary import RunSummary
-    from core.runs.facts.run_facts import RunFacts
-    from core.runs.facts.verdicts import Release
-    from core.runs.run import Run
-    from core.schema.events import Event
-    from core.schema.settings import Training
-    from core.schema.spec import RunSpec
-    from core.series.series import Series
-
 
 Json = dict[str, Any]
 
@@ -56,7 +53,7 @@ def document(run: Run) -> Json:
     events = run.catch_up()
     run_series = series_of(run, events)
     facts = run.facts
-    reasons = {str(each.get("name")): str(each.get("reason")) for each in events if each["kind"] == "checkpoint"}
+    reasons = {each.name: each.reason for each in read_all(Checkpoint, events)}
     return {
         "run": run.id,
         "dir": str(run.dir),
@@ -76,10 +73,10 @@ def document(run: Run) -> Json:
         "slowed": dict(facts.slowed),
         "stopped_processes": facts.stopped_processes,
         "notices": list(facts.notices),
-        "unticked_device_uses": [use.to_event() for use in facts.unticked_device_uses],
-        "software": asdict(facts.software) if facts.software else None,
-        "source": asdict(facts.source) if facts.source else None,
-        "parts": [asdict(part) for part in facts.parts.values()],
+        "unticked_device_uses": [use.fields() for use in facts.unticked_device_uses],
+        "software": facts.software.fields() if facts.software else None,
+        "source": facts.source.fields() if facts.source else None,
+        "parts": [_part(part) for part in facts.parts.values()],
         "marks": marks_fields(read_marks(run.dir)),
     }
 
@@ -102,9 +99,16 @@ def _release(facts: RunFacts) -> Json | None:
 
 
 def _finding(release: Release) -> Json:
-    fields = release_fields(release)
+    fields = {**release.fields(), "sentence": release.sentence}
     del fields["device"]
     return fields
+
+
+def _part(part: ModelPart) -> Json:
+    return {
+        "device": part.device, "parameters": list(part.parameters), "where": part.where, "size_bytes": part.size_bytes,
+        "reads_from": part.reads_from or "",
+    }  # fmt: skip
 
 
 def _checkpoints(run: Run, reasons: dict[str, str]) -> list[Json]:
@@ -113,7 +117,7 @@ def _checkpoints(run: Run, reasons: dict[str, str]) -> list[Json]:
             "name": entry.path.name, "step": entry.step, "epoch": entry.epoch, "reason": reasons.get(entry.path.name),
             "path": str(entry.path), "bytes": entry.size_bytes,
         }
-        for entry in listed(run.dir)
+        for entry in listed_checkpoints(run.dir)
     ]  # fmt: skip
 
 
@@ -240,3 +244,51 @@ def export_csv(run_series: RunSeries, path: Path) -> None:
     """Write all metrics to a file, as `write_csv`. Raises `RunError` as `export_file`."""
     with export_file(path) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
         write_csv(run_series, text)
+
+
+def check_free(path: Path, *, force: bool) -> None:
+    """Raise `ValueError` with a sentence if there is a file at this path, unless it may be replaced.
+
+    What is no file of a disk, such as `/dev/stdout`, is written in any case.
+    """
+    if not force and path.is_file() and not _is_stream(path):
+        raise ValueError(tr("{path} exists already. Name another file, or add --force to replace it.", path=path))
+
+
+@contextlib.contextmanager
+def export_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes its place when it is whole; until then, and after an error, `path` is as it was.
+
+    An existing file is replaced and keeps its permissions. Raises `RunError` with a sentence when it cannot be
+    written.
+    """
+    try:
+        if _is_stream(path):
+            with path.open("wb") as stream:
+                yield stream
+            return
+        target = path.resolve()  # a link stays a link to the new file
+        temporary = target.with_name(f".export-{os.urandom(8).hex()}{TEMPORARY}")
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+                if target.exists():
+                    temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+                yield file
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(
+            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Name another file."))
+        ) from error
+
+
+def export_bytes(data: bytes, path: Path) -> None:
+    """Write a file that a user has asked for. Raises `RunError` as `export_file`."""
+    with export_file(path) as file:
+        file.write(data)
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path is a pipe, a device, or below `/dev`, such as `/dev/stdout` into a file."""
+    return path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir())

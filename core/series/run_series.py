@@ -2,25 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.arrays import np
-from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, recent_mean, run_loss
+from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr, tr_noop
-from core.schema.events import EPOCH
+from core.schema.event_kinds import Anew, DeviceReading, Metrics, Plan, Release, Rewind, StateChange, read
+from core.schema.events import EPOCH, Event
 from core.schema.packed_samples import COLUMNS, TIMES, by_device, columns
-from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings, note_slowdown
-from core.series.interruptions import Resumes
+from core.series.device_readings import HEAT, NO_HEAT, Heat, HeatReadings, Readings, Slowdown, note_slowdown
 from core.series.series import STEP, Axis, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from core.history.run_loss import RunLoss
-    from core.series.device_readings import Heat, Slowdown
-    from core.series.interruptions import Interruption
     from core.series.min_max_tree import Floats
+
+
+MAX_RESUMES = 1000
+"""Resumes that are noted; a planted file may have a million."""
+ENDINGS = frozenset({"paused", "stopped", "failed"})
+"""States that end a part of a run and that events give; a part without an end was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """One such time. Times are unix seconds of measurements."""
+
+    since: float
+    """The last measurement before it that counts: steps after the checkpoint were trained again."""
+    until: float
+    """The first measurement after it."""
+    duration_s: float
+    """Seconds without training: from the last measurement before it, whether it counts or not, to `until`."""
+    state: str
+    """How the part before it ended: `paused`, `stopped`, `failed` or `lost`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resume:
+    """A start of a run that had measured before."""
+
+    at: float
+    measured: float
+    """The last measurement before it."""
+    state: str
+    """How the part before it ended."""
+
+
+class Resumes:
+    """Notes the states and the times of the measurements of a run, and finds its interruptions."""
+
+    def __init__(self) -> None:
+        self._state = ""
+        self._measured: float | None = None
+        """Unix time of the last measurement, whether it counts or not."""
+        self._resumes: list[_Resume] = []
+
+    def note_measurement(self, at: float) -> None:
+        """Note a measurement at this unix time."""
+        self._measured = max(self._measured or 0.0, at)
+
+    def note_state(self, state: str, at: float) -> None:
+        """Note that the run entered a state at this unix time."""
+        before, self._state = self._state, state
+        last = self._resumes[-1] if self._resumes else None
+        if state != "starting" or self._measured is None or len(self._resumes) == MAX_RESUMES:
+            return
+        if last is not None and (self._measured == last.measured or at < last.at):
+            return  # a part without a measurement lengthens the interruption
+        ended = before if before in ENDINGS else "lost"
+        self._resumes.append(_Resume(at=at, measured=self._measured, state=ended))
+
+    def interruptions(self, measurements: Iterable[Floats]) -> list[Interruption]:
+        """Return the interruptions in order, without one after which nothing was measured.
+
+        `measurements`: the unix times of the measurements of each metric that count, each in order and not empty.
+        """
+        if not self._resumes:
+            return []
+        at = np.array([resume.at for resume in self._resumes])
+        since, until = np.full(len(at), -np.inf), np.full(len(at), np.inf)
+        for times in measurements:
+            place = np.searchsorted(times, at)
+            since = np.maximum(since, np.where(place > 0, times.take(place - 1, mode="clip"), -np.inf))
+            until = np.minimum(until, np.where(place < len(times), times.take(place, mode="clip"), np.inf))
+        found = {}  # by `since`: two of them if the run was rewound beyond an earlier one
+        for resume, begin, end in zip(self._resumes, since.tolist(), until.tolist(), strict=True):
+            if np.isfinite(begin) and np.isfinite(end):
+                found[begin] = Interruption(
+                    since=begin, until=end, duration_s=max(end - resume.measured, 0.0), state=resume.state
+                )
+        return list(found.values())
+
 
 MAX_SERIES = 2000
 """Metrics, and devices, of a run that are kept: a planted file may name a million."""
@@ -138,7 +212,7 @@ class RunSeries:
         ends = [float(series.times[-1]) for series in every if len(series)]
         return max(ends) - self.started if ends and self.started is not None else 0.0
 
-    def fold(self, events: Iterable[Mapping[str, Any]]) -> None:
+    def fold(self, events: Iterable[Event]) -> None:
         """Add events, ordered by time. Unknown kinds and fields are ignored."""
         # Collect first and append once: many small appends would take longer than reading the file.
         metrics: dict[str, _Batches] = {}
@@ -148,21 +222,19 @@ class RunSeries:
             if self.started is None:
                 self.started = float(event["t"])
             match event["kind"]:
-                case "sample" | "samples":
+                case DeviceReading.kind | "samples":
                     samples.append(event)
-                case "metrics":
+                case Metrics.kind:
                     self._resumes.note_measurement(float(event["t"]))
                     self._collect(metrics, event)
-                case "rewind" if self._rewinds < MAX_REWINDS:
+                case Rewind.kind if self._rewinds < MAX_REWINDS:
                     self._rewinds += 1
                     self._drop_after(event["step"], metrics)
-                case "anew":
+                case Anew.kind:
                     self._drop(event["metrics"], metrics)
-                case "release":
+                case Release.kind | Plan.kind | StateChange.kind:
                     self._add_samples(samples)  # the last reading of the memory watch comes after them
-                    self._add_released_memory(event)
-                case "plan" | "state":
-                    self._note_stage(event)
+                    self._note(event)
         self.version += count
         self._add_samples(samples)
         for name, batches in metrics.items():
@@ -174,7 +246,7 @@ class RunSeries:
         return any(each.min is not None for each in (*self.utilisation.values(), *self.memory.values()))
 
     def replace_by(self, other: RunSeries) -> None:
-        """Take the place of `other`, which is not used any more: those that draw this one draw the other then."""
+        """Take over the content of `other`, which is then unused. Plots that draw this object now draw that content."""
         version = max(self.version, other.version) + 1
         vars(self).update(vars(other))
         self.version = version
@@ -257,13 +329,13 @@ class RunSeries:
             self.notice = tr(TOO_MANY, count=MAX_SERIES)
         return full
 
-    def _add_released_memory(self, event: Mapping[str, Any]) -> None:
+    def _add_released_memory(self, release: Release) -> None:
         """Add the last memory reading of the memory watch; a short watch has no other reading of the device.
 
         If the run resumes, the device's next reading takes the place of this one.
         """
-        series, after, when = self.memory.get(str(event.get("device"))), event.get("after_bytes"), float(event["t"])
-        if series is not None and len(series) and isinstance(after, (int, float)) and series.times[-1] < when:
+        series, after, when = self.memory.get(release.device_id), release.after_bytes, release.time
+        if series is not None and len(series) and after is not None and series.times[-1] < when:
             series.append(_floats([len(series)]), _floats([when]), _floats([after]))
 
     def _append_readings(self) -> None:
@@ -310,15 +382,22 @@ class RunSeries:
             metrics.pop(name, None)
             self.metrics.pop(name, None)
 
-    def _note_stage(self, event: Mapping[str, Any]) -> None:
-        if event.get("state"):
-            self._resumes.note_state(str(event["state"]), float(event["t"]))
-        self.steps_per_epoch = event.get("steps_per_epoch") or self.steps_per_epoch
-        match event.get("state"):
-            case "releasing":
-                self.training_ended = float(event["t"])
-            case "starting" | "running":  # also when a paused run is resumed
-                self.training_ended = None
+    def _note(self, event: Event) -> None:
+        try:
+            record = read(event)
+        except ValueError:
+            return  # the facts of the run report it
+        match record:
+            case Plan():
+                self.steps_per_epoch = record.steps_per_epoch
+            case Release():
+                self._add_released_memory(record)
+            case StateChange():
+                self._resumes.note_state(record.state, record.time)
+                if record.state == "releasing":
+                    self.training_ended = record.time
+                elif record.state in {"starting", "running"}:  # also when a paused run is resumed
+                    self.training_ended = None
 
 
 @dataclass(slots=True)

@@ -1,16 +1,102 @@
-"""A series of measurements by step and time, which can be drawn at any zoom in constant time."""
+"""A series of measurements by step and time, which can be drawn at any zoom in constant time, and its smoothed mean."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from core.arrays import np
-from core.series.exponential_mean import ExponentialMean
 from core.series.min_max_tree import GrowableArray, RangeTree, finite_or_nan, finite_or_zero
 
 if TYPE_CHECKING:
     from core.series.min_max_tree import Floats, Indices
+
+
+BLOCK = 64
+"""Values in a block of `_recur`."""
+FEW = 4 * BLOCK
+"""Up to this many values, a plain loop is as fast as blocks."""
+PART = 1 << 20
+"""Values that are averaged at once, to bound the memory."""
+
+
+class ExponentialMean:
+    """The mean after each value, in which a value counts `weight` times as much as its successor.
+
+    The formula is TensorBoard's (`tf_line_chart_data`, `resmoothDataset`): m = weight * m + (1 - weight) * value,
+    beginning at 0, and mean = m / (1 - weight ** n) after n values. The division corrects the bias towards 0, so that
+    the mean begins at the first value. As there, a value that is not finite gets no mean and changes none.
+    """
+
+    def __init__(self, weight: float) -> None:
+        """`weight`: above 0, below 1."""
+        self.weight = weight
+        self._means = GrowableArray(480)
+        self.totals = RangeTree(self._means, np.add, finite_or_zero)
+        """Sums of the means over ranges; a value without a mean counts as 0."""
+        self._count = 0
+        """Finite values so far."""
+        self._state = 0.0
+        """m after the last finite value."""
+
+    def __len__(self) -> int:
+        return len(self._means)
+
+    @property
+    def array(self) -> Floats:
+        """The mean after each value, shape (n,); NaN after one that is not finite."""
+        return self._means.array
+
+    def extend(self, values: Floats) -> None:
+        """Append values, shape (k,). Earlier means stay as they are: the cost is O(k)."""
+        for begin in range(0, len(values), PART):
+            self._extend(values[begin : begin + PART])
+
+    def truncate(self, size: int) -> None:
+        """Keep only the means of the first `size` values."""
+        self._means.truncate(size)
+        self.totals.truncate(size)
+        kept = self.array[np.isfinite(self.array)]
+        self._count = len(kept)
+        self._state = float(kept[-1] * self._correction(self._count)) if len(kept) else 0.0
+
+    def _extend(self, values: Floats) -> None:
+        finite = np.isfinite(values)
+        numbers = values[finite]
+        means = np.full(len(values), np.nan)
+        if len(numbers):
+            states = _recur((1 - self.weight) * numbers, self.weight, self._state)
+            counts = np.arange(self._count + 1, self._count + len(numbers) + 1)
+            with np.errstate(over="ignore"):  # at the limit of float64 a mean may be rounded to infinity
+                means[finite] = states / self._correction(counts)
+            self._state, self._count = float(states[-1]), int(counts[-1])
+        self._means.extend(means)
+
+    def _correction(self, counts: int | np.ndarray) -> Floats:
+        """Return 1 - weight ** counts."""
+        corrections: Floats = -np.expm1(np.log(self.weight) * counts)
+        return corrections
+
+
+def _recur(numbers: Floats, weight: float, state: float) -> Floats:
+    """Return all states of state = weight * state + number, shape (n,).
+
+    All blocks are computed side by side from 0. Their ends follow a recurrence of the same form, which then gives the
+    state before each block.
+    """
+    if len(numbers) <= FEW:
+        states = accumulate(numbers.tolist(), lambda before, number: weight * before + number, initial=state)
+        return np.array(list(states)[1:])
+    count = len(numbers) // BLOCK
+    blocks = numbers[: count * BLOCK].reshape(count, BLOCK).T.copy()
+    for row in range(1, BLOCK):
+        blocks[row] += weight * blocks[row - 1]
+    ends = _recur(blocks[-1], weight**BLOCK, state)
+    before = np.concatenate([[state], ends[:-1]])
+    blocks += weight ** np.arange(1, BLOCK + 1)[:, None] * before
+    rest = _recur(numbers[count * BLOCK :], weight, float(ends[-1]))
+    return np.concatenate([blocks.T.ravel(), rest])
 
 
 SEARCHED = 4096
@@ -78,6 +164,11 @@ class Point:
     value: float
 
 
+def _finite_as_numbers(values: Floats) -> Floats:
+    """Return 1 for a finite value, else 0. It has a name, so that a series can be pickled."""
+    return np.isfinite(values).astype(np.float64)
+
+
 class Series:
     """Steps, times and values of one metric or one device's readings, in order of arrival.
 
@@ -94,7 +185,7 @@ class Series:
         self._low = RangeTree(self._values, np.fmin, finite_or_nan)
         self._high = RangeTree(self._values, np.fmax, finite_or_nan)
         self._total = RangeTree(self._values, np.add, finite_or_zero)
-        self._finite = RangeTree(self._values, np.add, _is_finite)
+        self._finite = RangeTree(self._values, np.add, _finite_as_numbers)
         self._mean: ExponentialMean | None = None
         self._broken = GrowableArray()
         """The indices for `breaks` among the first `_searched` values."""
@@ -353,7 +444,3 @@ class Series:
             self._mean = ExponentialMean(weight)
         self._mean.extend(self.values[len(self._mean) :])
         return self._mean
-
-
-def _is_finite(values: Floats) -> Floats:
-    return np.isfinite(values).astype(np.float64)

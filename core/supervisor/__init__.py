@@ -2,7 +2,7 @@
 
 - `supervisor`: the life of a run from its start to its end
 - `claim`: lock the run directory; clear away what an earlier supervisor left
-- `machines`: on which machines the ranks train (`core.hosts.parts`: those on other machines)
+- `companion`: what rooms add to a run; `core.companions` lists them
 - `workers`, `jobs`: the processes of the run; what recipes and scripts do differently
 - `stop_escalation`: stop workers step by step
 - `guard`: the process that terminates what is left if the supervisor dies

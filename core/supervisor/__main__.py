@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.companions import companions_of, meeting_signs
+from core.devices.host_names import devices_here
 from core.devices.sampler import Sampler
 from core.errors import RunError
-from core.hosts.names import devices_here
 from core.queue.claims import Claims
 from core.runs.facts.run_facts import RunFacts
-from core.runs.facts.states import RunState
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
 from core.supervisor.claim import claim, claim_again, claim_queued, clear
@@ -24,10 +24,10 @@ from core.supervisor.jobs import job
 from core.supervisor.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from core.runs.lock import Lock
-    from core.schema.spec import RunSpec
+    from core.supervisor.companion import Companion
 
 
 class ShutdownSignals:
@@ -63,20 +63,10 @@ def _claim_run(run_dir: Path, claims: Claims | None, *, resumes: bool) -> tuple[
     return claimed
 
 
-def _spec_of_queued(run_dir: Path, claims: Claims) -> RunSpec:
-    from core.queue.workload import spec_to_start  # imported here, since other runs do not need it
-
-    return spec_to_start(run_dir, claims)
-
-
-def _give_up(run_dir: Path, claims: Claims, why: str) -> None:
-    """Release the claims of a run that could not be started. One that was queued has failed, or it would wait again."""
-    if claims.was_queued:
-        from core.queue.control import end_unstarted  # likewise
-
-        with contextlib.suppress(OSError):
-            end_unstarted(run_dir, why, RunState.FAILED)
-    claims.release()
+def _lost(companions: Sequence[Companion]) -> None:
+    for each in companions:
+        with contextlib.suppress(Exception):  # the guard has more to do
+            each.lost()
 
 
 def main() -> int:
@@ -98,23 +88,28 @@ def main() -> int:
     try:
         claims = Claims.take_over(run_dir, options[1]) if options[:1] == ["--claims"] else None
         lock, facts = _claim_run(run_dir, claims, resumes="--resume" in options)
-        spec = read_spec(run_dir) if claims is None else _spec_of_queued(run_dir, claims)
+        spec = read_spec(run_dir) if claims is None else claims.spec(run_dir)
         here = devices_here(spec.devices)
         claims = claims or Claims.take(run_dir, replace(spec, devices=here))
+        companions = companions_of(run_dir, spec, claims)
         # Only the child returns and goes on as the supervisor; the parent stays behind as its guard.
-        guard = fork_supervisor(run_dir, close_fds=lock.descriptors, at_end=claims.release)
-        own = job(spec, run_dir, close_fds=(*lock.descriptors, *claims.descriptors, guard.pipe), umask=users_umask)
-        supervisor = Supervisor(run_dir, spec, Sampler.for_run(here), own, facts, guard=guard, claims=claims)
+        guard = fork_supervisor(run_dir, close_fds=lock.descriptors, lost=lambda: _lost(companions))
+        for each in companions:
+            each.begin((*lock.descriptors, *(fd for other in companions for fd in other.descriptors), guard.pipe))
+        supervisor = Supervisor(
+            run_dir, spec, Sampler.for_run(here),
+            job(spec, run_dir, umask=users_umask, signs=meeting_signs), facts, guard=guard, companions=companions,
+        )  # fmt: skip
     except (RunError, RecordError, ValueError, OSError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         if claims is not None:
-            _give_up(run_dir, claims, str(error))
+            claims.give_up(run_dir, str(error))
         if guard is not None:
             guard.dismiss()  # nothing was started, and the process that started this one waits for its end
         return 2
     shutdown.pass_to(supervisor.stop)
     supervisor.run()
-    claims.release(supervisor.facts)  # if its end could not be recorded
+    claims.over(supervisor.facts)  # if its end could not be recorded
     if supervisor.leaves_processes:
         guard.set_off()
     else:

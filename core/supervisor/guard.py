@@ -1,6 +1,6 @@
 """The run's guard: a process that waits for the supervisor to end, and then kills what is left of the run.
 
-Each worker of a recipe has a dead-man switch of its own (`core.worker.deadman`), but that is a thread of the worker: it
+Each worker of a recipe has a dead-man switch of its own (`core.worker.boot`), but that is a thread of the worker: it
 cannot act while the worker is stopped or while user code holds the interpreter lock, and it does not reach children
 that began a session of their own. A script has none. The guard finds all of them by the run's tag or among its children
 (`core.system.run_processes`), and records what it killed in an event file of its own.
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.runs.directory import remove_sockets
+from core.schema.event_kinds import Ended
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, GUARD_EVENTS
 from core.system import process_info, processes, procfs
 from core.system.own_processes import SUPERVISOR, asks_drivers
-from core.system.process_info import TerminatedProcess, ended_fields
 from core.system.procfs import ENDED, STUCK
 from core.system.run_processes import RunProcesses, adopt_orphans
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo, TerminatedProcess
     from core.system.processes import ProcessId
 
 
@@ -66,12 +66,12 @@ class Guard:
             processes.send(self.process, signal.SIGCONT)  # a guard that was stopped would hold the run for ever
 
 
-def fork_supervisor(run_dir: Path, *, close_fds: Iterable[int], at_end: Callable[[], None] = lambda: None) -> Guard:
+def fork_supervisor(run_dir: Path, *, close_fds: Iterable[int], lost: Callable[[], None] = lambda: None) -> Guard:
     """Fork the supervisor: return in it alone, with its guard. This process becomes the guard and never returns.
 
     The guard is the parent, so that it inherits what the supervisor leaves behind, whatever the environment of these
     processes is. Call this before any thread is started. `close_fds`: descriptors of the run's lock, which the guard
-    must not keep. `at_end`: what the guard calls when nothing of the run is left, unless it was dismissed.
+    must not keep. `lost`: what the guard calls when nothing of the run is left, unless it was dismissed.
     """
     reading, writing = os.pipe()
     guard, adopts = processes.identify(os.getpid()), adopt_orphans()
@@ -89,7 +89,7 @@ def fork_supervisor(run_dir: Path, *, close_fds: Iterable[int], at_end: Callable
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel removes adopted orphans that have ended
         own = RunProcesses(run_id=run_dir.name, supervisor=supervisor, guard=guard if adopts else None)
         if not _wait_and_clean_up(run_dir, reading, own):
-            at_end()
+            lost()
     finally:
         os._exit(0)
 
@@ -104,7 +104,6 @@ def _wait_and_clean_up(run_dir: Path, reading: int, own: RunProcesses) -> bool:
         killed = _kill_all(own)
         with contextlib.suppress(OSError):  # the folder is gone or the disk is full: the processes have ended anyway
             _record(run_dir, killed)
-        _notify_if_lost(run_dir)
         _end_helpers(run_dir)
     remove_sockets(run_dir)
     return dismissed
@@ -117,7 +116,7 @@ def _kill_all(own: RunProcesses) -> list[TerminatedProcess]:
     are outrun by searching ten times as often, and the search goes on for a while after the last process has ended.
 
     All are looked at before the first is killed. Workers kill their own groups at the same time
-    (`core.worker.deadman` gives the guard a moment), and a process that ended with its group counts as killed, too.
+    (`core.worker.boot` gives the guard a moment), and a process that ended with its group counts as killed, too.
     """
     seen: dict[ProcessId, ProcessInfo] = {}
     killed: set[ProcessId] = set()
@@ -131,7 +130,7 @@ def _kill_all(own: RunProcesses) -> list[TerminatedProcess]:
             quiet_since = time.monotonic()
         time.sleep(SCAN_S)
     return [
-        TerminatedProcess.of(process, info, "SIGKILL", by="guard")
+        process_info.terminated(process, info, "SIGKILL")
         for process, info in seen.items()
         if not processes.is_alive(process)
     ]
@@ -167,17 +166,7 @@ def _is_ending(process: ProcessId) -> bool:
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
 
 
-def _notify_if_lost(run_dir: Path) -> None:
-    from core.notifications.start import notify  # imported here: most guards are dismissed
-
-    with contextlib.suppress(Exception):  # the guard has more to do
-        notify(run_dir, "lost")
-
-
 def _record(run_dir: Path, killed: list[TerminatedProcess]) -> None:
     if killed:
-        events = Writer(run_dir / EVENTS / GUARD_EVENTS)
-        try:
-            events.write("ended", **ended_fields("guard", killed))
-        finally:
-            events.close()
+        with contextlib.closing(Writer(run_dir / EVENTS / GUARD_EVENTS)) as events:
+            events.write(Ended(by="guard", processes=tuple(killed)))

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
-from core.diagnosis.tracebacks import as_printed, last_traceback, raised_in
+from core.diagnosis.program_output import as_printed, last_traceback, raised_in
 from core.errors import RunError
 from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, loopback
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.launchers.ranks import FETCH, fetcher, free_addresses
 from core.launchers.script import TF_CONFIG, Launcher
-from core.metrics.process import MetricsProcess, NoMetrics
 from core.runs.directory import last_lines
-from core.runs.part import read_part
+from core.schema.event_kinds import Ready
 from core.schema.paths import log_of_rank
-from core.supervisor.watches.disk_watch import DiskWatch
+from core.supervisor.watches.progress_watches import DiskWatch
 from core.supervisor.workers import describe
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from core.schema.events import Event
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
-    from core.scripts.analysis import ScriptAnalysis
     from core.supervisor.workers import Worker
 
 LAST_OUTPUT_BYTES = 64 * 1024
@@ -40,10 +37,6 @@ MAX_LINE = 300
 MISSING = tr_noop(
     "Output that the script printed from then on may be missing from the log, and its measurements from the curves. "
     "Free some space, then run it again."
-)
-LOST_READER = tr_noop(
-    "The process that reads measurements from the script's output has ended, so the curves are no longer "
-    "updated. The script continues, and its log is complete."
 )
 LOST_STORE = tr_noop(
     "The process at which the script's PyTorch ranks meet has ended. If they wait for each other, stop the run, and "
@@ -79,16 +72,12 @@ class Job(ABC):
     def spec_of_parts(self) -> RunSpec:
         """Return the spec with which ranks on other machines start. Call it after `prepare`."""
 
-    def read(self) -> list[Event]:
-        """Return new measurements that the workers do not report themselves."""
-        return []
-
     def trouble(self) -> str | None:
         """Return once a sentence that the user must know while training goes on; else None."""
         return None
 
     def settle(self) -> str | None:
-        """Read the last output after all processes have ended; return a sentence if that failed."""
+        """Called after all processes have ended; return a sentence if output is missing."""
         return None
 
     def remark(self) -> str | None:
@@ -99,16 +88,20 @@ class Job(ABC):
         """Release all resources."""
 
 
-def job(spec: RunSpec, run_dir: Path, *, close_fds: Iterable[int], umask: int) -> Job:
-    """Return the job of a run. Call it before any thread is started. Raises `ValueError` for a damaged part of a run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeetingSigns:
+    """How the processes of a script find each other, as its source says."""
 
-    `close_fds`: see `MetricsProcess`. `umask`: of the user who started the run.
-    """
+    leaves_port: bool = False
+    """Whether PyTorch's store may be served at the port of the script."""
+    by_tf_config: bool = False
+
+
+def job(spec: RunSpec, run_dir: Path, *, umask: int, signs: Callable[[RunSpec], MeetingSigns]) -> Job:
+    """Return the job of a run. `umask`: of the user who started the run. `signs`: reads the source of a script."""
     if spec.script is None:
         return RecipeJob(spec, run_dir)
-    is_part = read_part(run_dir) is not None  # then the machine that has the run reads the output
-    metrics = NoMetrics() if is_part else MetricsProcess(run_dir, spec, close_fds=close_fds)
-    return ScriptJob(spec, Launcher(spec, run_dir, umask), metrics, run_dir)
+    return ScriptJob(spec, Launcher(spec, run_dir, umask), run_dir, signs)
 
 
 class RecipeJob(Job):
@@ -173,40 +166,40 @@ class RecipeJob(Job):
             self._network.close()
 
     def has_begun(self, events: Sequence[Event]) -> bool:
-        """Return whether a worker is ready for its first step. One that only serves has none, and says nothing."""
-        return self._only_serves or any(event["kind"] == "ready" for event in events)
+        """Return whether a training worker is ready for its first step. Parameter servers never report a step."""
+        return self._only_serves or any(event["kind"] == Ready.kind for event in events)
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return what the worker reported, and which disk is full if one is."""
-        why = f"{describe(worker)} {DiskWatch(self._run_dir).poll()}".rstrip()
-        return why, (worker.error or {}).get("traceback")
+        why = join_sentences([describe(worker), DiskWatch(self._run_dir).poll()])
+        return why, worker.error.traceback if worker.error is not None else None
 
 
 class ScriptJob(Job):
-    """A program of the user; a separate process reads measurements from its output and its files."""
+    """A program of the user."""
 
-    def __init__(self, spec: RunSpec, launcher: Launcher, metrics: MetricsProcess | NoMetrics, run_dir: Path) -> None:
+    def __init__(
+        self, spec: RunSpec, launcher: Launcher, run_dir: Path, signs: Callable[[RunSpec], MeetingSigns]
+    ) -> None:
         assert spec.script is not None
         self._spec, self._script, self._name, self._run_dir = spec, spec.script, spec.script.name, run_dir
-        self._launcher, self._metrics = launcher, metrics
+        self._launcher, self._signs = launcher, signs
         self._disk = DiskWatch(run_dir)
         self._reported: set[str] = set()
 
     def prepare(
         self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
     ) -> Sequence[RankAssignment]:
-        """See `Job`. Waits until the reader knows the files that are there: their content is not of this run."""
+        """See `Job`."""
         self._launcher.names = names
         has_rank_0 = assignments[0].rank == 0  # else another machine has decided where the ranks meet
-        found = _analysis(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else None
-        if found is not None and _leaves_port_to_us(found):
+        found = self._signs(self._spec) if self._spec.strategy == "per-device" and has_rank_0 else MeetingSigns()
+        if found.leaves_port:
             self._launcher.serve_store(assignments[0].meeting)
-        meets = found is not None and found.meets_by_tf_config and TF_CONFIG not in self._script.environment
+        meets = found.by_tf_config and TF_CONFIG not in self._script.environment
         if meets and not assignments[0].addresses:  # over several machines they are known already
             addresses = free_addresses(len(assignments))  # with them, each process sees only its own device
             assignments = [replace(each, addresses=addresses) for each in assignments]
-        if not self._metrics.wait():
-            raise RunError(tr("The process that reads measurements did not start. Start the run again."))
         return assignments
 
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
@@ -222,17 +215,12 @@ class ScriptJob(Job):
         """Return True: a script counts as training from its start."""
         return True
 
-    def read(self) -> list[Event]:
-        """See `Job`."""
-        return self._metrics.read()
-
     def trouble(self) -> str | None:
-        """Report a full disk, or that a process has ended which reads measurements, or at which ranks meet."""
+        """Report a full disk, or that the process has ended at which ranks meet."""
         full = self._disk.poll()
         texts = [
-            *([f"{full} {MISSING}"] if full else []),
-            *([LOST_READER] if self._metrics.gone and not full else []),
-            *([LOST_STORE] if self._launcher.has_lost_store else []),
+            *([join_sentences([full, tr(MISSING)])] if full else []),
+            *([tr(LOST_STORE)] if self._launcher.has_lost_store else []),
         ]
         new = next((text for text in texts if text not in self._reported), None)
         if new is not None:
@@ -241,8 +229,7 @@ class ScriptJob(Job):
 
     def settle(self) -> str | None:
         """See `Job`."""
-        problem = self._metrics.finish()
-        return self.trouble() if self._disk.poll() else problem
+        return self.trouble() if self._disk.poll() else None
 
     def remark(self) -> str | None:
         """Return that the ranks of the script never met, if that is so; else None."""
@@ -281,29 +268,5 @@ class ScriptJob(Job):
         return (join_sentences([text, full, tr("That may be why.")]) if full else text), trace
 
     def close(self) -> None:
-        """End the process that reads measurements, and the one at which ranks meet."""
-        self._metrics.close()
+        """End the process at which ranks meet."""
         self._launcher.close()
-
-
-def _analysis(spec: RunSpec) -> ScriptAnalysis | None:
-    """Return the facts in the source of a script; None if it cannot be started, which the start says."""
-    from core.scripts.analysis import analyse_script  # imported here, since most runs do not need it
-
-    script = spec.script
-    assert script is not None
-    with contextlib.suppress(ValueError):
-        return analyse_script(
-            script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
-            variables=script.environment,
-        )  # fmt: skip
-    return None
-
-
-def _leaves_port_to_us(found: ScriptAnalysis) -> bool:
-    """Return whether PyTorch's store may be served at the port of a script with one process per device.
-
-    Its source must neither choose a port nor show another framework, which may listen at the port itself.
-    """
-    has_torch = not found.frameworks or "torch" in found.frameworks
-    return bool(found.file) and has_torch and not found.chooses_port

@@ -2,7 +2,7 @@
 
 `python -m core.supervisor` starts it (see `core.supervisor.__main__`). It imports no framework and no Qt. If it dies,
 its guard kills what is left of the run (`core.supervisor.guard`); workers of recipes also end by themselves
-(`core.worker.deadman`).
+(`core.worker.boot`).
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ import signal
 import sys
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from core.catalog.strategies import strategy_of
+from core.devices.host_names import devices_here
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
-from core.language import tr, tr_noop
-from core.launchers import local
+from core.language import join_sentences, tr, tr_noop
+from core.launchers import local, ranks
 from core.runs.directory import folder_is_gone
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
 from core.runs.requests import Requests
+from core.schema import event_kinds as kinds
 from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
-from core.supervisor.machines import Machines
 from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
-from core.supervisor.watches.device_log import DeviceLog
-from core.supervisor.watches.disk_watch import DiskWatch
+from core.supervisor.watches.device_watches import DeviceLog
+from core.supervisor.watches.progress_watches import DiskWatch
 from core.supervisor.workers import WorkerGroup
 from core.system import processes
 from core.system.procfs import oom_kills
@@ -40,14 +42,14 @@ from core.system.run_processes import RunProcesses
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core.devices.device import Device, Sample
     from core.devices.sampler import Sampler
-    from core.queue.claims import Claims
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
+    from core.supervisor.companion import Companion
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job
     from core.supervisor.watches.monitor import RunMonitor
@@ -57,6 +59,8 @@ TICK_S = 0.25
 """Seconds between two polls while training: each poll takes time from the training. A worker's exit cuts it short."""
 BUSY_TICK_S = 0.1
 """Seconds between two polls while starting or stopping."""
+COUNTED = frozenset({kinds.Plan.kind, kinds.Rewind.kind, kinds.Metrics.kind})
+"""What the facts of the supervisor take from the events of workers."""
 SERVER_STEPS = (("SIGTERM", signal.SIGTERM, 3.0), ("SIGKILL", signal.SIGKILL, None))
 """How workers that serve others are stopped once no others are left; see `escalation_steps`."""
 KILLED_S = 2.0
@@ -72,14 +76,14 @@ class Supervisor:
 
     def __init__(
         self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: RunFacts | None = None, *,
-        guard: Guard | None = None, claims: Claims | None = None,
+        guard: Guard | None = None, companions: Sequence[Companion] = (),
     ) -> None:  # fmt: skip
-        self._run_dir, self._spec, self._job = run_dir, spec, job
-        self._machines = Machines(run_dir, spec, self._record)
+        self._run_dir, self._spec, self._job, self._companions = run_dir, spec, job, companions
+        self._here = devices_here(spec.devices)
         self._folder = open_folder(run_dir)
         """The run's folder, which stays reachable when it is renamed."""
         self._events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
-        self._readings = DeviceLog(run_dir, sampler, self._machines.here)
+        self._readings = DeviceLog(run_dir, sampler, self._here)
         self._requests = Requests(run_dir)
         self._guard = guard.process if guard is not None else None
         self._processes = RunProcesses(
@@ -87,7 +91,6 @@ class Supervisor:
             supervisor=os.getpid(),
             guard=self._guard if guard is not None and guard.adopts else None,
         )
-        self._claims = claims
         self._workers = WorkerGroup(run_dir)
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
@@ -96,7 +99,9 @@ class Supervisor:
         self._has_stepped = False
         self._measured_at = float("-inf")
         self._escalation = StopEscalation(
-            escalation_steps(spec.stop_timeouts), send=self._send, record=self._record_step
+            escalation_steps(spec.stop_timeouts),
+            send=self._send,
+            record=lambda name, grace_s: self._events.write(kinds.StopStep(name=name, grace_s=grace_s)),
         )
         self._server_escalation = StopEscalation(SERVER_STEPS, send=self._send)
 
@@ -108,7 +113,7 @@ class Supervisor:
             self._train()
             self._conclude()
         except RecordError as error:
-            self._abort(f"{error} {DiskWatch(self._run_dir).poll()}".rstrip(), None)
+            self._abort(join_sentences([str(error), DiskWatch(self._run_dir).poll()]), None)
         except RunError as error:
             self._abort(str(error), None)
         except Exception as error:  # noqa: BLE001 (the outer border)
@@ -116,7 +121,8 @@ class Supervisor:
 
             self._abort(tr("Trainyard's supervisor failed: {error!r}. Please report this.", error=error), format_exc())
         finally:
-            self._notify("ended")
+            for each in self._companions:
+                each.ended()
             self._tidy()
 
     def stop(self) -> None:
@@ -139,55 +145,64 @@ class Supervisor:
         me = processes.identify(os.getpid())
         if me is None:
             raise RunError(NO_PROC)
-        guard = {} if self._guard is None else {"guard": asdict(self._guard)}
-        self._record("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()), **guard)
+        guard = None if self._guard is None else asdict(self._guard)
+        self._record(kinds.SupervisorStart(pid=me.pid, created=me.created, **asdict(processes.here()), guard=guard))
         self._enter(RunState.STARTING)
 
     def _start(self) -> None:
-        devices = self._readings.find()
-        away = self._machines.connect(resumes=self._facts.starts > 1)
-        for device in [*devices, *away]:
+        here = self._readings.find()
+        devices = list(here)
+        for each in self._companions:
+            devices += each.find(devices, self._record, resumes=self._facts.starts > 1)
+        for device in devices:
             self._events.write(
-                "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
-                memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
+                kinds.RunDevice(
+                    id=device.id, device_kind=device.kind, label=device.label, name=device.name, cores=device.cores,
+                    memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id,
+                )
             )  # fmt: skip
-        if self._claims is not None and (note := self._claims.sharing({each.id: each.label for each in devices})):
-            self._record("notice", text=note)
-        assignments = self._machines.assign(devices, away)
+        assignments: Sequence[RankAssignment] = ranks.assign_ranks(devices, strategy_of(self._spec))
+        for each in self._companions:
+            assignments = each.assign(assignments)
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
         local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
         processes_to_start = self._job.prepare(assignments, names)
         before = self._readings.poll()  # before the first worker, and not from before the pre-flight
         try:
-            self._machines.start(self._workers, self._job.spec_of_parts())
+            for each in self._companions:
+                each.start(self._workers, self._job.spec_of_parts())
             for assignment in processes_to_start:
                 self._add(assignment)
             self._readings.watch(self._workers.pids_by_device())
             self._software.start(self._spec)  # after the workers, which it must not delay
         finally:
-            self._start_monitor(devices, before)  # also for workers that started before one that could not
+            # Also for workers that started before a worker that could not.
+            self._start_monitor(here, before, has_steps=any(each.rank == 0 for each in assignments))
 
     def _add(self, assignment: RankAssignment) -> None:
         worker = self._workers.add(assignment, self._launch)
+        assert worker.pid is not None
         identity = worker.identity
         self._events.write(
-            "worker", rank=assignment.rank, role=assignment.role, pid=worker.pid,
-            created=identity.created if identity else 0.0, devices=list(assignment.own),
+            kinds.WorkerStart(
+                rank=assignment.rank, role=assignment.role, pid=worker.pid,
+                created=identity.created if identity else 0.0, devices=assignment.own,
+            )
         )  # fmt: skip
 
-    def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample]) -> None:
+    def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample], *, has_steps: bool) -> None:
         from core.supervisor.watches.monitor import (
             RunMonitor,  # imported here, so that a user's program does not wait for it
         )
 
         self._monitor = RunMonitor(
             self._processes,
-            replace(self._spec, devices=self._machines.here),
+            replace(self._spec, devices=self._here),
             devices,
             before,
             readings=self._readings,
             write=self._record,
-            has_steps=not self._machines.is_part,
+            has_steps=has_steps,
         )
 
     def _launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
@@ -207,7 +222,6 @@ class Supervisor:
                 raise RunError(folder_is_gone(self._run_dir, self._folder))
             self._poll_workers()
             self._software.poll()
-            self._watch_time()
             self._answer_requests()
             self._stop_stragglers()
             if self._workers.only_servers_left:
@@ -217,22 +231,25 @@ class Supervisor:
             stalled = self._facts.stalled
             self._monitor.poll(self._facts.step if self._has_stepped else None, trains=self._trains)
             if self._facts.stalled and not stalled:
-                self._notify("stalled")
+                for each in self._companions:
+                    each.stalled()
 
-    def _watch_time(self) -> None:
-        """Tell the queue when the run will end; stop it at its time limit."""
-        if self._claims is not None and (text := self._claims.poll(self._facts)) is not None:
-            self._record("notice", text=text)
-            self._requests.ask_stop()
+    def _poll_companions(self) -> None:
+        for each in self._companions:
+            if (why := each.poll(self._facts)) and self._workers.working:
+                self._record(kinds.Notice(text=why))
+                self._requests.ask_stop()
 
     def _poll_workers(self) -> None:
-        self._machines.poll()
+        self._poll_companions()
         ended = self._workers.poll()  # first, so that the last events of those that have exited are read
-        events = [*self._workers.read(), *self._job.read()]
-        if (trouble := self._job.trouble()) is not None:
-            self._record("notice", text=trouble)
-        self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "rewind", "metrics"}])
-        if any(event["kind"] == "metrics" for event in events):
+        events = self._workers.read()
+        for each in self._companions:
+            events += each.read()
+        for trouble in filter(None, (self._job.trouble(), *(each.trouble() for each in self._companions))):
+            self._record(kinds.Notice(text=trouble))
+        self._facts = fold(self._facts, [event for event in events if event["kind"] in COUNTED])
+        if any(event["kind"] == kinds.Metrics.kind for event in events):
             self._has_stepped, self._measured_at = True, time.monotonic()
         self._record_exits(ended)
         if self._facts.state is RunState.STARTING and self._job.has_begun(events):
@@ -244,14 +261,14 @@ class Supervisor:
     def _record_exits(self, ended: list[Worker]) -> None:
         for worker in ended:
             if worker.pid is not None:  # those of another machine are recorded by its supervisor
-                self._events.write(
-                    "worker_exit", rank=worker.assignment.rank, exit_code=worker.exit_code, signalled=worker.signalled
-                )
+                assert worker.exit_code is not None
+                rank, code = worker.assignment.rank, worker.exit_code
+                self._events.write(kinds.WorkerExit(rank=rank, exit_code=code, signalled=worker.signalled))
 
     def _have_ended(self) -> bool:
         """Record new exits; return True if no worker is still running, stuck ones excepted."""
         with contextlib.suppress(RunError):  # a machine that is lost has no worker to wait for
-            self._machines.poll()
+            self._poll_companions()
         self._record_exits(self._workers.poll())
         self._software.poll()
         return not self._workers.working
@@ -266,7 +283,7 @@ class Supervisor:
             text = tr(
                 "Training is done, but these processes did not exit and are being terminated: pid {pids}.", pids=pids
             )
-            self._events.write("notice", text=text)
+            self._events.write(kinds.Notice(text=text))
             self._escalation.begin("SIGTERM")
 
     def _answer_requests(self) -> None:
@@ -279,9 +296,9 @@ class Supervisor:
             first = "SIGTERM" if self._workers.only_serve else "asked" if self._facts.plan else "SIGINT"
             self._escalation.begin(first)
         for why in self._requests.refuse(self._spec):
-            self._record("notice", text=why)
+            self._record(kinds.Notice(text=why))
         if state_info(self._facts.state).can_pause:
-            self._requests.record(lambda asked: self._events.write("request", asked=asked))
+            self._requests.record(lambda asked: self._events.write(kinds.Requested(asked=asked)))
         if self._requests.has("force"):
             if self._facts.state is RunState.STOPPING:
                 self._escalation.force()
@@ -294,9 +311,6 @@ class Supervisor:
             self._monitor.track_killed(self._workers.in_their_groups(self._processes.find()))
         self._workers.send(number)
 
-    def _record_step(self, name: str, timeout_s: float | None) -> None:
-        self._events.write("stop_step", name=name, grace_s=timeout_s)
-
     # -- the end ---------------------------------------------------------------------------------
 
     def _conclude(self) -> None:
@@ -306,14 +320,14 @@ class Supervisor:
         self._enter(RunState.RELEASING)
         self._release()
         self._software.poll()
-        if (trouble := self._job.settle()) is not None:
-            self._events.write("notice", text=trouble)
+        for text in filter(None, (*(each.settle() for each in self._companions), self._job.settle())):
+            self._events.write(kinds.Notice(text=text))
         culprit = self._workers.culprit()
         if culprit is not None and not (stopped and culprit.ended_by_shutdown):
             sentence, trace = self._job.failure(culprit)
             killed = culprit.exit_code == -signal.SIGKILL and self._oom_kills is not None
             if killed and (oom_kills() or 0) > (self._oom_kills or 0):
-                sentence = f"{sentence} {KERNEL_KILLED}"
+                sentence = join_sentences([sentence, tr(KERNEL_KILLED)])
             self._fail(sentence, trace)
         elif stopped:
             self._enter(RunState.STOPPED, by_signal=self._requests.stopped_by_signal)
@@ -327,14 +341,15 @@ class Supervisor:
         """Record what should be known of a training that finished: devices or ranks that took no part."""
         assert self._monitor is not None
         for text in filter(None, (self._monitor.idle_devices(), self._job.remark())):
-            self._events.write("notice", text=text)
+            self._events.write(kinds.Notice(text=text))
 
     def _release(self) -> None:
         assert self._monitor is not None
         workers = [worker.identity for worker in self._workers.members if worker.identity]
         self._monitor.track_killed(self._workers.alive)
         self._monitor.release(workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended)
-        self._machines.finish(lambda: self._requests.hurry)
+        for each in self._companions:
+            each.finish(lambda: self._requests.hurry)
 
     def _abort(self, sentence: str, trace: str | None) -> None:
         """Kill all processes of the run, and record its end as far as the disk allows."""
@@ -367,38 +382,34 @@ class Supervisor:
             self._release()
 
     def _fail(self, sentence: str, trace: str | None) -> None:
-        if lost := self._machines.head_lost():
-            self._enter(RunState.HEAD_LOST, error=sentence if sentence == lost else f"{lost} {sentence}")
+        if blame := next(filter(None, (each.blame() for each in self._companions)), ""):
+            self._enter(RunState.HEAD_LOST, error=join_sentences(dict.fromkeys([blame, sentence])))
         else:
             self._enter(RunState.FAILED, error=sentence, traceback=trace)
 
-    def _enter(self, state: RunState, **fields: object) -> None:
+    def _enter(
+        self, state: RunState, *, error: str | None = None, traceback: str | None = None, by_signal: bool = False
+    ) -> None:
         assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)
-        known = {"state": state.value, **{name: value for name, value in fields.items() if value}}
-        self._note("state", known)
-        if state_info(state).over and self._claims is not None:
-            self._claims.release(self._facts)  # first: who waits for this end may start a run on the same devices
-        self._events.write("state", **known)
+        change = kinds.StateChange(state=state.value, error=error, traceback=traceback, by_signal=by_signal)
+        self._note(change)
+        if state_info(state).over:
+            for each in self._companions:
+                each.over(self._facts)
+        self._events.write(change)
 
-    def _record(self, kind: str, **fields: object) -> None:
+    def _record(self, record: kinds.Record) -> None:
         """Write an event, and update the facts with it."""
-        self._note(kind, fields)
-        self._events.write(kind, **fields)
+        self._note(record)
+        self._events.write(record)
 
-    def _note(self, kind: str, fields: Mapping[str, object]) -> None:
-        self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
-
-    def _notify(self, what: Literal["ended", "stalled"]) -> None:
-        if self._machines.is_part:  # the machine that has the run tells its user
-            return
-        from core.notifications.start import notify  # imported here, so that the start does not wait for it
-
-        with contextlib.suppress(OSError, RuntimeError):  # the folder is gone: no message, but all is tidied up
-            notify(self._run_dir, what)
+    def _note(self, record: kinds.Record) -> None:
+        self._facts = fold(self._facts, [record.event()])
 
     def _tidy(self) -> None:
         self._workers.close()
-        self._machines.close()
+        for each in self._companions:
+            each.close()
         self._software.close()
         self._job.close()
         _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)

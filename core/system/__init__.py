@@ -1,12 +1,11 @@
 """Processes of this machine, and this installation; nothing here reads the files of a run.
 
-- `procfs`: read `/proc`
+- `procfs`: read `/proc`; find the file system of a path
 - `processes`: identify, find and signal processes
 - `run_processes`: find and signal the processes of a run, also those that have cleared their environment
-- `mounts`: find the file system of a path
-- `process_info`: describe a process for people and for the event log
-- `own_processes`: make, start and recognise Trainyard's own processes; find the runs that have a supervisor
-- `logout`: whether a log-out ends processes, and how to start them where it does not
+- `process_info`: describe a process
+- `own_processes`: make, start and recognise Trainyard's own processes; find the runs that have a supervisor;
+  whether a log-out ends processes, and how to start them where it does not
 - `own_start`: start a module of Trainyard without modules from the user's PYTHONPATH
 - `folders`: the folders that the user has chosen for runs and presets
 - `installation`: the version, the command and the documents of this installation

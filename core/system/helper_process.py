@@ -8,19 +8,20 @@ import select
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
 
 from core.language import tr
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+from core.system import procfs
 
 CHUNK_BYTES = 65536
 MAX_BYTES = 4 * 1024 * 1024
 """Default limit of output that was received and not taken yet, in bytes per stream."""
 GRACE_S = 1.0
 """Seconds to wait for the end of a process after closing its stdin, after SIGTERM, and after SIGKILL."""
+KILLED_S = 60.0
+"""Longest wait after SIGKILL for a process that only waits for its turn on a busy machine, in seconds."""
 POLL_S = 0.01
 """Seconds between two checks whether a process has ended."""
 
@@ -198,8 +199,13 @@ class HelperProcess:
             self._signal(signal.SIGTERM)
             ends_within(self.pid, GRACE_S)
         self.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE_S)
+        deadline = time.monotonic() + KILLED_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_S)
+                break
+            if (found := procfs.stat(self.pid)) is None or found.state == procfs.STUCK:
+                break
         for pipe in self._pipes:
             pipe.close()
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from core.language import tr
+from core.system import own_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder with the packages `core`, `gui` and `resources`."""
@@ -43,7 +44,7 @@ def own_command() -> tuple[str, ...]:
     beside = Path(sys.executable).with_name(COMMAND)
     if beside.is_file():
         return (str(beside),)
-    return sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import trainyard; trainyard.main()"
+    return tuple(own_processes.own_command("core.cli"))
 
 
 def documents() -> dict[str, Path]:

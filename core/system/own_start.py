@@ -25,8 +25,7 @@ def search_own_first() -> None:
     users = {_absolute(entry) for entry in ["", *os.environ.get("PYTHONPATH", "").split(os.pathsep)]} - ours
     moved = [entry for entry in sys.path if _absolute(entry) in users]
     kept = [entry for entry in sys.path if entry not in moved]
-    first = [] if CODE_ROOT in site.getsitepackages() else [CODE_ROOT]  # the standard library is before the others
-    sys.path[:] = [*first, *(entry for entry in kept if entry not in first), *moved]
+    sys.path[:] = [CODE_ROOT, *(entry for entry in kept if entry != CODE_ROOT), *moved]
 
 
 def _absolute(entry: str) -> str:

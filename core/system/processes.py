@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.system import procfs
 from core.system.procfs import PROC
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 TAG = "TRAINYARD_RUN"
 """The environment variable that contains the run's id in all processes of a run."""

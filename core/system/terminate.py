@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from core.language import tr
+from core.schema.event_kinds import ProcessInfo, TerminatedProcess
 from core.system import process_info, processes, procfs
-from core.system.process_info import TerminatedProcess
+from core.system.process_info import terminated
+from core.system.processes import ProcessId
 from core.system.procfs import PROC, STUCK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from core.system.process_info import ProcessInfo
-    from core.system.processes import ProcessId
 
 SURVIVOR_GRACE_S = 2.0
 """Seconds between SIGTERM and SIGKILL for processes that outlived their worker."""
@@ -149,11 +146,7 @@ class ProcessEscalation:
 
     def ended(self) -> list[TerminatedProcess]:
         """Return the processes that were signalled and have ended."""
-        return [
-            TerminatedProcess.of(each.process, each.info, each.signal.name, by="supervisor")
-            for each in self.gone
-            if each.signal is not None
-        ]
+        return [terminated(each.process, each.info, each.signal.name) for each in self.gone if each.signal is not None]
 
     def _scan(self, now: float) -> None:
         self._next_scan = now + SCAN_S

@@ -10,15 +10,18 @@ import signal
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..language import tr
 from ..schema.events import RecordError
 from ..schema.rank import RankAssignment
-from . import deadman, fetch
+from . import fetch
+from .boot import start_dead_man_switch
 from .context import Context
-from .recipe import LoadedRecipe
-from .training.epoch_end import RecipeFunctionError
+from .recipe import LoadedRecipe, RecipeFunctionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LAST_LOSSES_S = 4.0
 """Seconds to wait for the last losses after an error or SIGINT, which SIGTERM follows after five."""
@@ -38,7 +41,7 @@ class FrameworkError(ImportError):
 
 def main(run_dir: str, assignment_json: str) -> int:
     """Train as one worker of a run and return the exit code. Record every error in the run's events."""
-    deadman.start()
+    start_dead_man_switch()
     assignment = RankAssignment.from_text(assignment_json)
     if assignment.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, assignment.cores)  # before the framework counts the cores it may use
@@ -68,7 +71,7 @@ def _train(context: Context) -> int:
         context.enter_phase("recipe", framework=_framework_version(context.spec.framework))
         recipe = LoadedRecipe(context.spec, context.run_dir, enter_phase=context.enter_phase)
         context.located, context.computes_loss = recipe.located, recipe.computes_loss
-        strategy.train(recipe, context)
+        strategy(recipe, context)
         context.record_done()
     except KeyboardInterrupt:  # the step of a stop that follows a request, where a step or the data hang
         record_last(context)
@@ -113,13 +116,14 @@ def _end_children() -> None:
         child.join(max(0.0, until - time.monotonic()))
 
 
-def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's module)
+def _import_strategy(context: Context) -> Callable[[LoadedRecipe, Context], object]:
     """Import the strategy's module, and with it the framework. Raises `FrameworkError` where that fails."""
+    module, _, function = context.assignment.target.partition(":")
     gc.disable()  # an import creates a million objects that all stay; collecting takes a tenth of TensorFlow's import
     try:
         # The framework's package sets environment variables that the framework reads when a recipe imports it.
         importlib.import_module(f".{context.spec.framework}", package=__package__)
-        strategy = importlib.import_module(f".{context.assignment.target}", package=__package__)
+        strategies = importlib.import_module(f".{module}", package=__package__)
     except Exception as error:  # (whatever a broken installation raises)
         name = context.spec.framework
         raise FrameworkError(
@@ -140,7 +144,8 @@ def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's m
     # TensorFlow imports generated code from files in the temporary folder, where Python would cache it for ever. The
     # framework itself, imported above, is cached.
     sys.dont_write_bytecode = ERRORS_OF[context.spec.framework] == "tensorflow" or sys.dont_write_bytecode
-    return strategy
+    train: Callable[[LoadedRecipe, Context], object] = getattr(strategies, function or "train")
+    return train
 
 
 def _framework_version(framework: str) -> str:

@@ -7,26 +7,27 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..language import tr, tr_noop
+from ..language import join_sentences, tr, tr_noop
 from ..schema.files import read_whole
-from ..schema.paths import WORKLOAD_FILE
+from ..schema.paths import OUTPUTS, WORKLOAD_FILE
 from ..schema.settings import RECIPE_FUNCTIONS, RUN_KEYWORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from ..schema.spec import RunSpec
-
+    from .context import Context
 
 PHASES = {
     "train_data": "data", "val_data": "data", "model": "model", "placed_model": "model", "stages": "model",
 }  # fmt: skip
 """What a worker does while it calls these functions; see `Context.enter_phase`."""
-
 
 TRAINING_STEP = "training_step"
 ON_EPOCH_END, CALLBACKS = "on_epoch_end", "callbacks"
@@ -79,7 +80,7 @@ class LoadedRecipe:
             if line is not None and self.name_and_line(name) not in message:
                 file = Path(self.path).name
                 begins = tr("{function}() begins in line {line} of {file}.", function=name, line=line, file=file)
-                return f"{message} {begins}"
+                return join_sentences([message, begins])
             if line is not None:
                 return message
         return message
@@ -134,7 +135,7 @@ def wrong_return(function: str, recipe: LoadedRecipe, value: object, remedy: str
     sentence = tr(
         "{function}() of {recipe} returned {kind}.", function=function, recipe=recipe.name, kind=type(value).__name__
     )
-    return TypeError(f"{sentence} {remedy}")
+    return TypeError(join_sentences([sentence, remedy]))
 
 
 def cannot_place(recipe: str, devices: int, reason: str) -> ValueError:
@@ -214,3 +215,57 @@ def _load(path: Path, recorded: Path | None) -> Any:  # noqa: ANN401 (a module o
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+class RecipeFunctionError(RuntimeError):
+    """A function of the recipe, called between two epochs, has failed."""
+
+
+def set_epoch_end(
+    recipe: LoadedRecipe, context: Context, model: object, keep: Callable[[], AbstractContextManager[Any]]
+) -> None:
+    """Let the controller call the recipe's function, if there is one.
+
+    `keep`: returns a context in which the function is called. It restores the random states at its end, so that the
+    training goes on as it would without the function.
+    """
+    if recipe.has(ON_EPOCH_END):
+        context.on_epoch_end = _EpochEnd(recipe, context, model, keep)
+
+
+def outputs_folder(context: Context) -> Path:
+    """Return the run's folder for files of the recipe; make it if needed. Raises `OSError`."""
+    folder = context.run_dir / OUTPUTS
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+class _EpochEnd:
+    def __init__(
+        self, recipe: LoadedRecipe, context: Context, model: object, keep: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
+        self._recipe, self._context, self._model, self._keep = recipe, context, model, keep
+
+    def __call__(self, metrics: Mapping[str, float]) -> None:
+        """Call the function with the numbers of an epoch. Raises `RecipeFunctionError` if it fails."""
+        try:
+            with self._keep():
+                self._recipe.call(ON_EPOCH_END, self._model, dict(metrics), outputs_folder(self._context))
+        except (Exception, SystemExit) as error:
+            raise RecipeFunctionError(
+                tr(
+                    "{function}() of {recipe} failed after epoch {epoch}{where}: {error}. Correct the recipe, then "
+                    "resume the run: it goes on after its last checkpoint.",
+                    function=ON_EPOCH_END,
+                    recipe=self._recipe.name,
+                    epoch=int(metrics["epoch"]),
+                    where=where_in(self._recipe, error),
+                    error=str(error).rstrip(".") or type(error).__name__,
+                )
+            ) from error
+
+
+def where_in(recipe: LoadedRecipe, error: BaseException) -> str:
+    """Return `, line 12` for the last line of the recipe that led to an error; the empty string if none did."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == recipe.path]
+    return tr(", line {lineno}", lineno=lines[-1]) if lines else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ..language import tr
-from .recipe import TRAINING_STEP
+from ..language import join_sentences, tr
+from .recipe import TRAINING_STEP, wrong_return
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from .recipe import LoadedRecipe
 
@@ -127,7 +127,7 @@ class StepReader:
             "The loss of {function}() of {recipe} depends on no parameter of the model, so there is nothing to train.",
             **self._where,
         )
-        return RuntimeError(f"{what} {tr(self.keeps_graph)}")
+        return RuntimeError(join_sentences([what, tr(self.keeps_graph)]))
 
 
 def tensor_kind(shape: Sequence[int | None] | None, dtype: object) -> str:
@@ -159,10 +159,14 @@ def unused_optimizer(name: str) -> ValueError:
     )
 
 
-def wrong_optimizers(recipe: LoadedRecipe, found: Mapping[object, object], remedy: str) -> TypeError:
-    """Return the error for a dict of `optimizers()` that has something else in it. `remedy`: what it must return."""
+def check_optimizers(recipe: LoadedRecipe, found: object, remedy: str, is_right: Callable[[object], bool]) -> None:
+    """Raise `TypeError` unless `optimizers()` returned a dict of names and right things. `remedy`: what to return."""
+    if not isinstance(found, dict):
+        raise wrong_return(OPTIMIZERS, recipe, found, remedy)
+    if found and all(isinstance(name, str) and name for name in found) and all(map(is_right, found.values())):
+        return
     held = ", ".join(f"{name!r}: {_kind(each)}" for name, each in found.items())
-    return TypeError(
+    raise TypeError(
         tr(
             "optimizers() of {recipe} returned a dict of ({held}). {remedy}",
             recipe=recipe.name,
@@ -178,30 +182,35 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def shared_parameter(recipe: LoadedRecipe, one: str, other: str, parameter: str) -> ValueError:
-    """Return the error for a parameter that two optimizers have."""
-    return ValueError(
-        tr(
-            "The optimizers {one!r} and {other!r} of {recipe} share the parameter {parameter}. Give each "
-            "parameter to one of them.",
-            one=one,
-            other=other,
-            recipe=recipe.name,
-            parameter=parameter,
-        )
-    )
+def check_owners(recipe: LoadedRecipe, owned: Mapping[str, Iterable[object]], names: Mapping[int, str]) -> None:
+    """Raise `ValueError` if two optimizers have one parameter, or if one is not of the model.
 
-
-def foreign_parameter(recipe: LoadedRecipe, name: str) -> ValueError:
-    """Return the error for an optimizer with a parameter that is not one of the model."""
-    return ValueError(
-        tr(
-            "Optimizer {name!r} of {recipe} has a parameter that is not one of the model. Make it a part "
-            "of what model() returns, so that it is moved and saved.",
-            name=name,
-            recipe=recipe.name,
-        )
-    )
+    `owned`: the parameters of each optimizer. `names`: those of the model's parameters, by `id`.
+    """
+    owners: dict[int, str] = {}
+    for owner, parameters in owned.items():
+        for number in map(id, parameters):
+            if number not in names:
+                raise ValueError(
+                    tr(
+                        "Optimizer {name!r} of {recipe} has a parameter that is not one of the model. Make it a part "
+                        "of what model() returns, so that it is moved and saved.",
+                        name=owner,
+                        recipe=recipe.name,
+                    )
+                )
+            if number in owners:
+                raise ValueError(
+                    tr(
+                        "The optimizers {one!r} and {other!r} of {recipe} share the parameter {parameter}. Give each "
+                        "parameter to one of them.",
+                        one=owners[number],
+                        other=owner,
+                        recipe=recipe.name,
+                        parameter=names[number],
+                    )
+                )
+            owners[number] = owner
 
 
 def turn_names(readers: Mapping[str, StepReader]) -> tuple[str, ...]:

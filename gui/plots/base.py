@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from core.language import tr, tr_noop
+from core.series.run_series import RunSeries
+from core.series.series import Axis, Series
 from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
+from gui.plots.items.hover import HoverRow
+from gui.style.theme import Theme
 
 from .card import PlotCard, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from core.series.run_series import RunSeries
-    from core.series.series import Axis, Series
-    from gui.plots.items.hover import HoverRow
-    from gui.style.theme import Theme
 
 AFTER_END_SHARE = 0.03
 """Minimum share of the training time to show after its end, where the memory is released."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyqtgraph as pg
@@ -14,18 +15,15 @@ from core.language import tr
 from gui.plots.description import describe
 from gui.plots.items.canvas import Canvas
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow, readout_forms
+from gui.plots.items.line import Shown
 from gui.style.text_size import scaled
-from gui.style.theme import mark
+from gui.style.theme import Theme, mark
 from gui.widgets.compact import compact_button
 from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from core.series.min_max_tree import Floats
-    from gui.plots.items.line import Shown
-    from gui.style.theme import Theme
 
 MANY_LINES = 32
 """With more lines than this, new readings are drawn less often."""

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
+from core.series.run_series import RunSeries
 from gui.services.step_queue import StepQueue
+from gui.style.theme import Theme
 from gui.widgets.compact import compact_button
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from PySide6.QtCore import QObject, QPoint
-
-    from core.runs.facts.run_facts import RunFacts
-    from core.series.run_series import RunSeries
-    from gui.style.theme import Theme
-
     from .base import Plot
     from .devices.utilisation import UtilisationPlot
     from .metrics.loss import LossPlot

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
+from gui.style.theme import Theme
 
+from .base import Plot
 from .devices.device_plots import MemoryPlot
 from .devices.hardware_plots import ClockPlot, PowerPlot, TemperaturePlot
 from .devices.utilisation import UtilisationPlot
 from .metrics.loss import LossPlot
-
-if TYPE_CHECKING:
-    from gui.style.theme import Theme
-
-    from .base import Plot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from threading import Thread
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from core.errors import RunError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import language
 from core.errors import RunError
-from core.language import tr, tr_plural, tr_stored
+from core.history.summary import RunSummary
+from core.language import tr, tr_plural
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from gui.services.background_task import reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
-    from core.scaling.table import ScalingTable
+    from core.scaling.scaling_table import ScalingTable
 
 Outcome = tuple[str, str]
 
@@ -60,7 +59,7 @@ def _by_command(command: str, run_dirs: Sequence[Path], option: str, path: Path,
         process.wait()
         failed = process.exit_code() != 0
     lines = process.errors.decode(errors="replace").splitlines()
-    said = tr_stored(" ".join(line.removeprefix("trainyard: ") for line in lines))  # with --json it is English
+    said = " ".join(line.removeprefix("trainyard: ") for line in lines)  # with --json it is English
     if failed:
         raise RunError(said or tr("{path} could not be written.", path=path))
     return bytes(process.output), said
@@ -96,7 +95,7 @@ def write_scaling_page(table: ScalingTable, path: Path) -> Outcome:
 
 def write_data(data: bytes, path: Path) -> Outcome:
     """Write what is in memory."""
-    from core.series.export_file import export_bytes
+    from core.series.report import export_bytes
 
     export_bytes(data, path)
     return tr("Wrote {path}.", path=path), "good"

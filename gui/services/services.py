@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from PySide6.QtCore import QObject
 
+from .devices.device_monitor import DeviceMonitor
 from .devices.leftover_scanner import OrphanScanner
 from .devices.process_scanner import ProcessScanner
 from .devices.process_terminator import ProcessTerminator
+from .machine.machine import Machine
 from .run.output_reader import OutputReader
 from .run.rule_teacher import RuleTeacher
 from .run.run_session import RunSession
@@ -17,12 +19,6 @@ from .runs.scaling_tables import ScalingTables
 from .setup.expression_tester import ExpressionTester
 from .setup.python_finder import PythonFinder
 from .window.poll_timer import PollTimer
-
-if TYPE_CHECKING:
-    from PySide6.QtCore import QObject
-
-    from .devices.device_monitor import DeviceMonitor
-    from .machine.machine import Machine
 
 
 class Services:

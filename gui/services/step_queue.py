@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QObject, QTimer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 class StepQueue(QObject):

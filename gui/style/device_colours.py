@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+
+from core.devices.device import Device
+from core.runs.facts.run_facts import RunFacts
 
 from .contrast import contrast, legible, mixed, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from core.devices.device import Device
-    from core.runs.facts.run_facts import RunFacts
-
-    from .theme import Theme
+from .theme import Theme
 
 FAINT_SHARE = 0.38
 

@@ -6,7 +6,7 @@ import math
 import time
 
 from core.language import tr, tr_noop
-from core.units import BYTES_PER_GB, BYTES_PER_MB
+from core.text import BYTES_PER_GB, BYTES_PER_MB
 
 DASH = "–"
 DAY_S = 86400.0

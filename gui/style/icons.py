@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPainterPathStroker, QPixmap, QPolygonF, QTransform
 
 from .text_size import scaled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SIDE_PX = 12
 GAP_PX = 5  # right of the icon, because Qt leaves no space before the text

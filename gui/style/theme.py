@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFontDatabase, QPalette
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtGui import QColor, QFontDatabase, QPalette, QStyleHints
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QLineEdit, QWidget
 
 import resources
 from core.palette import ON_DARK, ON_LIGHT, STRONG_ON_DARK, STRONG_ON_LIGHT
 
 from .text_size import scaled_sheet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from PySide6.QtGui import QStyleHints
-    from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QWidget
 
 RESOURCES = Path(resources.__file__).parent
 

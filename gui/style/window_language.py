@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from PySide6.QtCore import QLibraryInfo, QLocale, QTranslator
 from PySide6.QtGui import QFont, QTextLayout
+from PySide6.QtWidgets import QApplication
 
 from core import language
 from core.language import tr, tr_noop
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from PySide6.QtWidgets import QApplication
 
 NO_FONT = tr_noop(
     "No font of this machine has the characters of the language {code}. Install one, such as the package "

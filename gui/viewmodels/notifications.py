@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import join_sentences, tr
-from core.notifications.channels.registry import CHANNELS
+from core.notifications.delivery import Outcome
+from core.notifications.settings import CHANNELS, NotificationSettings
 from core.text import join_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.notifications.delivery import Outcome
-    from core.notifications.settings import NotificationSettings
 
 
 def shown_in_fields(settings: NotificationSettings) -> dict[str, Any]:
@@ -52,7 +48,7 @@ def _with(settings: NotificationSettings, value: dict[str, Any]) -> tuple[Notifi
 
 def channels_in_use(settings: NotificationSettings) -> str:
     """Return the names of the channels that are set, for a line."""
-    return join_names(tr(each.title) for each in CHANNELS if each.is_set(settings)) or tr("none")
+    return join_names(tr(each.title) for each in CHANNELS if getattr(settings, each.name)) or tr("none")
 
 
 def trial_result(outcomes: Sequence[Outcome]) -> tuple[str, str]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from core.devices.device import Survey
 from core.system.installation import version
-from core.units import size
+from core.text import size
 from gui.style.formatting import DASH
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.devices.device import Survey
 
 LIBRARIES = ("PySide6-Essentials", "pyqtgraph", "numpy", "nvidia-ml-py", "platformdirs")
 DESKTOP_VARIABLES = ("XDG_CURRENT_DESKTOP", "XDG_SESSION_TYPE", "QT_QPA_PLATFORM", "QT_SCALE_FACTOR", "LANG")

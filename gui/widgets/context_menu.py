@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
@@ -10,13 +10,10 @@ from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QWidget
 
 from core.language import tr
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    Action = tuple[str, Callable[[], object]]
-    """Its text and what it does."""
-    Entry = Action | None
-    """None: a separator."""
+Action = tuple[str, Callable[[], object]]
+"""Its text and what it does."""
+Entry = Action | None
+"""None: a separator."""
 
 
 def copy_entries(asked: Callable[[str], object]) -> list[Action]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
+from gui.style.theme import Theme
 from gui.widgets.plain_text import PlainLabel
 
 from .painting import paint_card
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QPaintEvent
-
-    from gui.style.theme import Theme
 
 BELOW_PX = 6
 """Room between the content and the lower border of the card."""

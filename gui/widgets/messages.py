@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from core.language import tr
 from gui.style.icons import glyph, icon_size
+from gui.style.theme import Theme
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .announcement import announce
 from .painting import paint_card
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtGui import QKeyEvent, QPaintEvent
-
-    from gui.style.theme import Theme
 
 MAX_CHARACTERS = 400
 """Maximum characters to show; the tooltip has the whole message."""

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPen
-from PySide6.QtWidgets import QStyle, QStyledItemDelegate
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from gui.style.text_size import scaled
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QFontMetrics
-    from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
-
-    from gui.style.theme import Theme
+from gui.style.theme import Theme
 
 RADIUS_PX = 8.0
 SMALL_PX = 12

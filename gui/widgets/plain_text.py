@@ -7,15 +7,12 @@ no other module makes a label, writes HTML, or sets a computed tooltip without `
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import Qt as GuiQt  # has the functions on rich text
 from PySide6.QtWidgets import QLabel, QWidget
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MAX_CHARACTERS = 4000
 """Maximum characters of a tooltip: a command line may be megabytes, and Qt would lay out all of it."""

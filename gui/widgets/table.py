@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem
 
 from gui.style.text_size import scaled
 from gui.widgets.plain_text import PlainLabel, verbatim
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROW_PX, HEADING_PX = 24, 26
 

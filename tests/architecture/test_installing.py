@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import core
-from core.catalog.frameworks import framework
-from core.catalog.interpreters import has, interpreter
+from core.catalog.frameworks import framework, has, interpreter
 from tests.support import packages
 from tests.support.pythons import write_program
 

@@ -56,10 +56,11 @@ def test_no_module_imports_a_private_name_of_another() -> None:
     assert private == []
 
 
-def test_there_is_no_import_circle() -> None:
-    """Imports for type checkers do not count: they are never executed."""
+@functools.cache
+def edges() -> dict[str, set[str]]:
+    """Return what each module imports, also inside functions. Imports for type checkers do not count."""
     modules = {module_name(path) for path in CODE}
-    edges: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {}
     for path in CODE:
         skipped = {
             child.lineno
@@ -68,12 +69,36 @@ def test_there_is_no_import_circle() -> None:
             for child in ast.walk(node)
             if isinstance(child, ast.ImportFrom)
         }
-        edges[module_name(path)] = {
+        found[module_name(path)] = {
             f"{module}.{name}" if f"{module}.{name}" in modules else module
             for module, name, node in imported(path)
             if node.lineno not in skipped
         }
-    assert _circle(edges) == []
+    return found
+
+
+def test_there_is_no_import_circle() -> None:
+    assert _circle(edges()) == []
+
+
+KERNEL_LINES = 16_500
+STARTS = ("core.supervisor.__main__", "core.worker.")
+BEYOND = ("core.companions", "core.queue.", "core.worker.pytorch", "core.worker.tensorflow", "core.worker.keras")
+
+
+def test_the_kernel_stays_small() -> None:
+    """The kernel is what a run loads without its companions, and without what is specific to a framework."""
+    waiting = [name for name in edges() if name.startswith(STARTS) and not name.startswith(BEYOND)]
+    kernel: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        parents = {name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)}
+        kernel |= {name, *parents}
+        waiting += [each for each in edges()[name] if each not in kernel and not each.startswith(BEYOND)]
+    lines = {module_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in CODE}
+    total = sum(lines[name] for name in kernel)
+    print(f"The kernel has {total} lines in {len(kernel)} modules.")
+    assert total <= KERNEL_LINES
 
 
 def test_file_names_of_the_run_directory_stand_in_one_module() -> None:
@@ -169,36 +194,34 @@ OPEN_OTHER_FILES = {
     "core.catalog.recipe_copy": "included recipes",
     "core.catalog.recipes": "recipes",
     "core.cli.__main__": "/dev/null",
-    "core.cli.commands.machine.desktop": "the desktop entry and the icon",
+    "core.cli.commands.desktop": "the desktop entry and the icon",
     "core.config.presets": "presets",
     "core.devices.cpu": "/proc",
-    "core.devices.nvidia.power": "/sys and /proc",
-    "core.devices.process_memory": "/proc",
+    "core.devices.nvidia.card": "/sys and /proc",
     "core.hosts.agent.server": "/dev/null",
     "core.hosts.ray.node": "/proc, and the folder into which it unpacks our code",
     "core.language": "the translations",
-    "core.notifications.channels.web": "addresses of services",
+    "core.notifications.web": "addresses of services",
     "core.launchers.export_model": "an answer in a temporary folder",
     "core.launchers.loopback": "/proc",
     "core.launchers.notebook": "notebooks",
     "core.launchers.recorded": "a copy that the run itself has made",
     "core.launchers.torch_store": "the version of PyTorch",
-    "core.pythons.cache": "programs",
+    "core.pythons.python_info": "programs",
     "core.pythons.discovery": "conda's list of environments",
     "core.pythons.probe": "programs",
-    "core.queue.failures": "the folder of one's own tickets, to lock it",
+    "core.queue.folder": "the folder of one's own tickets, to lock it",
     "core.queue.line": "tickets and claims of all users, and small files of one's own",
     "core.queue.waiter": "events and the lock of a run, in a process that loads little",
     "core.reports.pictures": "drawings in a temporary folder",
     "core.runs.lock": "folders",
     "core.history.removal": "folders",
     "core.scripts.source": "scripts",
-    "core.series.export_file": "the files that a user exports",
+    "core.series.report": "the files that a user exports",
     "core.system.installation": "the version and the documents of the installation",
-    "core.system.mounts": "/proc",
-    "core.system.processes": "/proc",
     "core.system.procfs": "/proc",
-    "core.worker.deadman": "/dev/null",
+    "core.system.processes": "/proc",
+    "core.worker.boot": "/dev/null",
     "core.worker.export": "the exported model",
     "core.worker.keras": "files of a checkpoint, in a worker of the run",
     "core.worker.pytorch": "files of a checkpoint, in a worker of the run",
@@ -211,7 +234,7 @@ OPEN_OTHER_FILES = {
 WITHIN_CHECKPOINTS = {
     "core.schema.checkpoint": {"write", "sync"},
     "core.runs.directory": {"launch"},
-    "core.worker.training.host_files": {"_pieces_of", "_write"},
+    "core.worker.training.hosts": {"_pieces_of", "_write"},
 }
 """Functions that write what `core.schema.files` has opened, or files of a checkpoint in a worker of the run."""
 

@@ -24,20 +24,19 @@ NAME = "the name of a device or an interpreter, by which runs and users know it"
 WORDS_OF_A_PROGRAM = "compared with what another program says"
 MARKUP = "HTML or a style sheet"
 IDENTIFIER = "a value that is stored and compared, and translated where it is shown"
-STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
-    "core/catalog/interpreters.py": dict.fromkeys(
+    "core/catalog/frameworks.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
     ),
-    "core/catalog/recipe_copy.py": {"# The rest is": PROGRAM, "# A": PROGRAM, "# They are": PROGRAM},
-    "core/cli/commands/machine/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
-    "core/cli/commands/machine/devices.py": {"held by": "the heading of a column, as in `--json`"},
+    "core/catalog/recipe_copy.py": {"# A": PROGRAM, "# They are": PROGRAM},
+    "core/cli/commands/desktop.py": {"[Desktop Entry]": PROGRAM, "GenericName=": PROGRAM, "Comment=": PROGRAM},
+    "core/cli/commands/machine.py": {"held by": "the heading of a column, as in `--json`"},
     "core/worker/pytorch/model/deferred.py": {".*copying from a non-meta": "a warning of PyTorch"},
     "core/devices/device.py": {
         "hardware slowdown": IDENTIFIER, "too hot": IDENTIFIER, "far too hot": IDENTIFIER, "power supply": IDENTIFIER,
     },
     "core/devices/nvidia/nvml.py": {"no memory of its own": IDENTIFIER, "numa node": IDENTIFIER},
-    "core/devices/nvidia/power.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
+    "core/devices/nvidia/card.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
     "core/hosts/ray/driver.py": dict.fromkeys(
         ("Version mismatch", "No Raylet found", "node to connect", "This node has an IP address"), WORDS_OF_A_PROGRAM,
     ),
@@ -48,8 +47,8 @@ EXEMPT = {
         "it has no cells": "printed by a program without our packages",
         "{}, cell {}: left out {}": "printed by a program without our packages",
     },
-    "core/metrics/common/names.py": {"\n    batch ": PROGRAM, "\n    loss ": PROGRAM},
     "core/metrics/common/reading.py": {
+        "\n    batch ": PROGRAM, "\n    loss ": PROGRAM,
         "in this epoch": IDENTIFIER, "in this validation": IDENTIFIER, "of a bar beside it": IDENTIFIER,
     },
     "core/metrics/files/tracker_databases.py": {"SELECT ": PROGRAM},
@@ -62,16 +61,17 @@ EXEMPT = {
     "core/history/summary_cache.py": dict.fromkeys(
         ("BEGIN ", "DROP ", "CREATE ", "PRAGMA user", "INSERT ", "DELETE ", "SELECT "), PROGRAM,
     ),
-    "core/diagnosis/tracebacks.py": {
+    "core/diagnosis/program_output.py": {
         "Traceback (most recent call last):": WORDS_OF_A_PROGRAM, "Exception Group ": WORDS_OF_A_PROGRAM,
     },
     "core/scripts/launch_signs.py": {"accelerate launch": NAME},
     "core/scripts/problems.py": {"{} -m pip install {}": PROGRAM, "uv pip install --python {} {}": PROGRAM},
-    "core/supervisor/watches/slowdown.py": dict.fromkeys(("power supply", "far too hot", "too hot"), IDENTIFIER),
+    "core/supervisor/watches/progress_watches.py": dict.fromkeys(
+        ("power supply", "far too hot", "too hot"), IDENTIFIER
+    ),
     "core/supervisor/software_record.py": {"import os, sys\n": PROGRAM},
-    "core/system/installation.py": {"import sys; ": PROGRAM},
     "core/system/terminate.py": {"from multiprocessing.": PROGRAM},
-    "core/worker/deadman.py": {"dead-man switch": "the name of a thread"},
+    "core/worker/boot.py": {"dead-man switch": "the name of a thread"},
     "core/worker/keras/export.py": {'"""Load the trained model': PROGRAM},
     "core/worker/pytorch/export.py": {'"""Rebuild and load the trained model': PROGRAM},
     "gui/controllers/runs/removal_controller.py": {"size of a run": "the name of a thread"},
@@ -79,10 +79,6 @@ EXEMPT = {
         "list of runs": "the name of a thread", "index of runs": "the name of a thread",
     },
     "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
-    "gui/viewmodels/run/run_messages.py": {
-        " The next check": STORED, "The script continues,": STORED, "The script went on,": STORED,
-        "so the curves": STORED, "are being": STORED, "were terminated:": STORED, "If they wait": STORED,
-    },
     "gui/widgets/forms/fields.py": {"\nQSpinBox::up-button": MARKUP},
     "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},
 }  # fmt: skip

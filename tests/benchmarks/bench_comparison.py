@@ -81,7 +81,7 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
     Their events are short: a hundred runs of a million steps would be two gigabytes of text.
     """
     from core.runs.run import Run
-    from core.series import run_cache
+    from core.series import long_runs
     from core.series.run_series import RunSeries
     from gui.services.run.run_memory import ReadRun, take_in, timeline_of
     from gui.viewmodels.run.progress import ScriptProgress
@@ -103,7 +103,7 @@ def write_cached_runs(root: Path, runs: int, steps: int) -> None:
         read = ReadRun(run=run, run_series=RunSeries(), timeline=timeline_of(spec), strides=ScriptProgress())
         take_in(read, run.catch_up())
         _lengthen(read.run_series, steps, number)
-        packed = run_cache.pack(run, read)
+        packed = long_runs.pack(run, read)
         assert packed is not None
         packed.write()
         assert (run_dir / SPEC_FILE).exists()

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli.follow import follow
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
+from core.cli.shared.follow import follow
+from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from core.runs.run import Run

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from core.catalog import recipes
-from core.cli.parse_choices import choices
 from core.cli.parser import command_parser
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
+from core.cli.shared.run_options import choices
+from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from tests.support.running import train, write_recipe

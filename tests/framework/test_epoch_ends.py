@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tests.support.running import Followed
 
 ALONE = RankAssignment(
-    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
+    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.strategies:single"
 )
 BEST_EPOCH = 4
 """The epoch after which the validation loss rises."""

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.catalog import recipes
+from core.catalog.recipe_copy import standalone
 from core.cli import __main__
 from core.errors import RunError
+from core.language import Message
 from core.launchers.export_model import export_model
-from core.runs.checkpoints import listed
 from core.runs.facts.states import RunState
+from core.runs.outputs import listed_checkpoints
 from core.schema.spec import write_spec
 from core.series.report import export_csv
 from core.series.run_series import RunSeries
@@ -78,7 +81,12 @@ def left_beside(folder: Path) -> list[str]:
 @pytest.mark.e2e(pooled=True)
 def test_exported_pytorch_model_loads_without_trainyard(runs_root: Path, tmp_path: Path) -> None:
     """The recipe imports a neighbouring file."""
-    run = trained(runs_root, "digits_cnn", settings={"width": 4})
+    (tmp_path / "mine").mkdir()
+    recipe, accuracy = standalone(recipes.find("digits_cnn", "pytorch")).split("def accuracy")
+    (tmp_path / "mine" / "neighbour.py").write_text(f"def accuracy{accuracy}")
+    file = tmp_path / "mine" / "digits_cnn.py"
+    file.write_text(recipe.replace("import torch\n", "import torch\nfrom neighbour import accuracy\n", 1))
+    run = trained(runs_root, str(file), settings={"width": 4})
     folder = tmp_path / "out" / "model"
     exported = export_model(run.dir, folder)
     assert (exported.checkpoint, exported.step, exported.format) == ("step-00000023", 23, "state_dict")
@@ -90,7 +98,7 @@ def test_exported_pytorch_model_loads_without_trainyard(runs_root: Path, tmp_pat
         from load import model
         import torch
         assert not [name for name in sys.modules if name.partition(".")[0] in ("core", "resources", "_trainyard")]
-        saved = torch.load({str(listed(run.dir)[0].path / "model.pt")!r}, weights_only=True)
+        saved = torch.load({str(listed_checkpoints(run.dir)[0].path / "model.pt")!r}, weights_only=True)
         assert all(torch.equal(saved[name], tensor) for name, tensor in model.state_dict().items())
         print(model(torch.zeros(3, 1, 8, 8)).shape[0], model[0].out_channels, model.training)
     """
@@ -104,7 +112,7 @@ def test_exported_pipeline_model_merges_all_stages(runs_root: Path, tmp_path: Pa
     run = trained(runs_root, "digits_mlp", devices="cpu:0,cpu:1", strategy="pipeline")
     folder = tmp_path / "model"
     export_model(run.dir, folder)
-    paths = [str(path) for path in sorted(listed(run.dir)[0].path.glob("model-*.pt"))]
+    paths = [str(path) for path in sorted(listed_checkpoints(run.dir)[0].path.glob("model-*.pt"))]
     code = f"""
         import os, sys
         os.chdir({str(folder)!r})
@@ -132,7 +140,7 @@ def test_exported_keras_model_loads_without_trainyard(
     code = f"""
         import os, runpy, sys
         import numpy as np
-        saved = np.load({str(listed(run.dir)[0].path / "model.npz")!r})
+        saved = np.load({str(listed_checkpoints(run.dir)[0].path / "model.npz")!r})
 
         def check(weights, counted):
             model = runpy.run_path("load.py")["model"]
@@ -156,7 +164,7 @@ def test_export_errors_describe_the_cause(runs_root: Path, tmp_path: Path, in_po
     source = Path(write_recipe(tmp_path, LONG_PYTORCH))
     run = trained(runs_root, str(source), checkpoints={"unit": "steps", "every": 1, "keep": 9, "best": False})
     folder = tmp_path / "model"
-    first, *_ = every = listed(run.dir)
+    first, *_ = every = listed_checkpoints(run.dir)
     names = ", ".join(each.path.name for each in every)
 
     with pytest.raises(ValueError, match="PyTorch model cannot be exported as keras"):
@@ -272,6 +280,6 @@ def test_exporting_a_replaced_checkpoint_fails_with_a_clear_message(tmp_path: Pa
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert process.wait(PATIENCE_S) == 1
     reply = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
-    assert reply["error"].startswith(
+    assert Message.read(reply["error"]).startswith(
         "Checkpoint step-00000007 was replaced by newer ones before it could be read. Export again"
     )

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from core.runs.facts.states import RunState
-from core.worker.pytorch.loop.compression import PowerSGD
+from core.worker.pytorch.ddp import PowerSGD
 from tests.support.block_model import BLOCKS, on_two, values
 from tests.support.resuming import broken_off, resumed
 from tests.support.running import Followed, write_recipe

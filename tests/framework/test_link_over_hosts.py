@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from core.worker.pytorch.loop import distributed, over_hosts
+from core.worker.pytorch.loop import distributed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,10 +51,10 @@ def test_link_is_checked_the_same_way_with_either_backend(
 
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     try:
-        monkeypatch.setattr(over_hosts.dist, "get_backend", lambda: backend)
-        monkeypatch.setattr(over_hosts.torch, "ones", ones)
+        monkeypatch.setattr(distributed.dist, "get_backend", lambda: backend)
+        monkeypatch.setattr(distributed.torch, "ones", ones)
         context = Recorder("cpu", tmp_path)
-        over_hosts.check_link(context)  # type: ignore[arg-type]  # what it reads of it
+        distributed.check_link(context)  # type: ignore[arg-type]  # what it reads of it
         (link,) = context.links
         assert set(devices) == {device}
         assert link["backend"] == backend
@@ -63,6 +63,6 @@ def test_link_is_checked_the_same_way_with_either_backend(
 
         context.world_size = 2  # a sum that is wrong
         with pytest.raises(RuntimeError, match="A test of the network between the machines gave wrong sums"):
-            over_hosts.check_link(context)  # type: ignore[arg-type]  # as above
+            distributed.check_link(context)  # type: ignore[arg-type]  # as above
     finally:
         torch.distributed.destroy_process_group()

@@ -238,7 +238,7 @@ def test_learning_rate_setting_overrides_the_recipe_optimizer(runs_root: Path, t
 def test_digits_split_is_stratified_and_seeded() -> None:
     sys.path.insert(0, str(ROOT / "recipes" / "pytorch"))
     try:
-        from _data import digits as split
+        from digits_mlp import digits as split
     finally:
         sys.path.pop(0)
     (images, labels), (val_images, val_labels) = split(0, "train"), split(0, "val")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
+from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
 from tests.support.resuming import EVERY_STEP, broken_off, resumed

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from core.cli import __main__
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
+from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.runs.facts.states import RunState
-from core.worker.pytorch.task.nested import map_tensors, rebuilder, tensors_in
+from core.worker.pytorch.task.data import map_tensors, rebuilder, tensors_in
 from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:

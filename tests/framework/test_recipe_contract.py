@@ -12,7 +12,7 @@ from core.runs.facts.states import RunState
 from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.pytorch import single
+from core.worker.pytorch import strategies
 from core.worker.recipe import LoadedRecipe
 from tests.support.packages import needs_shared_memory
 from tests.support.running import LONG_PYTORCH, make_spec, train, train_both, write_recipe
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     ContextOf = Callable[[str], Context]
 
 ALONE = RankAssignment(
-    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
+    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.strategies:single"
 )
 
 
@@ -74,7 +74,7 @@ def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_invalid_recipe_results_raise_a_clear_error(context_of: ContextOf, source: str, words: str) -> None:
     context = context_of(source)
     with pytest.raises((TypeError, ValueError)) as refused:
-        single.train(LoadedRecipe(context.spec, context.run_dir), context)
+        strategies.single(LoadedRecipe(context.spec, context.run_dir), context)
     assert words in str(refused.value)
 
 

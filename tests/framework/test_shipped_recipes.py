@@ -7,6 +7,7 @@ each of whose runs takes seconds: `test_matrix.py` has `digits_cnn` with all fra
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,7 @@ COPIED = [
     for recipe in recipes.built_in(framework)
     if recipe.name not in ELSEWHERE
 ]
-"""One recipe with all kinds of shared code, one with included data; `test_recipe_copy.py` reads the others."""
+"""Two recipes with included data; `test_recipe_copy.py` reads the others."""
 INTERRUPTED = [
     (framework, recipe.name)
     for framework in ("pytorch", "tensorflow", "keras")
@@ -166,15 +167,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random = np.random.default_rng(0)
     letters = random.choice(list("abcdefgh "), TEXT_CHARACTERS)
     (folder / "text.txt").write_text("".join(letters), encoding="ascii")
-    for name in ("mnist", "fashion-mnist"):
-        (folder / name).mkdir()
+    images, labels = random.integers(0, 256, (48, 28, 28), dtype=np.uint8), random.integers(0, 10, 48, dtype=np.uint8)
+    (folder / "mnist").mkdir()
+    np.savez(folder / "mnist" / "mnist.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    (folder / "fashion-mnist").mkdir()
+    for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
+        content = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
         for part in ("train", "t10k"):
-            for kind, array in (
-                ("images-idx3", random.integers(0, 256, (48, 28, 28), dtype=np.uint8)),
-                ("labels-idx1", random.integers(0, 10, 48, dtype=np.uint8)),
-            ):
-                content = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
-                (folder / name / f"{part}-{kind}-ubyte").write_bytes(content)
+            (folder / "fashion-mnist" / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
     return folder
 
 

@@ -13,10 +13,9 @@ from core.schema.paths import CONTROL, EVENTS
 from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.pytorch.loop.common import own_passes
-from core.worker.pytorch.loop.saver import WholeSaver
-from core.worker.pytorch.loop.update import stepper
+from core.worker.pytorch.loop.common import own_passes, stepper
 from core.worker.pytorch.task.build import build
+from core.worker.pytorch.task.saver import Saver
 from core.worker.recipe import LoadedRecipe
 from core.worker.training.controller import TrainingController
 from core.worker.training.metrics_reporter import MetricsReporter
@@ -66,11 +65,17 @@ def epochs_of(source: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     spec = make_spec(path, epochs=1_000, batch_size=2, checkpoints={"unit": "never"})
     write_spec(folder, spec)
     of_rank = RankAssignment(
-        rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
-    )
+        rank=0,
+        world_size=1,
+        devices=("cpu:0",),
+        own=("cpu:0",),
+        kind="cpu",
+        cores=(),
+        target="pytorch.strategies:single",
+    )  # fmt: skip
     context = Context(str(folder), of_rank)
     task = build(LoadedRecipe(spec, folder), context)
-    controller = TrainingController(context, MetricsReporter(context), WholeSaver(task, context), **task.size)
+    controller = TrainingController(context, MetricsReporter(context), Saver(task, context), **task.size)
     step = stepper(task, context, controller, own_passes)
 
     def epoch(number: int) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from core.runs.facts.model_parts import part_sentences
+from core.runs.facts.run_facts import part_sentences
 from core.runs.facts.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS

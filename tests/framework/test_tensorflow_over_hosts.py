@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from core.launchers import network
+from core.launchers import ranks
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
@@ -158,7 +158,7 @@ def test_port_that_another_program_has_taken_is_explained() -> None:
 
         from core.worker.tensorflow._errors import explain
 
-    with network.listening(1) as (port,):
+    with ranks.listening(1) as (port,):
         address = f"127.0.0.1:{port}"
         with pytest.raises(tf.errors.UnknownError) as caught:
             tf.distribute.Server({"worker": [address]}, "worker", 0)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from core.worker.pytorch.loop.common import Task
 from core.worker.pytorch.loop.validation import Tally, Validation
+from core.worker.pytorch.task.build import Task
 from core.worker.pytorch.task.data import Batches
 
 CPU = torch.device("cpu")

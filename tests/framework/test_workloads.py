@@ -75,7 +75,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
-    """Imports a PyTorch recipe, or a neighbouring file, and removes it from `sys.modules` afterwards."""
+    """Imports a PyTorch recipe, and removes it from `sys.modules` afterwards."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(ROOT / "recipes" / "pytorch"))
     yield importlib.import_module
@@ -251,47 +251,48 @@ def test_placed_branches_equal_the_plain_model(load: Callable[[str], Any], name:
 
 
 def test_user_text_file_is_read_and_checked(load: Callable[[str], Any], tmp_path: Path) -> None:
-    text = load("_shared.text")
+    recipe = load("char_transformer")
     file = tmp_path / "mine.txt"
     file.write_text("äbä→" * 50, encoding="utf-8")
-    inputs, following = text.windows(str(file), "train", 16)
-    assert text.vocabulary(str(file)) == 3
+    inputs, following = recipe.windows(str(file), "train", 16)
+    assert recipe.coded(str(file))[0] == 3
     assert inputs.shape == following.shape == (11, 16)
     assert (inputs.ravel()[1:] == following.ravel()[:-1]).all()
     with pytest.raises(ValueError, match=r"mine\.txt is too short for a context of 64\. Use a longer text\."):
-        text.windows(str(file), "val", 64)
+        recipe.windows(str(file), "val", 64)
     with pytest.raises(
         OSError, match=r"The text /no/such cannot be read: No such file or directory\. Check the path\."
     ):
-        text.vocabulary("/no/such")
+        recipe.coded("/no/such")
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_either_mnist_format_is_read_from_the_cache_folder(
-    load: Callable[[str], Any], cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ending: str
+def test_both_mnist_formats_are_read_from_the_cache_folder(
+    load: Callable[[str], Any], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mnist = load("_shared.mnist")
     monkeypatch.setenv("TRAINYARD_DATA", str(cache))
-    packed = mnist.load_images("mnist", "train", 64), mnist.load_images("mnist", "val", 5)
-    assert (packed[0][0].shape, packed[1][1].shape) == ((64, 28, 28), (5,))
-    monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
-    (tmp_path / "mnist").mkdir()
-    for name, file in IDX.items():
-        content = idx(small_mnist()[name])
-        (tmp_path / "mnist" / (file + ending)).write_bytes(gzip.compress(content) if ending else content)
-    for part, (images, labels) in zip(("train", "val"), packed, strict=True):
-        again = mnist.load_images("mnist", part, len(labels))
-        assert np.array_equal(images, again[0])
-        assert np.array_equal(labels, again[1])
+    arrays = small_mnist()
+    for recipe, read, mean, deviation in (
+        ("mnist_mlp", "mnist", 0.1307, 0.3081),
+        ("fashion_cnn", "fashion", 0.286, 0.353),
+    ):
+        for part, name, items in (("train", "train", 64), ("val", "test", 5)):
+            images, labels = getattr(load(recipe), read)(part, items)
+            assert images.numpy()[:, 0] == pytest.approx(
+                (arrays[f"x_{name}"][:items] / 255 - mean) / deviation, abs=1e-5
+            )
+            assert labels.tolist() == arrays[f"y_{name}"][:items].tolist()
 
 
 def test_damaged_data_file_is_named(load: Callable[[str], Any], offline: Path) -> None:
-    mnist = load("_shared.mnist")
-    for name, file in (("mnist", "mnist.npz"), ("fashion-mnist", "train-images-idx3-ubyte.gz")):
-        (offline / name).mkdir(parents=True)
-        (offline / name / file).write_bytes(b"no such thing")
-        with pytest.raises(ValueError, match=rf"{file} cannot be read \(.*\)\. Delete it to download it again\."):
-            mnist.load_images(name, "train", 9)
+    for recipe, folder, file in (
+        ("mnist_mlp", "mnist", "mnist.npz"),
+        ("fashion_cnn", "fashion-mnist", "train-images-idx3-ubyte.gz"),
+    ):
+        (offline / folder).mkdir(parents=True)
+        for content in (b"no such thing", gzip.compress(b"no"), gzip.compress(b"no such thing")):
+            (offline / folder / file).write_bytes(content)
+            with pytest.raises(ValueError, match=rf"{file} cannot be read \(.*\)\. Delete it to download it again\."):
+                load(recipe).train_data()
 
 
 @pytest.mark.parametrize(
@@ -313,24 +314,30 @@ def test_failed_download_names_address_and_folder(
     assert list((offline / folder).iterdir()) == []
 
 
-def test_concurrent_downloads_of_one_file_succeed(load: Callable[[str], Any], tmp_path: Path) -> None:
-    fetch = load("_shared.fetch").fetch
+def test_concurrent_downloads_of_one_file_succeed(
+    load: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
+    downloaded = load("mnist_mlp").downloaded
     source = tmp_path / "source"
     source.write_bytes(os.urandom(5_000_000))
     digest = hashlib.sha256(source.read_bytes()).hexdigest()
-    target = tmp_path / "cache" / "file"
+    target = tmp_path / "cache" / "source"
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda _: fetch(target, source.as_uri(), digest), range(4))) == [target] * 4
+        assert list(pool.map(lambda _: downloaded("cache", source.as_uri(), digest), range(4))) == [target] * 4
     assert target.read_bytes() == source.read_bytes()
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_download_with_wrong_checksum_is_refused(load: Callable[[str], Any], tmp_path: Path) -> None:
-    source, target = tmp_path / "source", tmp_path / "cache" / "file"
+def test_download_with_wrong_checksum_is_refused(
+    load: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
+    source = tmp_path / "source"
     source.write_bytes(b"a page that says: log in first")
     with pytest.raises(OSError, match=r"its SHA-256 is [0-9a-f]{64} instead of 00.*the folder .*/cache, and"):
-        load("_shared.fetch").fetch(target, source.as_uri(), "00")
-    assert list(target.parent.iterdir()) == []
+        load("mnist_mlp").downloaded("cache", source.as_uri(), "00")
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.devices.device import Device, Sample, Survey
+from core.devices.host_names import device_here, sample_here
 from core.hosts import host_list, watch
 from core.hosts.connection import Clock
 from core.hosts.exchange import HostUse, HostUses
 from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
-from core.hosts.names import device_here, sample_here
 from core.hosts.protocol import Hello
 from core.hosts.watch import HostState, Phase
 from core.system.processes import HostId

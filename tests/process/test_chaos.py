@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.cli.commands.common import EXIT_CODES
+from core.cli.shared.lookup import EXIT_CODES
 from core.history import leftovers
 from core.runs import stopped
 from core.runs.facts.states import RunState, state_info

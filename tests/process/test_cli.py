@@ -175,10 +175,11 @@ def test_unwritable_runs_folder_is_reported(call: Call, runs_root: Path) -> None
 
 
 def test_ctrl_c_during_import_prints_one_sentence(monkeypatch, capsys) -> None:
-    def interrupted(name: str) -> None:
+    def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("importlib.import_module", interrupted)
+    monkeypatch.setattr("core.system.own_start.search_own_first", interrupted)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     assert trainyard.main() == 130
     assert capsys.readouterr() == ("", "trainyard: Interrupted. Nothing was done.\n")
 
@@ -261,11 +262,11 @@ def test_run_is_found_by_the_name_it_was_given(call: Call, runs_root: Path) -> N
 
 
 @pytest.mark.slow
-def test_window_and_agent_start_without_importing_the_commands(tmp_path: Path) -> None:
+def test_window_starts_without_importing_the_commands(tmp_path: Path) -> None:
     code = (
-        "import sys; from core.cli import __main__; from core.cli.commands.machine import agent\n"
+        "import sys; from core.cli import __main__\n"
         "tell = lambda options: print(options.runs, 'core.cli.parser' in sys.modules)\n"
-        "__main__.window = agent.agent = tell\n"
+        "__main__.window = tell\n"
         "__main__.main(sys.argv[1:])"
     )
 
@@ -278,9 +279,6 @@ def test_window_and_agent_start_without_importing_the_commands(tmp_path: Path) -
     assert opened("--runs", str(tmp_path)) == f"{tmp_path} False\n"
     assert opened().endswith(" False\n")
     assert opened(f"--runs={tmp_path}") == f"{tmp_path} True\n", "the parser of all commands understands it, too"
-    assert opened("agent", "--stdio").endswith(" False\n")
-    assert opened("--runs", str(tmp_path), "agent", "--stdio") == f"{tmp_path} False\n"
-    assert opened("agent", "--runs", str(tmp_path), "--stdio") == f"{tmp_path} True\n"
 
 
 def test_step_of_a_script_without_a_loss_is_listed(call: Call, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.devices.cores import CORES_VARIABLE
+from core.devices.cpu import CORES_VARIABLE
 from core.history.index import directories
 from core.runs.facts.states import RunState
 from core.runs.run import Run

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from core.supervisor import guard
 from core.system import process_info, processes
 from core.system.run_processes import RunProcesses
-from core.worker import deadman
+from core.worker import boot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 
 def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(processes, "send_tagged", lambda *_: True)
         monkeypatch.setattr(process_info, "glance", glance)
         (ended,) = guard._kill_all(RunProcesses(run_id="run-1"))
-        assert (ended.pid, ended.name, ended.signal, ended.by) == (process.pid, "sleep", "SIGKILL", "guard")
+        assert (ended.pid, ended.name, ended.signal) == (process.pid, "sleep", "SIGKILL")
 
 
 def test_guard_reports_processes_killed_with_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +74,12 @@ def test_guard_reports_processes_killed_with_their_group(monkeypatch: pytest.Mon
 
 def test_worker_sleeps_before_killing_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[object] = []
-    monkeypatch.setattr(deadman, "time", SimpleNamespace(sleep=done.append))
+    monkeypatch.setattr(boot, "time", SimpleNamespace(sleep=done.append))
     monkeypatch.setattr(os, "killpg", lambda group, number: done.append((group, number.name)))
     reading, writing = os.pipe()
     os.close(writing)
     try:
-        deadman._wait(reading)
+        boot._kill_at_end(reading)
     finally:
         os.close(reading)
-    assert done == [deadman.GUARD_FIRST_S, (os.getpgrp(), "SIGKILL")]
+    assert done == [boot.GUARD_FIRST_S, (os.getpgrp(), "SIGKILL")]

@@ -157,7 +157,7 @@ def test_without_hosts_no_ssh_is_started_and_nothing_of_it_is_loaded(monkeypatch
         "print(*(name for name in sys.modules if name.startswith('core.hosts.')), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert {*done.stderr.split()} == {"core.hosts.host_list", "core.hosts.names"}
+    assert {*done.stderr.split()} == {"core.hosts.host_list"}
     assert all("host" not in each for each in json.loads(done.stdout))
     assert not (tmp_path / "started").exists()
 

@@ -26,10 +26,9 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.system import process_info, processes, procfs
 from core.system.own_processes import SUPERVISOR
-from core.system.run_processes import RunProcesses
 from core.system.terminate import TerminationResult, terminate
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
-from tests.support.running import start
+from tests.support.running import kill_tagged, start
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -97,7 +96,7 @@ def abandoned(runs_root: Path, tmp_path: Path) -> Iterator[Followed]:
     """An abandoned run whose worker left a child in its own session."""
     followed = start(played(tmp_path / "actors", before=CHILD), runs_root).until_trained(1)
     yield abandon(followed)
-    RunProcesses(run_id=followed.run.id).end(signal.SIGKILL)
+    kill_tagged(followed.run.id)
 
 
 def pids(found: list[OrphanedProcess]) -> list[int]:

@@ -19,7 +19,7 @@ from core.runs import lock
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import EVENTS
-from core.system.mounts import mount_of
+from core.system.procfs import mount_of
 from tests.support import without_locks
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 

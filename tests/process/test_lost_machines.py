@@ -13,9 +13,9 @@ import pytest
 
 from core.hosts.parts import run_hosts
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
 from core.schema import checkpoint
+from core.schema.event_kinds import Verdict
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host

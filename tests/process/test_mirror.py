@@ -15,8 +15,8 @@ from core.history.index import RunIndex
 from core.hosts.mirror import link, mirror
 from core.hosts.mirror.mirror import Mirror
 from core.hosts.run_files import travels
-from core.runs.copies import read_there
 from core.runs.facts.states import RunState, state_info
+from core.runs.foreign import read_there
 from core.runs.run import Run
 from core.schema.paths import EVENTS
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
@@ -291,8 +291,7 @@ def test_nothing_acts_on_a_copy(root, open_mirror, spec):
     """A pid of another machine means another process here: no function of a run touches its copy."""
     from core.errors import RunError
     from core.history import removal
-    from core.history.marks import change_marks
-    from core.history.rename import rename
+    from core.history.marks import change_marks, rename
     from core.queue.control import cancel, revive
     from core.runs.directory import launch_supervisor
     from core.runs.lock import held

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.notifications.channels.desktop import BUS_VARIABLE
 from core.notifications.delivery import RETRY_S, deliver, deliver_news, retry
-from core.notifications.message import Message
-from core.notifications.news import news_of_end
+from core.notifications.desktop import BUS_VARIABLE
+from core.notifications.message import Message, news_of_end
 from core.notifications.outbox import SUFFIX
 from core.notifications.settings import NotificationSettings, save, settings_file
-from core.queue import failures
+from core.queue import folder
 from core.queue.folder import own_line
 from core.runs.facts.states import RunState
 from core.runs.run import Run
@@ -176,7 +175,7 @@ def test_queued_run_that_will_not_start_and_a_held_queue_are_told(tmp_path: Path
     save(settings(command=f'echo "$NOTIFICATION_TITLE" > {told}; cat >> {told}', occasions=("stopped", "failed")))
     with collecting(tmp_path, 1):
         failed = train(make_spec(failing(tmp_path, "broken")), queue.runs_root)
-    failures.hold(own_line().line, failures.QUEUE_HELD.format(count=3, error="It broke."))
+    folder.hold(own_line().line, folder.QUEUE_HELD.format(count=3, error="It broke."))
     next_one = queue.add("next", after=str(failed.run.dir), after_mode="ok").until_over()
     assert next_one.state is RunState.STOPPED
     wait_until(lambda: told.is_file() and "queue is held" in told.read_text(), "the message")

@@ -11,9 +11,9 @@ import pytest
 
 from core.errors import RunError
 from core.history.index import RunIndex
-from core.runs.checkpoints import listed, whole
 from core.runs.directory import launch_supervisor
 from core.runs.facts.states import RunState
+from core.runs.outputs import listed_checkpoints, whole
 from core.runs.run import Run
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
@@ -100,7 +100,7 @@ def test_paused_run_resumes_with_every_step_recorded_once(runs_root: Path, slow:
     for reader in (again, followed, second):
         assert reader.run_series.metrics["loss"].steps.tolist() == list(range(1, 121))
     assert {worker.exit_code for worker in again.run.facts.workers.values()} == {0}
-    assert 1 <= len(listed(again.run.dir)) <= 3
+    assert 1 <= len(listed_checkpoints(again.run.dir)) <= 3
     assert gone(again.run)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.system import processes
-from core.system.run_processes import RunProcesses
 from tests.support.waiting import PATIENCE_S, wait_until
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ def test_signalling_that_the_system_forbids_is_not_an_error(
     with monkeypatch.context() as patch:
         patch.setattr(os, "pidfd_open", forbidden)
         assert not processes.send_tagged(identity, OWN_RUN, signal.SIGKILL)
-        RunProcesses(run_id=OWN_RUN).end(signal.SIGKILL)
     assert processes.is_alive(identity)
     assert processes.send_tagged(identity, OWN_RUN, signal.SIGKILL)
 

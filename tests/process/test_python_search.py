@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from core.cli import __main__
-from core.cli.commands.machine import pythons
-from core.pythons.cache import ProbeCache
-from core.pythons.search import PythonSearch
+from core.cli.commands import machine
+from core.pythons.discovery import PythonSearch
+from core.pythons.python_info import ProbeCache
 from tests.support.pythons import (
     VERSION,
     count_starts,
@@ -89,7 +89,7 @@ class TestSearching:
 class TestCommand:
     @pytest.fixture(autouse=True)
     def _patient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pythons, "PythonSearch", partial(PythonSearch, timeout_s=PATIENCE_S))
+        monkeypatch.setattr(machine, "PythonSearch", partial(PythonSearch, timeout_s=PATIENCE_S))
 
     def test_json_lists_facts_of_each_python(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.pythons.cache import ProbeCache
 from core.pythons.discovery import find_pythons, locate_python
-from core.pythons.python_info import MIN_FOR_RECIPES, Package
+from core.pythons.python_info import MIN_FOR_RECIPES, Package, ProbeCache
 from tests.support.pythons import (
     VERSION,
     ask,

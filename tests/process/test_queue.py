@@ -180,7 +180,9 @@ def test_a_time_limit_stops_the_run_and_lets_others_plan(queue: Queue) -> None:
     asked_at = time.time()
     limited = queue.add("limited", epochs=FOREVER, limit_s=PATIENCE_S).until(RunState.STARTING)
     following = queue.add("next")
-    row = queue.until_reason("next", "CPU 0 is used by run")
+    row = wait_until(
+        lambda: (found := queue.until_reason("next", "CPU 0 is used by run")).expected_start and found, "an estimate"
+    )
     assert asked_at <= row.expected_start - PATIENCE_S <= time_of(limited, RunState.STARTING)
     stop(limited)
     assert following.until_over().state is FINISHED

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.cli import queue_options
+from core.cli.shared import run_options
 from core.devices.device import Device
 from core.history.index import directories
 from core.queue import control
@@ -88,7 +88,7 @@ def test_what_cannot_be_queued_is_refused_in_one_sentence_and_leaves_nothing(tmp
 
 def test_times_and_sizes() -> None:
     def limit(text: str) -> float | None:
-        return queue_options.time_limit_s(SimpleNamespace(time_limit=text))
+        return run_options.time_limit_s(SimpleNamespace(time_limit=text))
 
     assert [limit(text) for text in ("90m", "1h30m", "8 h", "2d", "1:30:00", "45 min", "30s")] == [
         5400, 5400, 28800, 172800, 5400, 2700, 30,
@@ -98,7 +98,7 @@ def test_times_and_sizes() -> None:
         options = SimpleNamespace(
             after=None, if_changed=None, any=None, free_memory="1.5GB", priority=2, not_before=text, requeue=None
         )
-        request = queue_options.queue_request(options, (), (), None)
+        request = run_options.queue_request(options, (), (), None)
         assert (request.free_memory_bytes, request.priority) == (3 * 2**29, 2)
         return request.not_before or 0.0
 
@@ -115,7 +115,7 @@ def test_any_device_is_one_of_the_kind_with_enough_memory() -> None:
     gpus = [Device(id=f"GPU-{at}", kind="nvidia", label=f"GPU {at}", name="", memory_total_bytes=size * 2**30)
             for at, size in enumerate((8, 24, 24))]  # fmt: skip
     options = SimpleNamespace(any=1, kind=None, free_memory="20GB", devices="")
-    assert [each.id for each in queue_options.choose_any(options, gpus)] == ["GPU-1", "GPU-2"]
+    assert [each.id for each in run_options.choose_any(options, gpus)] == ["GPU-1", "GPU-2"]
     assert options.devices == "GPU-1"
 
 

@@ -20,6 +20,7 @@ from core.hosts import host_list
 from core.hosts.connection import Connection
 from core.hosts.failures import HostError
 from core.hosts.host_list import Host
+from core.language import Message
 from core.runs.facts.states import RunState
 from core.schema.event_log import Log
 from core.system.own_processes import is_agent
@@ -52,7 +53,7 @@ def over_hosts(spec: RunSpec) -> RunSpec:
 
 
 def notices(run: Followed) -> list[str]:
-    return [event["text"] for event in Log(run.run.dir).read() if event["kind"] == "notice"]
+    return [Message.read(event["text"]) for event in Log(run.run.dir).read() if event["kind"] == "notice"]
 
 
 def words_of(process: psutil.Process) -> list[str]:

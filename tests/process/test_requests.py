@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.cli import __main__, options, parse_choices
+from core.cli import __main__
+from core.cli.shared import options, run_options
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
@@ -132,7 +133,7 @@ def test_checkpoint_every_option_is_parsed(text: str, meant: dict[str, object]) 
     options.add_run_options(parser)
     words = ["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"]
     given = parser.parse_args(words, Namespace(arguments=[]))
-    assert parse_choices.choices(given).checkpoints == {**meant, "keep": 3}
+    assert run_options.choices(given).checkpoints == {**meant, "keep": 3}
 
 
 def test_every_run_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from core.cli.__main__ import main
-from core.cli.output import failure_words, log_of
-from core.config.shell_command import shell_line
+from core.cli.shared.output import failure_words, log_of
+from core.config.presets import shell_line
 from core.devices.cpu import cpu_devices
-from core.diagnosis.tracebacks import TRACEBACK, as_printed, last_traceback
+from core.diagnosis.program_output import TRACEBACK, as_printed, last_traceback
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.paths import EVENTS

@@ -12,7 +12,9 @@ import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
+from core.language import Message
 from core.notifications.settings import NotificationSettings, save
+from core.notifications.start import Notifier
 from core.runs.directory import new_directory
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
@@ -22,7 +24,7 @@ from core.schema.spec import write_spec
 from core.supervisor import supervisor
 from core.supervisor.jobs import RecipeJob
 from core.supervisor.watches import monitor
-from core.supervisor.watches.stall import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
+from core.supervisor.watches.progress_watches import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
 from core.system.run_processes import RunProcesses
 from gui.viewmodels.run.run_messages import run_message
 from tests.support.running import FOREVER, Followed, make_spec, write_recipe
@@ -31,7 +33,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.supervisor.watches.device_log import DeviceLog
+    from core.supervisor.watches.device_watches import DeviceLog
 
 GPUS = tuple(Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX") for number in range(3))
 SURVEY = Survey(
@@ -149,7 +151,9 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
     spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate), hangs=str(hangs))), epochs=FOREVER)
     run_dir = new_directory(tmp_path / "runs", "silent")
     write_spec(run_dir, spec)
-    supervised = supervisor.Supervisor(run_dir, spec, Sampler.for_run(spec.devices), RecipeJob(spec, run_dir))
+    supervised = supervisor.Supervisor(
+        run_dir, spec, Sampler.for_run(spec.devices), RecipeJob(spec, run_dir), companions=[Notifier(run_dir)]
+    )
     thread = threading.Thread(target=supervised.run)
     thread.start()
     try:
@@ -164,7 +168,9 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         assert followed.state is RunState.RUNNING
         followed.run.request("stop")
         followed.until_over()
-        sentences = [event["text"] for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"]
+        sentences = [
+            Message.read(event["text"]) for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"
+        ]
         assert list(map(bool, sentences)) == [True, False]
         assert told.read_text() == "recipe makes no progress\n"
     finally:

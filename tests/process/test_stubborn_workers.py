@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Verdict
 from core.runs.run import Run
+from core.schema.event_kinds import Verdict
 from core.schema.settings import StopTimeouts
 from core.series import report
 from core.system import processes

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__
-from core.cli.commands.runs import sweep
+from core.cli.commands import remove
 from core.system import processes
-from core.system.run_processes import RunProcesses
 from tests.support.acting import CHILD, ProcView, abandon, played
-from tests.support.running import start
+from tests.support.running import kill_tagged, start
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ MULTIPLIES = (
 def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
     """Show the command only processes of this test; otherwise it would terminate orphans of any run."""
     made = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
-    monkeypatch.setattr(sweep, "PROC", made.path)
+    monkeypatch.setattr(remove, "PROC", made.path)
     return made
 
 
@@ -74,7 +73,7 @@ def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]
 
     yield abandoned
     for each in runs:
-        RunProcesses(run_id=each.run.id).end(signal.SIGKILL)
+        kill_tagged(each.run.id)
 
 
 def test_sweep_without_orphans_prints_one_sentence(call: Call) -> None:
@@ -171,7 +170,7 @@ def test_process_started_by_a_terminating_orphan_is_also_terminated(
     run = leave(MULTIPLIES).run
     (process,) = processes.tagged(run.id)
     wait_for_signals(monkeypatch, lambda: not processes.is_alive(process))
-    monkeypatch.setattr(sweep.leftovers, "find", _seeing_all(view))
+    monkeypatch.setattr(remove.leftovers, "find", _seeing_all(view))
     code, out, _ = call("--end")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[-2:]] == ["Terminated", "Terminated"]
@@ -180,7 +179,7 @@ def test_process_started_by_a_terminating_orphan_is_also_terminated(
 
 def _seeing_all(view: ProcView) -> Callable[..., list]:
     """Refresh the process view, which is a snapshot, before each search."""
-    find = sweep.leftovers.find
+    find = remove.leftovers.find
     return lambda roots, proc: find(roots, view.refresh())
 
 
@@ -228,7 +227,7 @@ def _all_of(terminal: int) -> str:
 def test_sweep_without_proc_reports_that_processes_are_invisible(
     runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sweep, "PROC", tmp_path / "none")
+    monkeypatch.setattr(remove, "PROC", tmp_path / "none")
     assert __main__.main(["sweep", "--end", "--runs", str(runs_root)]) == 2
     out, err = capsys.readouterr()
     assert out == ""

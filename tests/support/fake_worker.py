@@ -47,7 +47,7 @@ fake_worker.main()
 """The executable: the worker, or the real Python. What each run asks that Python is answered without starting it."""
 FRAMEWORKS = ("pytorch", "tensorflow", "keras")
 STRATEGIES = tuple(f"_trainyard.worker.{framework}" for framework in FRAMEWORKS)
-DUMMIES = ("torch", "tensorflow", "keras", "numpy", "_data")
+DUMMIES = ("torch", "tensorflow", "keras", "numpy")
 
 
 def install(folder: Path) -> Path:
@@ -83,7 +83,7 @@ class Finder:
 
     def exec_module(self, module):
         if not isinstance(module, Dummy):
-            module.train = train
+            module.__getattr__ = strategy
             module.explain = lambda error, context: None
 
 
@@ -101,6 +101,13 @@ class Dummy(types.ModuleType):
 
     def __getattr__(self, name):
         return AnyClass.__getattr__(AnyClass, name)
+
+
+def strategy(name):
+    """Return the function of this name in a module of strategies: they all train."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return train
 
 
 def train(recipe, context):
@@ -198,8 +205,8 @@ class Ranks:
     def __init__(self, context):
         self._rank, self._peers, self._files = context.rank, meet(context), None
         if context.assignment.meeting:
-            host_files = importlib.import_module("_trainyard.worker.training.host_files")
-            self._files = host_files.HostFiles(context, self.broadcast)
+            hosts = importlib.import_module("_trainyard.worker.training.hosts")
+            self._files = hosts.HostFiles(context, self.broadcast)
             self._files.fetch_checkpoint()
 
     def wait_for(self, losses):

@@ -14,7 +14,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from core.devices.nvidia.reader import NvidiaReader, open_reader
-from core.devices.nvidia.power import PciPaths
+from core.devices.nvidia.card import PciPaths
 from core.devices.reader import DriverError, NoDevices, Options, Tier
 from tests.nvml.standin import StandIn
 

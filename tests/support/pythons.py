@@ -17,8 +17,7 @@ from tests.support.waiting import PATIENCE_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from core.pythons.cache import ProbeCache
-    from core.pythons.python_info import PythonInfo
+    from core.pythons.python_info import ProbeCache, PythonInfo
 
 VERSION = ".".join(map(str, sys.version_info[:3]))
 RUINED = "raise SystemExit('this package must not be imported')\n"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import signal
 import sys
 import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.choices import RecipeChoices, ScriptChoices, compose
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.history.index import directories
@@ -179,6 +179,12 @@ class Followed:
 def start(spec: RunSpec, runs_root: Path) -> Followed:
     """Start a real run."""
     return Followed(Run.start(spec, runs_root))
+
+
+def kill_tagged(run_id: str) -> None:
+    """Kill every process with the tag of this run."""
+    for process in processes.tagged(run_id):
+        processes.send_tagged(process, run_id, signal.SIGKILL)
 
 
 def train(spec: RunSpec, runs_root: Path) -> Followed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from core.devices.kinds import KINDS
-from core.devices.source import HelperTimeouts
+from core.devices.sampler import HelperTimeouts
 from tests.support.helper_pids import helper_pids
 from tests.support.waiting import wait_until
 

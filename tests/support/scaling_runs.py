@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
-from core.runs.workload_text import keep_workload
-from core.scaling.plan import FIXED, plan_specs
-from core.scaling.record import new_record
+from core.runs.directory import keep_workload
+from core.scaling.record import FIXED, new_record, plan_specs
 from tests.support.written_runs import BEGAN, ONE_PART, values, write_run
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from jeepney import DBusAddress, HeaderFields, MessageType, new_error, new_metho
 from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import open_dbus_connection
 
-from core.notifications.channels.desktop import BUS_VARIABLE, SERVICE
-from core.system.logout import LOGIND
+from core.notifications.desktop import BUS_VARIABLE, SERVICE
+from core.system.own_processes import LOGIND
 from tests.support.packages import BUS, missing
 
 if TYPE_CHECKING:

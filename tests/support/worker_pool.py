@@ -173,7 +173,9 @@ def load(family: str) -> None:
     from core.worker.main import ERRORS_OF
 
     boot._load_privately(str(ROOT / "core"))
-    targets = [row.target for row in STRATEGIES if FAMILIES.get(row.framework) == family and row.target]
+    targets = [
+        row.target.partition(":")[0] for row in STRATEGIES if FAMILIES.get(row.framework) == family and row.target
+    ]
     errors = {f"{ERRORS_OF[target.partition('.')[0]]}._errors" for target in targets}
     for name in ("main", *targets, *errors):
         importlib.import_module(f"{boot.PRIVATE_NAME}.worker.{name}")

@@ -22,8 +22,7 @@ from core.comparison.curves import (
     guide_of,
 )
 from core.comparison.measured_run import read_run
-from core.series.exponential_mean import ExponentialMean
-from core.series.series import STEP, Axis, Series
+from core.series.series import STEP, Axis, ExponentialMean, Series
 from tests.support.running import make_spec
 from tests.support.written_runs import BEGAN, values, write_run
 from tests.unit.test_comparison import RECORDED, curves

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__
-from core.cli.commands.machine import desktop
+from core.cli.commands import desktop
 from core.system.installation import own_command
 from tests.support.packages import MENU_ENTRY, missing
 

@@ -11,7 +11,7 @@ from core.devices.device import Device, Sample, Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
 from core.schema.paths import DEVICE_EVENTS, EVENTS
-from core.supervisor.watches.device_log import DeviceLog
+from core.supervisor.watches.device_watches import DeviceLog
 
 if TYPE_CHECKING:
     from pathlib import Path

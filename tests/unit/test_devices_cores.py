@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from core.devices.cores import CORES_VARIABLE, COUNT_VARIABLE, device_count, divide, shares, usable_cores
+from core.devices.cpu import CORES_VARIABLE, COUNT_VARIABLE, device_count, divide, shares, usable_cores
 
 CORES = sorted(os.sched_getaffinity(0))
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from core.devices.cores import CORES_VARIABLE, COUNT_VARIABLE
-from core.devices.cpu import CpuReader, cpu_devices, open_reader
+from core.devices.cpu import CORES_VARIABLE, COUNT_VARIABLE, CpuReader, cpu_devices, open_reader
 from core.devices.reader import Options, Tier
 from core.devices.sampler import Sampler
 from tests.support.waiting import wait_until

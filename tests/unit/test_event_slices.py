@@ -16,9 +16,9 @@ from core.schema.events import metrics_line, parse, parse_lines
 from core.schema.packed_samples import divide, divide_after, pack
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
+from core.series.long_runs import events_size, sketch
 from core.series.run_series import RunSeries
 from core.series.series import STEP
-from core.series.sketch import events_size, sketch
 from tests.support.running import make_spec
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def test_lines_are_parsed_together_as_one_by_one() -> None:
 
 
 def test_sketch_has_the_state_and_values_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.series.sketch.BUDGET_S", 60.0)
+    monkeypatch.setattr("core.series.long_runs.BUDGET_S", 60.0)
     run_dir = write_run(tmp_path, 3, steps=60_000)
     assert events_size(run_dir) > 1_000_000
     facts, run_series = sketch(run_dir)

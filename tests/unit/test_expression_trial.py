@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__
-from core.metrics import expression_trial
+from core.metrics.text.expression import describe_result, try_expression
 from tests.support.running import script_spec, train
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 def trial_words(expression: str, run: Followed) -> str:
-    return expression_trial.describe_result(expression_trial.try_expression(expression, run.run.dir))
+    return describe_result(try_expression(expression, run.run.dir))
 
 
 def test_trial_describes_the_matches(printed: Followed) -> None:
@@ -46,7 +46,7 @@ def test_trial_describes_the_matches(printed: Followed) -> None:
 
 @pytest.mark.slow
 def test_trial_reports_a_slow_expression(printed: Followed) -> None:
-    text = expression_trial.describe_result(expression_trial.try_expression(r"(?P<loss>(?:a+)+)$", printed.run.dir))
+    text = describe_result(try_expression(r"(?P<loss>(?:a+)+)$", printed.run.dir))
     assert text.startswith("The expression needs more than 1 s for the line 'hello aaaa")
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.config.smaller_batch import smaller_batch
+from core.config.validation import smaller_batch
 from core.diagnosis.failures import KERNEL_KILLED, Cause, failure_of, short_cause
-from core.runs.facts.run_facts import Checkpoint, RunFacts
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from core.runs.facts.verdicts import Release, Verdict
+from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from gui.viewmodels.run.failure_view import failure_view

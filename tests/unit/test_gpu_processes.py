@@ -19,11 +19,13 @@ from core.devices.nvidia import preflight
 from core.memory_watch import gpu_processes
 from core.memory_watch.gpu_processes import scan
 from core.memory_watch.watch import HostProcesses
+from core.schema.event_kinds import ProcessInfo
 from core.system import processes, procfs
-from core.system.process_info import ProcessInfo, describe
+from core.system.process_info import describe
 from core.system.processes import ProcessId
 from core.system.run_processes import RunProcesses
 from tests.support.fake_proc import add_process
+from tests.support.running import kill_tagged
 from tests.support.two_users import OTHER_UID
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -249,7 +251,7 @@ def test_living_child_of_a_zombie_is_found_and_signalled_but_not_the_zombie() ->
         assert machine.send(found, signal.SIGTERM)
         wait_until(lambda: machine.inspect(found) is None, "the child to have ended")
     finally:
-        RunProcesses(run_id=OWN_RUN).end(signal.SIGKILL)
+        kill_tagged(OWN_RUN)
         parent.communicate()
 
 

@@ -7,11 +7,12 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from core.catalog.interpreters import has
+from core.catalog.frameworks import has
 from core.launchers import export_model
 from core.pythons.python_info import PythonProbe
 from core.system import helper_process
@@ -102,6 +103,30 @@ def test_close_terminates_children_even_after_the_process_exited() -> None:
         wait_until(lambda: process.ending() == "", "the end")
         assert Path(f"/proc/{child}").exists()
     wait_until(lambda: not Path(f"/proc/{child}").exists(), "the end of the child")
+
+
+@pytest.mark.parametrize(("state", "is_reaped"), [("R", True), ("D", False)])
+def test_a_killed_process_is_waited_for_unless_the_kernel_holds_it(
+    state: str, is_reaped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, a killed process may wait for its turn longer than one grace period."""
+    process = sh("sleep 60")
+    monkeypatch.setattr(helper_process, "GRACE_S", 0.0)
+    killed: list[int] = []
+    monkeypatch.setattr(process, "kill", lambda: killed.append(process.pid))
+
+    def stat(pid: int) -> SimpleNamespace:
+        if state == "R":  # it is its turn now
+            os.killpg(pid, signal.SIGKILL)
+            ends_within(pid, PATIENCE_S)
+        return SimpleNamespace(state=state)
+
+    monkeypatch.setattr(helper_process.procfs, "stat", stat)
+    process.close()
+    assert killed == [process.pid]
+    assert (process.ending() is not None) is is_reaped
+    monkeypatch.undo()
+    process.close()
 
 
 @pytest.mark.parametrize(("script", "words"), [("read line", "exit status 1"), ("sleep 60", "signal TERM")])

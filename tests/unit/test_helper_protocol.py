@@ -8,7 +8,7 @@ import pytest
 
 from core.devices.device import Device, Process, Sample
 from core.devices.helper import HelperAnswer, from_line, to_line
-from core.devices.source import ReadingsStore
+from core.devices.sampler import ReadingsStore
 
 P = Process(pid=4711, memory_used_bytes=5)
 

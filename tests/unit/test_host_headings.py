@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from core.devices.device import Device, Sample, Survey
+from core.devices.host_names import device_here, own_id, sample_here
 from core.hosts.connection import Clock
 from core.hosts.exchange import HostUse, HostUses, unpack_uses
 from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
-from core.hosts.names import device_here, own_id, sample_here
 from core.hosts.watch import HostState, Phase
 from gui.viewmodels.devices.device_rows import DeviceRows
 from gui.viewmodels.devices.host_devices import on_host, shown_rows, usable_survey

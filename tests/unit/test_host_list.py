@@ -8,10 +8,10 @@ from threading import Thread
 
 import pytest
 
+from core.devices.host_names import full_name, split_name
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.host_list import Host, HostList, hosts_file, load
-from core.hosts.names import full_name, split_name
 
 LAB = Host(name="lab", address="anna@lab.example.org")
 NODE = Host(name="node-2", address="node", command="~/trainyard/.venv/bin/trainyard")

@@ -11,16 +11,16 @@ import pytest
 
 from core.catalog.strategies import strategy_of
 from core.config import validation
-from core.config.part_abilities import MAX_PORTS, PART_ABILITIES
+from core.config.abilities import MAX_PORTS, PART_ABILITIES
 from core.devices.cpu import cpu_devices
+from core.devices.host_names import device_here
 from core.errors import RunError
 from core.hosts.agent.server import Request
 from core.hosts.failures import Failure, HostError
-from core.hosts.names import device_here
 from core.hosts.parts import meeting
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import ask_all, free_ports, own_address
-from core.launchers import network
+from core.launchers import ranks
 from core.launchers.loopback import open_ports_of_machines
 from core.launchers.ranks import assign_ranks
 from core.supervisor.jobs import RecipeJob
@@ -144,7 +144,7 @@ def test_no_number_of_ports_is_refused(tmp_path: Path, count: object) -> None:
 
 
 def test_ports_are_closed_when_the_stream_is_closed(tmp_path: Path) -> None:
-    with network.listening(2) as ports:
+    with ranks.listening(2) as ports:
         assert all(is_taken(f"127.0.0.1:{port}") for port in ports)
     assert not any(is_taken(f"127.0.0.1:{port}") for port in ports)
 

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.catalog.interpreters import nccl_version
-from core.config import part_abilities
-from core.config.part_abilities import PART_ABILITIES
+from core.catalog.frameworks import nccl_version
+from core.config import abilities
+from core.config.abilities import PART_ABILITIES
 from core.errors import RunError
 from core.hosts.agent.server import Request
 from core.hosts.parts import workload
+from core.hosts.parts.head import MISSING, UNREADABLE
 from core.hosts.parts.workload import Equipment
-from core.runs.part import MISSING, UNREADABLE, Part
+from core.runs.part import Part
 from core.schema.codec import encode
 from core.schema.rank import RankAssignment
-from core.scripts.own_files import files_hash, own_files
+from core.scripts.source import files_hash, own_files
 from tests.support.running import make_spec, write_recipe
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def ask(tmp_path: Path, **terms: object) -> Any:
 
 def test_a_machine_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked_for = []
-    monkeypatch.setattr(part_abilities, "nccl_version", lambda python: asked_for.append(python) or "2.29.7")
+    monkeypatch.setattr(abilities, "nccl_version", lambda python: asked_for.append(python) or "2.29.7")
     (tmp_path / "data").mkdir()
     (tmp_path / "closed").touch()
     monkeypatch.setattr(os, "access", lambda path, _: "closed" not in path)  # root can read everything

@@ -22,6 +22,7 @@ from core.hosts import protocol
 from core.hosts.agent.server import Agent
 from core.hosts.exchange import pack_readings as pack
 from core.hosts.exchange import unpack_devices, unpack_readings
+from core.language import Message
 from core.system.processes import here
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -279,12 +280,13 @@ def test_stream_ends_when_it_is_cancelled_and_the_agent_goes_on(serve):
 )
 def test_ability_that_fails_is_answered_with_a_sentence(serve, ability, sentence, capfd):
     agent = serve(bad=ability, echo=lambda request: "here")
-    assert agent.answer({"id": 1, "do": "bad"})["error"].startswith(sentence)
+    assert Message.read(agent.answer({"id": 1, "do": "bad"})["error"]).startswith(sentence)
     assert agent.answer({"id": 2, "do": "echo"}) == {"id": 2, "answer": "here"}
 
 
 def test_ability_of_a_newer_version_is_refused(serve):
-    assert serve().answer({"id": 1, "do": "fly"}) == {"id": 1, "error": "The Trainyard there cannot do this: fly."}
+    answer = serve().answer({"id": 1, "do": "fly"})
+    assert Message.read(answer["error"]) == "The Trainyard there cannot do this: fly."
 
 
 @pytest.mark.parametrize(

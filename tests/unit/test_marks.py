@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.errors import RunError
-from core.history import changed_runs
+from core.history import marks
 from core.history import marks as module
-from core.history.changed_runs import ChangedRuns, note_change
 from core.history.index import RunIndex
-from core.history.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, change_marks, read_marks
-from core.history.rename import rename
+from core.history.marks import MAX_BYTES, MAX_NOTE, NO_MARKS, ChangedRuns, change_marks, note_change, read_marks, rename
 from core.schema.paths import MARKS_FILE
 from core.system.folders import cache_folder
 from tests.support.written_runs import values, write_run
@@ -149,7 +147,7 @@ def test_a_long_list_of_runs_takes_marks_and_names_in_at_its_next_poll(tmp_path:
 
 
 def test_what_tells_of_changes_stays_small_and_may_be_damaged_or_missing(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(changed_runs, "MAX_BYTES", 200)
+    monkeypatch.setattr(marks, "MAX_CHANGES_BYTES", 200)
     root = tmp_path / "runs"
     names = [f"run-{at}" for at in range(30)]
     told = ChangedRuns(root)

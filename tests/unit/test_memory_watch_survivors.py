@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from core.memory_watch.gpu_processes import GpuProcessScan
 from core.memory_watch.watch import MemoryWatch
-from core.runs.facts.verdicts import Verdict
+from core.schema.event_kinds import Verdict
 from core.schema.settings import ReleaseWatch
 from tests.support.fake_machine import (
     CPU,

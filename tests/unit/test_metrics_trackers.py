@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.metrics.files.finder import SLACK_S, MetricFileFinder
-from core.metrics.files.mlflow_files import MlflowMetricFile
+from core.metrics.files.record_logs import MlflowMetricFile
 from core.metrics.files.tracker_databases import TRIES, MlflowDatabase, TrackioDatabase, reader_of
 from core.metrics.files.wandb_log import LOG_BLOCK_BYTES, WandbFile
 from tests.support.waiting import PATIENCE_S

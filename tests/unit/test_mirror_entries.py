@@ -11,7 +11,7 @@ import pytest
 from core.hosts.host_list import Host
 from core.hosts.mirror.copies import Copies, Plan, folder_of
 from core.hosts.run_files import MAX_PART_BYTES, FilePart, is_run_name, travels, unpack_listing, unpack_parts
-from core.runs.copies import There, copies_folder, is_copy, read_there, write_there
+from core.runs.foreign import There, copies_folder, is_copy, read_there, write_there
 
 GOOD = {"runs": {"a": {"id": "1-2", "live": True, "files": {"spec.json": [3, 4]}}}, "gone": [], "complete": True}
 BAD_NAMES = (

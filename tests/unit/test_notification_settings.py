@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from core.errors import RunError
-from core.notifications.addresses import masked
+from core.notifications.channels import masked
 from core.notifications.settings import NotificationSettings, load, save, settings_file
 
 GIVEN = NotificationSettings(

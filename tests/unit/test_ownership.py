@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.runs.ownership import MAX_VARIABLES, execution_warning
+from core.runs.foreign import MAX_VARIABLES, execution_warning
 from tests.support.running import script_spec
 
 if TYPE_CHECKING:

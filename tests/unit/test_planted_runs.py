@@ -176,7 +176,7 @@ def test_links_to_folders_are_followed(run_dir: Path, tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_names_files_elsewhere_is_damaged(run_dir: Path) -> None:
-    from core.runs.checkpoints import whole
+    from core.runs.outputs import whole
 
     saved = run_dir / "checkpoints" / "step-00000001"
     saved.mkdir(parents=True)

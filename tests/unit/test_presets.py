@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.cli import __main__, options, parse_choices
+from core.cli import __main__
+from core.cli.shared import options, run_options
 from core.config import presets
-from core.config.build_spec import compose
-from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.choices import RecipeChoices, ScriptChoices, compose
+from core.config.presets import repeat_line, shell_line
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
-from core.config.shell_command import repeat_line, shell_line
 from core.devices.cpu import cpu_devices
 from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
 from tests.support.running import make_spec, script_spec
@@ -102,7 +102,7 @@ def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) 
     assert words[:2] == ["trainyard", "run"]
     parser = options.Parser()
     options.add_run_options(parser)
-    choices = parse_choices.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
+    choices = run_options.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
     assert isinstance(choices, RecipeChoices)
     assert compose(choices, cpu_devices()) == spec
 
@@ -137,7 +137,7 @@ def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path)
         parser = options.Parser()
         options.add_run_options(parser)
         arguments = Namespace(arguments=after.split("\0") if after else [])
-        choices = parse_choices.choices(parser.parse_args(before.split("\0"), arguments))
+        choices = run_options.choices(parser.parse_args(before.split("\0"), arguments))
         if isinstance(choices, ScriptChoices):
             chosen = replace(choices, working_dir=shlex.split(cd)[1])
             assert fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices()) == spec

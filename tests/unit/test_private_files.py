@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.cli import __main__, output, parse_choices
-from core.cli.options import Parser, add_run_options
+from core.cli import __main__
+from core.cli.shared import output, run_options
+from core.cli.shared.options import Parser, add_run_options
 from core.config import presets, validation
 from core.devices.cpu import cpu_devices
-from core.pythons.cache import ProbeCache, default_file
+from core.pythons.python_info import ProbeCache, default_file
 from core.runs import directory
 from core.schema.files import make_private_folder, write_whole
 from core.schema.spec import read_spec, write_spec
@@ -120,7 +121,7 @@ def test_keep_asks_before_it_stores_a_secret(
     secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch, answer: str, stored: bool
 ) -> None:
     run_dir = saved_run(runs_root, secret)
-    monkeypatch.setattr("core.cli.commands.training.presets.is_interactive", lambda: True)
+    monkeypatch.setattr("core.cli.commands.start.is_interactive", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: answer)
     assert output.confirm("x") is stored
     assert __main__.main(["keep", run_dir.name, "nightly", "--runs", str(runs_root)]) == 0
@@ -150,7 +151,7 @@ def test_a_name_alone_survives_the_option_and_the_form(secret: RunSpec, tmp_path
     add_run_options(parser)
     options = parser.parse_args(["--script", "train.py", "--env", "A=1", "--env", "HF_TOKEN"])
     options.arguments = []
-    choices = parse_choices.choices(options)
+    choices = run_options.choices(options)
     assert (choices.environment, choices.inherited) == ({"A": "1"}, ("HF_TOKEN",))  # type: ignore[union-attr]
 
     spec = presets.without_values(secret, ["HF_TOKEN"])

@@ -10,7 +10,7 @@ import pytest
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
-from core.queue.device_check import QUIET_S, STALE_S, busy_devices, judge, quiet_s
+from core.queue.control import QUIET_S, STALE_S, busy_devices, judge, quiet_s
 
 GB = 2**30
 TOTAL = 24 * GB

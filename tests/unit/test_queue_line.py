@@ -16,12 +16,12 @@ from types import SimpleNamespace
 import pytest
 
 from core.launchers import recorded
-from core.queue import failures, folder
+from core.queue import folder
 from core.queue.folder import own_line
 from core.queue.line import HALF_LIFE_S, Line, release
 from core.queue.listing import MAX_REFUSED, queue_view
 from core.system import processes
-from core.system.mounts import Mount
+from core.system.procfs import Mount
 from tests.support.waiting import PATIENCE_S
 
 FIELDS = {"state": "waiting", "devices": ["cpu:0"], "name": "bert"}
@@ -180,14 +180,14 @@ def test_folders_of_earlier_boots_are_removed(tmp_path: Path) -> None:
 
 
 def test_past_use_fades_and_three_equal_failures_hold_the_queue(line: Line, monkeypatch) -> None:
-    failures.record(line, 100.0, None)
+    folder.record(line, 100.0, None)
     now = json.loads(Path(line.own, "use").read_text())["at"]
     assert line.use(now)[line.uid] == pytest.approx(100.0)
     assert line.use(now + HALF_LIFE_S)[line.uid] == pytest.approx(50.0)
 
     def ends(run: str, error: str) -> bool:
         run = f"20260101-120000-{run}"
-        failures.record(line, 0.0, {"run": run, "error": error.replace("RUN", run)})
+        folder.record(line, 0.0, {"run": run, "error": error.replace("RUN", run)})
         return line.uid in line.held_users()
 
     assert not ends("a", "Worker of RUN: no file 1")
@@ -198,28 +198,28 @@ def test_past_use_fades_and_three_equal_failures_hold_the_queue(line: Line, monk
     assert not ends("f", "Worker of RUN: no file 1")
     assert not ends("g", "Worker of RUN: no file 2")
     assert ends("h", "Worker of RUN: no file 3")
-    assert failures.let_go(line)
+    assert folder.let_go(line)
     assert not ends("i", "Worker of RUN: no file 4"), "the count starts anew"
-    assert not failures.let_go(line)
+    assert not folder.let_go(line)
 
 
 def test_runs_that_fail_at_the_same_moment_all_count(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with a broken setup and eight devices; a user who has locked the folder delays this only."""
     clock = SimpleNamespace(time=lambda: 1000.0, monotonic=time.monotonic, sleep=time.sleep)  # else use fades
-    monkeypatch.setattr(failures, "time", clock)
-    monkeypatch.setattr(failures, "ALONE_S", PATIENCE_S)
+    monkeypatch.setattr(folder, "time", clock)
+    monkeypatch.setattr(folder, "ALONE_S", PATIENCE_S)
     ends = [{"run": f"20260101-120000-{number}", "error": "No module named torch"} for number in range(8)]
-    threads = [Thread(target=failures.record, args=(line, 100.0, each)) for each in ends]
+    threads = [Thread(target=folder.record, args=(line, 100.0, each)) for each in ends]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert json.loads(Path(line.own, "use").read_text())["seconds"] == 800.0
     assert line.uid in line.held_users()
-    monkeypatch.setattr(failures, "ALONE_S", 0.05)
+    monkeypatch.setattr(folder, "ALONE_S", 0.05)
     handle = os.open(Path(line.own, "tickets"), os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    failures.record(line, 100.0, None)
+    folder.record(line, 100.0, None)
     os.close(handle)
     assert json.loads(Path(line.own, "use").read_text())["seconds"] == 900.0
 

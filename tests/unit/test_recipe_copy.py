@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import json
 import resource
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,19 +28,9 @@ INCLUDED = [
 ]
 
 
-def defined(tree: ast.Module) -> Iterator[str]:
-    """Yield every name that is defined anywhere in a file."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.alias):
-            yield (node.asname or node.name).partition(".")[0]
-        elif isinstance(node, ast.ExceptHandler):
-            yield node.name or ""
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
+FRAMEWORKS = {"pytorch": {"torch"}, "keras": {"keras", "tensorflow"}}
+EXTRAS = {"hugging_face_gpt": {"transformers"}, "mobilenet_cats_dogs": {"tensorflow_datasets"}}
+COMMON = {"accuracy", "coded", "digits", "downloaded", "ink", "mnist", "Placed", "placed", "waves", "windows"}
 
 
 @pytest.fixture
@@ -49,21 +39,30 @@ def recipe() -> recipes.RecipeFile:
 
 
 @pytest.mark.parametrize("included", INCLUDED)
-def test_copy_has_all_it_uses_and_imports_no_file_of_trainyard(included: recipes.RecipeFile, tmp_path: Path) -> None:
+def test_recipe_and_its_copy_import_nothing_but_their_framework(included: recipes.RecipeFile, tmp_path: Path) -> None:
     target = tmp_path / "mine.py"
     target.write_text(standalone(included), encoding="utf-8")
     tree = ast.parse(target.read_text(encoding="utf-8"))
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    assert used - set(defined(tree)) - set(dir(builtins)) - {"__file__"} == set()
-    own = {path.stem for path in included.path.parent.iterdir()} | {"core", "gui"}
-    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {str(module).partition(".")[0] for module in modules} & own == set()
+    imported = {each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names}
+    imported |= {node.module or "." for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    others = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
+    assert others <= {"numpy", *FRAMEWORKS[included.path.parent.name], *EXTRAS.get(included.name, ())}
     copied = recipes.read(target)
     assert (copied.functions, copied.settings) == (included.functions, included.settings)
     assert (copied.summary, copied.learning_rate) == (included.summary, included.learning_rate)
     assert (copied.unknown_functions, copied.named_device) == ((), None)
-    names = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    assert len(names) == len(set(names)), "no function takes the place of another"
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_what_several_recipes_contain_is_the_same_in_all(framework: str) -> None:
+    """Recipes import nothing of each other, so that a correction of one of these must be made in all."""
+    found: dict[str, set[str]] = {}
+    for recipe in recipes.built_in(framework):
+        for node in ast.parse(recipe.path.read_text(encoding="utf-8")).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in COMMON:
+                found.setdefault(node.name, set()).add(ast.unparse(node))
+    assert {name: len(texts) for name, texts in found.items()} == dict.fromkeys(found, 1)
+    assert {"digits", "mnist", "downloaded", "coded"} <= found.keys()
 
 
 def test_copy_keeps_comments_and_says_what_else_a_run_calls(recipe: recipes.RecipeFile) -> None:
@@ -74,6 +73,7 @@ def test_copy_keeps_comments_and_says_what_else_a_run_calls(recipe: recipes.Reci
     others = line.rpartition(": ")[2].removesuffix(".").split(", ")
     assert sorted([*others, *recipe.functions]) == sorted(RECIPE_FUNCTIONS)
     assert f'FILE = Path("{ROOT}") / "data" / "digits.npz"' in text
+    assert "__file__" not in text
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from core.catalog import recipe_use, recipes
 from core.catalog.frameworks import FRAMEWORKS
-from core.config.build_spec import default_learning_rate
+from core.config.choices import default_learning_rate
 from tests.support.running import write_recipe
 
 SOURCE = """

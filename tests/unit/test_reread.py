@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,7 +66,7 @@ def test_values_are_read_anew_and_known_times_stay(tmp_path: Path) -> None:
     assert [(step, value) for step, value, _ in curve(run_dir, "loss")] == [(n, n / 8) for n in range(1, 11)]
     times = [time for _, _, time in curve(run_dir, "loss")]
     assert times == pytest.approx([11, 21, 31, 41, 55, 72.5, 90, 92.75, 95.5, 98.25], abs=0.6)
-    assert result.times.to_json() == {"recorded": 6, "sources": 0, "interpolated": 4, "spread": 0}
+    assert asdict(result.times) == {"recorded": 6, "sources": 0, "interpolated": 4, "spread": 0}
     assert reread(run_dir).after == result.after, "a second time changes nothing"
 
 
@@ -78,7 +79,7 @@ def test_notes_on_the_growth_of_the_log_give_times(tmp_path: Path) -> None:
     run_dir = written(tmp_path, *notes)
     result = reread(run_dir)
     assert [time for _, _, time in curve(run_dir, "loss")] == [3, 5, 7, 9, 11, 27, 43, 59, 75, 91]
-    assert result.times.to_json() == {"recorded": 0, "sources": 10, "interpolated": 0, "spread": 0}
+    assert asdict(result.times) == {"recorded": 0, "sources": 10, "interpolated": 0, "spread": 0}
     assert '"log_read"' in (run_dir / "events" / "collector.jsonl").read_text(), "another reading needs the notes, too"
 
 

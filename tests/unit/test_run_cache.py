@@ -16,7 +16,7 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.events import metrics_line
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS, worker_events
-from core.series import run_cache
+from core.series import long_runs
 from core.series.run_series import RunSeries
 from gui.services.run.run_memory import ReadRun, take_in, timeline_of
 from gui.viewmodels.run.progress import ScriptProgress
@@ -41,19 +41,19 @@ def read(run_dir: Path) -> tuple[Run, RunSeries]:
 
 def keep(run_dir: Path) -> tuple[Run, RunSeries]:
     run, series = read(run_dir)
-    packed = run_cache.pack(run, (run, series))
+    packed = long_runs.pack(run, (run, series))
     assert packed is not None
     packed.write()
     return run, series
 
 
 def kept_files() -> list[Path]:
-    return sorted(run_cache.cache_folder().glob("runs/*/*"))
+    return sorted(long_runs.cache_folder().glob("runs/*/*"))
 
 
 def test_loaded_run_is_the_one_that_was_read(long_run):
     keep(long_run)
-    loaded = run_cache.load(long_run)
+    loaded = long_runs.load(long_run)
     assert loaded[0].facts.state is RunState.FINISHED
     assert_same(loaded, read_whole(long_run))
     (file,) = kept_files()
@@ -72,7 +72,7 @@ def test_run_that_was_resumed_is_read_on(long_run):
     with worker.open("a") as file:
         file.write(json.dumps({"t": after, "kind": "rewind", "step": 5000}) + "\n")
         file.write(metrics_line(since=after, until=after, first_step=5001, values={"loss": [0.25, 0.5]}) + "\n")
-    run, series = run_cache.load(long_run)
+    run, series = long_runs.load(long_run)
     assert (run.facts.state, series.metrics["loss"].count) == (RunState.STOPPED, 6000)
     series.fold(run.catch_up())
     assert (run.facts.state, series.metrics["loss"].count) == (RunState.FINISHED, 5002)
@@ -125,21 +125,21 @@ def let_others_write(_: Path) -> None:
 )
 def test_kept_run_that_may_be_wrong_is_not_used(long_run, change):
     keep(long_run)
-    assert run_cache.load(long_run) is not None
+    assert long_runs.load(long_run) is not None
     change(long_run)
-    assert run_cache.load(long_run) is None
+    assert long_runs.load(long_run) is None
 
 
 def test_kept_run_of_another_program_is_not_used(long_run, monkeypatch):
     keep(long_run)
-    monkeypatch.setattr(run_cache, "_code", lambda: "another")
-    assert run_cache.load(long_run) is None
+    monkeypatch.setattr(long_runs, "_code", lambda: "another")
+    assert long_runs.load(long_run) is None
 
 
 def test_a_change_of_any_class_of_a_kept_run_makes_it_another_program(long_run, monkeypatch):
     modules = set()
 
-    class Unpickler(run_cache._Unpickler):
+    class Unpickler(long_runs._Unpickler):
         def find_class(self, module, name):
             modules.add(module)
             return super().find_class(module, name)
@@ -147,11 +147,11 @@ def test_a_change_of_any_class_of_a_kept_run_makes_it_another_program(long_run, 
     run = Run.attach(long_run)
     whole = ReadRun(run=run, run_series=RunSeries(), timeline=timeline_of(run.spec()), strides=ScriptProgress())
     take_in(whole, run.catch_up())
-    monkeypatch.setattr(run_cache, "_Unpickler", Unpickler)
-    run_cache.pack(run, whole).write()
-    assert isinstance(run_cache.load(long_run), ReadRun)
-    own = {module.rpartition(".")[0].replace(".", "/") for module in modules if module.startswith(run_cache.PROGRAM)}
-    assert own <= set(run_cache.MADE_OF)
+    monkeypatch.setattr(long_runs, "_Unpickler", Unpickler)
+    long_runs.pack(run, whole).write()
+    assert isinstance(long_runs.load(long_run), ReadRun)
+    own = {module.rpartition(".")[0].replace(".", "/") for module in modules if module.startswith(long_runs.PROGRAM)}
+    assert own <= set(long_runs.MADE_OF)
     assert len(own) > 4
 
 
@@ -159,17 +159,17 @@ def test_kept_run_of_another_language_is_not_used(long_run):
     keep(long_run)
     language.use("zh_CN")
     try:
-        assert run_cache.load(long_run) is None
+        assert long_runs.load(long_run) is None
     finally:
         language.use("en")
-    assert run_cache.load(long_run) is not None
+    assert long_runs.load(long_run) is not None
 
 
 def test_only_objects_of_this_program_are_unpickled(long_run):
     run, _ = read(long_run)
     for objects in (run, os.system, [run, subprocess.Popen], [run, run.dir.exists]):
-        run_cache.pack(run, objects).write()
-        assert (run_cache.load(long_run) is None) == (objects is not run)
+        long_runs.pack(run, objects).write()
+        assert (long_runs.load(long_run) is None) == (objects is not run)
 
 
 def test_member_of_an_enumeration_is_loaded_however_it_is_pickled(long_run):
@@ -180,27 +180,27 @@ def test_member_of_an_enumeration_is_loaded_however_it_is_pickled(long_run):
             return getattr, (RunState, "FINISHED")
 
     run, _ = read(long_run)
-    run_cache.pack(run, [run, Finished(), RunState.LOST]).write()
-    assert run_cache.load(long_run)[1:] == [RunState.FINISHED, RunState.LOST]
+    long_runs.pack(run, [run, Finished(), RunState.LOST]).write()
+    assert long_runs.load(long_run)[1:] == [RunState.FINISHED, RunState.LOST]
 
 
 def test_kept_run_is_removed_with_the_run(long_run):
     keep(long_run)
     assert removal.remove(long_run).problem == ""
-    assert list(run_cache.cache_folder().glob("runs/*")) == []
+    assert list(long_runs.cache_folder().glob("runs/*")) == []
 
 
 def test_oldest_files_are_deleted(tmp_path, long_run, monkeypatch):
     keep(long_run)
     (first,) = kept_files()
     os.utime(first, (1, 1))
-    monkeypatch.setattr(run_cache, "MAX_BYTES", int(1.5 * first.stat().st_size))
+    monkeypatch.setattr(long_runs, "MAX_BYTES", int(1.5 * first.stat().st_size))
     keep(write_long_run(tmp_path, steps=6000, lines=120, rounds=40, name="20260102-000000-long-0000"))
     assert first not in kept_files()
     assert len(kept_files()) == 1
 
 
 def test_full_disk_is_left_alone(long_run, monkeypatch):
-    monkeypatch.setattr(run_cache, "FREE_SHARE", 1 << 60)
+    monkeypatch.setattr(long_runs, "FREE_SHARE", 1 << 60)
     keep(long_run)
     assert kept_files() == []

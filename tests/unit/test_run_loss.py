@@ -10,15 +10,15 @@ import pytest
 
 from core.history import run_loss as module
 from core.history.index import RunIndex
-from core.history.rename import rename
+from core.history.marks import rename
 from core.history.run_loss import RunLoss, ValidationReader, recent_mean, run_loss
 from core.runs.run import Run
 from core.schema.events import metrics_line
 from core.schema.files import write_whole
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
-from core.series.exponential_mean import ExponentialMean
 from core.series.run_series import RunSeries, loss_of
+from core.series.series import ExponentialMean
 from tests.support.running import make_spec
 from tests.unit.test_run_series import metrics
 

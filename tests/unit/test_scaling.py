@@ -16,10 +16,9 @@ from core.config.choices import RecipeChoices
 from core.devices.device import Device
 from core.history.index import RunIndex
 from core.runs.facts.states import RunState
-from core.scaling import control
-from core.scaling.plan import FIXED, PER_DEVICE, device_counts, plan_specs
-from core.scaling.record import free_name, names, read_record
-from core.scaling.table import TOLERANCES, read_table, text_table, to_json
+from core.scaling import scaling_command
+from core.scaling.record import FIXED, PER_DEVICE, device_counts, free_name, names, plan_specs, read_record
+from core.scaling.scaling_table import TOLERANCES, read_table, text_table, to_json
 from core.schema.files import write_whole
 from gui.viewmodels.comparison.scaling_rows import ShownTable, fold_runs, outcome, sentence, shown_cells, with_results
 from gui.viewmodels.runs.run_rows import run_rows
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.scaling.record import ScalingRecord
-    from core.scaling.table import ScalingTable
+    from core.scaling.scaling_table import ScalingTable
 
 # -- the plan ------------------------------------------------------------------------------------
 
@@ -278,11 +277,11 @@ def test_an_old_record_has_no_note_and_a_new_one_keeps_it(tmp_path: Path) -> Non
 def test_a_table_of_another_machine_or_another_command_is_not_begun(tmp_path: Path) -> None:
     record = recorded(tmp_path).saved()
     with pytest.raises(ValueError, match=r"is being measured by another command \(pid \d+\)"):
-        control.launch(record.taken())
+        scaling_command.launch(record.taken())
     other = replace(record, host=replace(record.host, host="elsewhere")).saved()
     with pytest.raises(ValueError, match=r"was begun on the machine elsewhere, whose devices it measures"):
-        control.launch(other)
-    assert not control.stop(other), "nothing of here measures it"
+        scaling_command.launch(other)
+    assert not scaling_command.stop(other), "nothing of here measures it"
 
 
 # -- the rows of the window ------------------------------------------------------------------------

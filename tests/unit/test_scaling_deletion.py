@@ -11,7 +11,7 @@ import pytest
 from core.history import removal
 from core.history.index import RunIndex
 from core.history.removal import Removed
-from core.scaling import control
+from core.scaling import scaling_command
 from gui.viewmodels.comparison.scaling_rows import fold_runs
 from tests.support.commands import call
 from tests.support.scaling_runs import recorded, trained
@@ -56,13 +56,13 @@ def test_a_table_is_deleted_with_all_its_runs_and_no_other(record: ScalingRecord
 
 def test_a_table_that_is_measured_is_kept(record: ScalingRecord) -> None:
     record = record.taken()  # by this process
-    assert "is being measured, so it was not deleted. Stop the measuring first." in control.why_not(record)
+    assert "is being measured, so it was not deleted. Stop the measuring first." in scaling_command.why_not(record)
     before = names(record.root)
-    assert "is being measured" in control.delete(record.root, "table", with_runs=True).problem
+    assert "is being measured" in scaling_command.delete(record.root, "table", with_runs=True).problem
     elsewhere = replace(record, host=replace(record.host, host="faraway")).saved()
-    assert "may be measured on the machine faraway" in control.why_not(elsewhere)
+    assert "may be measured on the machine faraway" in scaling_command.why_not(elsewhere)
     assert names(record.root) == before
-    assert control.why_not(record.left()) == ""
+    assert scaling_command.why_not(record.left()) == ""
 
 
 def test_a_table_with_a_live_run_is_kept(record: ScalingRecord) -> None:
@@ -70,7 +70,7 @@ def test_a_table_with_a_live_run_is_kept(record: ScalingRecord) -> None:
     (live / "events" / "supervisor.jsonl").unlink()  # a run that was just made could still come up
     (live / "spec.json").touch()
     record = record.with_run(2, 1, live)
-    assert "since a run of it goes on: live. Stop it first." in control.delete(
+    assert "since a run of it goes on: live. Stop it first." in scaling_command.delete(
         record.root, "table", with_runs=False).problem  # fmt: skip
     assert record.path.exists()
 
@@ -82,10 +82,10 @@ def test_a_run_that_cannot_be_removed_keeps_the_table(record: ScalingRecord, mon
         return Removed(freed_bytes=0, problem="No.") if run_dir.name == "two" else remove(run_dir)
 
     monkeypatch.setattr(removal, "remove", refuse)
-    removed = control.delete(record.root, "table", with_runs=True)
+    removed = scaling_command.delete(record.root, "table", with_runs=True)
     assert (removed.problem, names(record.root)) == ("No.", ["another", "table.scaling.json", "two"])
     monkeypatch.undo()
-    assert control.delete(record.root, "table", with_runs=True).problem == "", "it can be deleted again"
+    assert scaling_command.delete(record.root, "table", with_runs=True).problem == "", "it can be deleted again"
 
 
 def test_a_table_whose_runs_are_gone_keeps_a_row(record: ScalingRecord) -> None:

@@ -312,6 +312,15 @@ class TestProblems:
         path = {"PYTHONPATH": f"{tmp_path}:{tmp_path}/src"}
         assert [each for each in asked(seen, bare, cwd=tmp_path, variables=path) if "jax" not in each] == []
 
+    def test_module_in_a_folder_of_all_users_is_not_offered(self, tmp_path: Path) -> None:
+        write(tmp_path, "", "imp.py")
+        seen = look(tmp_path / "mine", "import imp\n")
+        python = of_version(3, 13)
+        assert "imp, which is in" in asked(seen, python)[0]
+        tmp_path.chmod(0o1777)
+        (sentence,) = asked(seen, python)
+        assert "needs the module imp of another Python's standard library" in sentence
+
     def test_pythonpath_of_the_run_is_searched(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "", "elsewhere/mine/__init__.py")
         seen = look(tmp_path, "import mine\n")

@@ -10,8 +10,7 @@ import pytest
 from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, cautions_of, check_script, fill_in
 from core.devices.device import Device, Survey
-from core.scripts.analysis import analyse_script
-from core.scripts.cautions import cautions
+from core.scripts.analysis import analyse_script, cautions
 from gui.viewmodels.setup.script_text import TypedScript
 from gui.viewmodels.setup.start_check import StartConditions, check_start
 

@@ -17,7 +17,7 @@ from core.metrics.files.tensorboard import EventFile
 from core.metrics.files.tensorboard_writer import ROWS, ScalarCurve, event_file
 from core.runs.run import Run
 from core.series import report
-from core.series.export_file import export_bytes
+from core.series.report import export_bytes
 from tests.support.commands import call
 from tests.support.recorded_events import scalar_record
 from tests.support.waiting import PATIENCE_S

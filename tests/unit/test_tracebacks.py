@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.diagnosis.tracebacks import TRACEBACK, as_printed, exception_lines, last_traceback, raised_in
+from core.diagnosis.program_output import TRACEBACK, as_printed, exception_lines, last_traceback, raised_in
 
 FRAME = '  File "/home/u/train.py", line 3, in <module>\n    fit()\n    ^^^^^\n'
 TORCHVISION = """RuntimeError: Error downloading train-images-idx3-ubyte.gz:

@@ -61,8 +61,14 @@ def controller_of(
     run_dir = new_directory(runs_root, "course")
     write_spec(run_dir, make_spec("digits_mlp", checkpoints={"unit": "never"}, **settings))
     assignment = RankAssignment(
-        rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
-    )
+        rank=0,
+        world_size=1,
+        devices=("cpu:0",),
+        own=("cpu:0",),
+        kind="cpu",
+        cores=(),
+        target="pytorch.strategies:single",
+    )  # fmt: skip
     context = Context(str(run_dir), assignment)
     metrics_reporter = MetricsReporter(context, ranks=ranks)
     nothing_to_save = cast("StateSaver", None)

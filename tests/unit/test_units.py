@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.units import BYTES_PER_GB, BYTES_PER_MB, size
+from core.text import BYTES_PER_GB, BYTES_PER_MB, size
 
 
 @pytest.mark.parametrize(

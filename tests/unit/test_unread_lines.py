@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.diagnosis.unread_lines import last_line, unread_lines
+from core.diagnosis.program_output import last_line, unread_lines
 
 LOG = """Loading 60000 images
 [2024-05-04 10:12:31] start

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
-from core.supervisor.watches import unticked_devices
+from core.language import stored
+from core.supervisor.watches import device_watches
 from tests.nvml.standin import mig_uuid, uuid
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -26,7 +27,7 @@ def sample(device: str, *pids: int | None) -> Sample:
 
 
 def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 4712)) -> list[str]:
-    return [use.sentence for use in unticked_devices.find(ticked, [*GPUS, *PARTS], samples, pids)]
+    return [use.sentence for use in device_watches.find(ticked, [*GPUS, *PARTS], samples, pids)]
 
 
 def test_process_on_an_unticked_gpu_is_reported() -> None:
@@ -51,7 +52,7 @@ def test_process_on_ticked_mig_device_is_not_reported_for_its_gpu() -> None:
 
 
 def test_each_finding_is_reported_once_and_again_when_it_grows() -> None:
-    watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: [4711, 4712])
+    watch = device_watches.UntickedDeviceWatch(["GPU-0"], lambda: [4711, 4712])
     clock = itertools.count(step=5)
 
     def poll_with(*pids: int) -> list[tuple[int, ...]]:
@@ -77,7 +78,7 @@ def test_each_finding_is_reported_once_and_again_when_it_grows() -> None:
 
 def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None:
     scans = []
-    watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
+    watch = device_watches.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
     quiet = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2")))
     busy = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2", 4711)))
     assert [len(watch.poll(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))] == [
@@ -90,8 +91,8 @@ def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None
 
 
 def test_event_has_the_device_the_pids_and_the_text() -> None:
-    (use,) = unticked_devices.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
-    assert use.to_event() == {"device": "GPU-1", "pids": [4711], "text": use.sentence}
+    (use,) = device_watches.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
+    assert use.fields() == {"device": "GPU-1", "pids": [4711], "text": stored(use.sentence)}
 
 
 def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
@@ -100,7 +101,7 @@ def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
         sampler.survey(PATIENCE_S)
         survey = wait_until(lambda: (each := sampler.poll()).samples and each, "the readings")
     assert [device.id for device in survey.devices] == [uuid(0), uuid(1), mig_uuid(1, 0)], "and no CPU device"
-    (use,) = unticked_devices.find([uuid(0)], survey.devices, survey.samples, [4711])
+    (use,) = device_watches.find([uuid(0)], survey.devices, survey.samples, [4711])
     assert use.device_id == uuid(1)
 
 

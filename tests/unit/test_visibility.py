@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.devices.device import Device
-from core.devices.nvidia import visibility
-from core.devices.nvidia.visibility import VisibleDevices
+from core.devices.nvidia import reader
+from core.devices.nvidia.reader import VisibleDevices
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from tests.nvml.standin import mig_uuid, uuid
@@ -144,7 +144,7 @@ def test_failed_driver_query_is_retried_later(monkeypatch: pytest.MonkeyPatch, a
             raise answer
         return answer
 
-    monkeypatch.setattr(visibility, "RETRY_S", again_s)
+    monkeypatch.setattr(reader, "RETRY_S", again_s)
     inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
     found = [list(inherited.blocked(GPUS, sure=True)) for _ in range(3)]
     assert found == [[], ["GPU-aa11", "GPU-bb33"], ["GPU-aa11", "GPU-bb33"]] if asked == 2 else [[], [], []]

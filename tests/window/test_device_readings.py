@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 
 from core.config import validation
 from core.devices.device import Device, Sample, Survey
-from core.devices.source import HelperTimeouts
+from core.devices.sampler import HelperTimeouts
 from core.history.index import directories
 from core.runs.facts.states import RunState
 from gui.panels.devices.device_delegate import ROW, DeviceDelegate, without_label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from core.config.visible_gpus import BAD_S, GOOD_S, GpuCheck
+from core.config.examination import BAD_S, GOOD_S, GpuCheck
 from core.devices.device import Device
 from core.devices.nvidia import preflight
 from core.errors import RunError

@@ -13,8 +13,7 @@ from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QPushButton
 
 from core.history import marks
-from core.history.marks import change_marks, read_marks
-from core.history.rename import rename
+from core.history.marks import change_marks, read_marks, rename
 from core.history.summary_cache import SummaryCache
 from gui.panels.runs.run_list import ROWS
 from gui.services.runs import run_list

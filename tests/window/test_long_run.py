@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QProgressBar
 
 from core.runs.facts.states import RunState
 from core.schema.spec import write_spec
-from core.series import run_cache
+from core.series import long_runs
 from gui.services.run import run_memory, run_opening, run_session
 from gui.services.run.run_session import RunSession
 from tests.benchmarks.long_run import write_long_run
@@ -112,7 +112,7 @@ def test_long_run_that_another_window_has_read_is_whole_at_once(session, long_ru
     until_read(qtbot, session)
     session.poll()  # keeps it
     other = RunSession()
-    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [])
+    qtbot.waitUntil(lambda: list(long_runs.cache_folder().glob("runs/*/*.run")) != [])
     other.attach_to(long_run)
     assert other.opening is None
     assert_same((other.run, other.run_series), read_whole(long_run))
@@ -126,8 +126,8 @@ def test_kept_run_holds_no_secret_of_the_program(session, long_run, tmp_path, qt
     session.attach_to(long_run)
     until_read(qtbot, session)
     session.poll()
-    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [])
-    (kept,) = run_cache.cache_folder().glob("runs/*/*.run")
+    qtbot.waitUntil(lambda: list(long_runs.cache_folder().glob("runs/*/*.run")) != [])
+    (kept,) = long_runs.cache_folder().glob("runs/*/*.run")
     assert b"hf_123" in (long_run / "spec.json").read_bytes()
     assert b"hf_123" not in kept.read_bytes()
 
@@ -136,7 +136,7 @@ def test_kept_run_that_has_grown_much_is_read_in_slices(session, long_run, qtbot
     session.attach_to(long_run)
     until_read(qtbot, session)
     session.poll()
-    qtbot.waitUntil(lambda: list(run_cache.cache_folder().glob("runs/*/*.run")) != [])
+    qtbot.waitUntil(lambda: list(long_runs.cache_folder().glob("runs/*/*.run")) != [])
     events = long_run / "events" / "devices.jsonl"
     with events.open("ab") as file:
         file.write(events.read_bytes())
@@ -160,7 +160,7 @@ def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtb
 
 def test_memory_of_runs_is_bounded(session, long_run, qtbot, monkeypatch):
     monkeypatch.setattr(run_memory, "MAX_BYTES", 1000)
-    monkeypatch.setattr(run_cache, "FREE_SHARE", 1 << 60)  # the disk has no room for it, either
+    monkeypatch.setattr(long_runs, "FREE_SHARE", 1 << 60)  # the disk has no room for it, either
     session.attach_to(long_run)
     until_read(qtbot, session)
     session.show_none()

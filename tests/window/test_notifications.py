@@ -7,7 +7,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtGui import QAction, QFocusEvent
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
-from core.notifications.channels.desktop import BUS_VARIABLE
+from core.notifications.desktop import BUS_VARIABLE
 from core.notifications.settings import NotificationSettings, load, save, settings_file
 from gui.panels.window.notifications_dialog import NotificationsDialog
 from gui.panels.window.preferences_dialog import PreferencesDialog

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel
 
 from core.config import presets
 from core.runs.facts.states import RunState
-from core.runs.ownership import MAX_CHARACTERS
+from core.runs.foreign import MAX_CHARACTERS
 from core.runs.run import Run
 from gui.viewmodels.runs.owner_question import owner_question
 from tests.support.recorded import recorded

@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction
 from core.queue.listing import queue_view
 from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.system import logout, processes
+from core.system import own_processes, processes
 from gui.controllers.setup import start_controller
 from tests.support.queueing import Queue, kill, stop
 from tests.support.running import LONG, Followed, write_recipe
@@ -152,7 +152,7 @@ def test_window_takes_up_queued_runs_for_which_no_process_waits(drive, queue):
 
 @pytest.mark.slow
 def test_menu_adds_to_the_queue_without_a_question_and_a_log_out_is_warned_of_once(drive, queue, tmp_path, monkeypatch):
-    monkeypatch.setattr(logout, "at_logout", lambda: logout.LogOut(ends_manager=True))
+    monkeypatch.setattr(own_processes, "at_logout", lambda: own_processes.LogOut(ends_manager=True))
     monkeypatch.setattr(start_controller, "DOUBLE_CLICK_S", 0.0)  # however fast the first run is
     panel = drive()
     panel.tick("cpu:0")

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from core.config.choices import ScriptChoices
+from core.config.examination import examine_script
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, check_script
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
 from gui.services.machine.machine import Machine
 from gui.services.setup.start_checker import StartChecker
 from gui.viewmodels.setup.script_text import TypedScript
-from gui.viewmodels.setup.start_check import StartConditions, check_script_start, checking
+from gui.viewmodels.setup.start_check import StartConditions, checking, judge
 
 SURVEY = Survey(devices=tuple(cpu_devices()), samples=())
 
@@ -33,7 +34,7 @@ def script_choices(tmp_path):
 
 
 def check_start(choices: ScriptChoices, answer: ScriptCheckResult):
-    return check_script_start(choices, answer, StartConditions(survey=SURVEY))
+    return judge(examine_script(choices, answer, SURVEY.devices), StartConditions(survey=SURVEY))
 
 
 def test_unchecked_script_is_reported_as_being_checked(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
-from core.config.build_spec import compose
+from core.config.choices import compose
 from core.devices.cpu import cpu_devices
 from core.schema.settings import StopTimeouts
 from gui.panels.setup.setup_panel import SetupPanel

@@ -13,7 +13,7 @@ from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QCheckBox, QDockWidget, QLabel, QLineEdit
 
-from core.catalog import interpreters
+from core.catalog import frameworks
 from core.config import validation
 from core.launchers.loopback import obstacle
 from core.pythons.python_info import PythonProbe
@@ -79,7 +79,7 @@ def hanging_python(tmp_path, monkeypatch) -> Iterator[Path]:
     """A Python with PyTorch on disk that does not respond until the file `go` is there. It is waited for so long."""
     for asked in (PythonProbe.__init__, problems):
         monkeypatch.setitem(asked.__kwdefaults__, "timeout_s", PATIENCE_S)
-    monkeypatch.setattr(interpreters, "TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr(frameworks, "TIMEOUT_S", PATIENCE_S)
     python = tmp_path / "hangs" / "bin" / "python"
     package = tmp_path / "hangs" / "lib" / "python3.11" / "site-packages" / "torch"
     for folder in (python.parent, package):

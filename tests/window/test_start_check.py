@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QWidget
 
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
+from core.devices.host_names import device_here
 from core.history.device_use import DeviceUsers
 from core.history.summary import RunSummary
-from core.hosts.names import device_here
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run

@@ -1,7 +1,14 @@
 """The commands: each takes the parsed options and returns the exit code.
 
-- `training`: start runs, control them, let them wait in the queue
-- `runs`: list runs, show, compare, export and remove them
-- `machine`: devices, hosts, Pythons, what can be trained, notifications, the desktop
-- `common`: find the run that a command names, read the devices
+- `start`: `run`, `again`, `resume` and `attach`; `keep` a run as a preset, list them (`setups`), print its `command`
+- `control`: `stop`, `pause` and `save` a run; the `queue`
+- `scale`: train on 1, 2, 4, ... devices, and show what each gains
+- `listing`: list, show, rename and mark runs
+- `compare`: compare runs, also as a report
+- `export`: write measurements or the model of runs to files
+- `curves`: `import` curves of other programs; `reread` those of a script, or `try` an expression on its output
+- `remove`: delete runs; `sweep` processes that runs have left behind
+- `machine`: devices, recipes and strategies, Pythons
+- `hosts`: other machines, and the agent that answers them
+- `notify`, `desktop`: notifications; the desktop's menu of programs
 """

@@ -1,9 +1,7 @@
 """NVIDIA GPUs, read through the driver's library in a helper process.
 
-- `reader`: the reader of this device kind
-- `card`: one GPU or MIG device, and its readings
+- `reader`: the reader of this device kind; which GPUs the inherited environment hides
+- `card`: one GPU or MIG device, and its readings; whether a GPU sleeps, found out without waking it up
 - `nvml`: the questions to the driver about one device, and its errors in words
-- `power`: whether a GPU sleeps, found out without waking it up
-- `visibility`: which GPUs the inherited environment hides
 - `preflight`, `ask_cuda`: which GPUs the CUDA driver will show to a worker
 """

@@ -6,17 +6,15 @@ nvitop PR 208, gpud PR 1170 and gpustat PR 179. The tests use a stand-in for the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from core.devices.device import Device
 from core.devices.reader import KERNEL_LOG, DriverError, Tier
 from core.language import tr, tr_noop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
 
 Handle = Any
 """NVML's handle of a device, which is opaque."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.devices.reader import KERNEL_LOG
 from core.errors import RunError
-from core.language import tr
+from core.language import join_sentences, tr
 from core.system.helper_process import HelperProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ASK = Path(__file__).with_name("ask_cuda.py")
 VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
@@ -55,7 +53,7 @@ def check(
         "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a "
         "cluster (nvidia-smi -L lists them), or choose other GPUs."
     )
-    raise RunError(f"{what} {remedy}")
+    raise RunError(join_sentences([what, remedy]))
 
 
 def order(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.history.marks import change_marks
-from core.history.rename import rename as rename_run
+from core.history.marks import rename as rename_run
 from core.hosts.agent.runs import run_folder
 from core.language import tr
 from core.runs.facts.states import state_info

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from core.history.index import directories, is_run
 from core.hosts.run_files import MAX_FILES, TAIL_BYTES, FilePart, FileParts, is_run_name, tail_hash, travels
-from core.language import tr
+from core.language import stored, tr
 from core.runs import stopped
 from core.runs.facts.states import RunState, state_info
-from core.runs.ownership import owner_of_run
+from core.runs.foreign import owner_of_run
 from core.runs.run import Run, folders_mark
 from core.schema.codec import encode
 from core.schema.files import open_to_read
@@ -199,9 +199,9 @@ def _entry(path: Path, run: Run) -> dict[str, Any]:
     state = state_info(facts.state)
     entry: dict[str, Any] = {"live": not state.over}
     if facts.state is RunState.LOST and facts.error:
-        entry["lost"] = facts.error
+        entry["lost"] = stored(facts.error)
     if not state.over and (sentences := stopped.sentences(path, facts)):
-        entry["stopped"] = sentences
+        entry["stopped"] = stored(sentences)
     if owner := owner_of_run(path):
         entry["owner"] = owner
     try:

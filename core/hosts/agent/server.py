@@ -1,6 +1,6 @@
 """The agent: a process that answers requests on its input and output for another machine.
 
-It opens no port by itself (`core.config.part_abilities.listen` does, for ranks that start later), and writes nothing
+It opens no port by itself (`core.config.abilities.listen` does, for ranks that start later), and writes nothing
 else to its output. It ends at the end of its input, whatever it is doing, because the other side is gone. What it
 starts ends with it: the helper processes of drivers end at the end of their own input.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.hosts import protocol
-from core.language import tr
+from core.language import stored, tr
 from core.system.installation import version
 from core.system.process_info import user_name
 from core.system.processes import here
@@ -204,4 +204,4 @@ def _hello(runs_root: Path) -> protocol.Hello:
 
 
 def _refusal(number: int, sentence: str) -> bytes:
-    return protocol.encode({"id": number, "error": sentence})
+    return protocol.encode({"id": number, "error": stored(sentence)})

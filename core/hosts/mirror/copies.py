@@ -17,7 +17,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from core.hosts.run_files import MAX_WHOLE_BYTES, SMALL, TAIL_BYTES, WHOLE, is_run_name, tail_hash, travels
-from core.runs.copies import copies_folder
+from core.runs.foreign import copies_folder
 from core.schema.files import PRIVATE_FOLDER, make_folder, open_folder, open_to_append, open_to_read, write_parts
 from core.schema.paths import EVENTS, SPEC_FILE
 from core.system.folders import cache_of_run, make_cache_folder

@@ -12,7 +12,7 @@ from core.hosts.exchange import unpack_readings
 from core.hosts.mirror.copies import Plan, renamed
 from core.hosts.run_files import MAX_WHOLE_BYTES, TAIL_BYTES, WHOLE, file_state, tail_hash, unpack_listing, unpack_parts
 from core.language import tr
-from core.runs.copies import There, read_there, write_there
+from core.runs.foreign import There, read_there, write_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable

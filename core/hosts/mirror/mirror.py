@@ -13,7 +13,7 @@ from core.hosts.failures import HostError
 from core.hosts.mirror.copies import Copies, folder_of
 from core.hosts.mirror.link import Link
 from core.language import tr
-from core.runs.copies import read_there, write_there
+from core.runs.foreign import read_there, write_there
 from core.schema.files import not_written
 
 if TYPE_CHECKING:

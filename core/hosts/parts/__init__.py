@@ -6,4 +6,6 @@
 - `part_link`: one machine: ask what it has, start a part of the run there, follow and steer the part over cuts
 - `part_files`: the files of a part, read from their offsets on
 - `part_record`: what a part reports, as the run records it
+- `remote_worker`: a worker that trains on another machine
+- `head`: on the machine of a part, whether the machine that has the run still follows it
 """

@@ -11,7 +11,8 @@ from core.errors import RunError
 from core.hosts.failures import HostError
 from core.hosts.parts.part_link import OwnAddress, ask_all
 from core.language import tr, tr_noop
-from core.launchers import network
+from core.launchers.ranks import interfaces, listening, reach
+from core.schema.event_kinds import Notice, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,14 +34,14 @@ TRUSTED = tr_noop(
 class Meeting:
     """Where the ranks of a run meet."""
 
-    def __init__(self, links: Mapping[str, PartLink], write: Callable[..., None]) -> None:
+    def __init__(self, links: Mapping[str, PartLink], write: Callable[[Record], None]) -> None:
         """Find an address of this machine that all others reach. Raises `RunError` if there is none.
 
-        `links`: by the names of the machines. `write`: writes an event of a kind, with its fields.
+        `links`: by the names of the machines. `write`: writes an event.
         """
         self._links = links
         self.address, self._own = _find(links)
-        write("notice", text=tr(TRUSTED, interface=self._own[HERE].interface))
+        write(Notice(text=tr(TRUSTED, interface=self._own[HERE].interface)))
         self._kept = ExitStack()
         """The ports that are kept for ranks of this machine."""
 
@@ -55,7 +56,7 @@ class Meeting:
         `ranks`: their number by machine. Raises `RunError` unless each machine reaches the addresses of all others.
         """
         try:
-            here = self._kept.enter_context(network.listening(ranks[HERE]))
+            here = self._kept.enter_context(listening(ranks[HERE]))
         except OSError as error:
             raise RunError(tr("No port is free on this machine: {why}.", why=error.strerror or error)) from error
         ports = {HERE: here, **{name: link.listen(ranks[name]) for name, link in self._links.items()}}
@@ -81,7 +82,7 @@ class Meeting:
                 continue
             try:
                 if name == HERE:
-                    network.reach(address, port, REACH_S)
+                    reach(address, port, REACH_S)
                 else:
                     self._links[name].reach(address, port)
             except (HostError, OSError) as error:
@@ -130,7 +131,7 @@ def _find(links: Mapping[str, PartLink]) -> tuple[str, dict[str, OwnAddress]]:
 
 def _candidates(links: Mapping[str, PartLink]) -> list[tuple[str, str]]:
     """Return interfaces and addresses of this machine at which ranks may meet, the likeliest first."""
-    own = {address: name for name, address in network.interfaces().items()}
+    own = {address: name for name, address in interfaces().items()}
     if named := os.environ.get(ADDRESS_VARIABLE):
         return [(own.get(named, ""), named)]
     seen_by_hosts = ask_all(links, lambda link: link.peer()).values()

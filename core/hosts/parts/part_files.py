@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from core.hosts.parts.part_record import worker_exits
-from core.hosts.run_files import TAIL_BYTES, tail_hash, unpack_parts
+from core.hosts.run_files import TAIL_BYTES, FilePart, tail_hash, unpack_parts
 from core.language import tr
 from core.schema.events import parse
 from core.schema.paths import DEVICE_EVENTS, EVENTS, GUARD_EVENTS, SUPERVISOR_EVENTS, worker_events
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from core.hosts.connection import Answer, Connection
     from core.hosts.parts.part_record import PartRecord
-    from core.hosts.run_files import FilePart
 
 READ_S = 0.2
 """Seconds between two looks at the files of a part."""

@@ -17,10 +17,10 @@ from core.hosts.failures import Failure, HostError
 from core.hosts.mirror.link import SILENT_S
 from core.hosts.parts.part_files import PartFiles
 from core.hosts.parts.part_record import PartRecord
-from core.language import tr, tr_noop, tr_stored
-from core.schema.codec import decode, encode
+from core.language import tr, tr_noop
+from core.schema.codec import Sentence, decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
-from core.scripts.own_files import files_hash
+from core.scripts.source import files_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,8 +40,6 @@ RETRY_S = 2.0
 STATE_S = 1.0
 """Seconds between two questions for the state of a part."""
 REMOVE_S = 20.0
-MAX_ERROR = 2000
-"""Characters of a part's error that are shown."""
 Found = TypeVar("Found")
 
 
@@ -66,7 +64,7 @@ class _State:
     """The answer to `part_state`."""
 
     over: bool
-    error: str | None = None
+    error: Sentence | None = None
 
 
 class OwnAddress(NamedTuple):
@@ -283,9 +281,7 @@ class PartLink:
         """Raise `RunError` once if the part failed without the end of a worker that would say why."""
         if part.error and self.is_over and not all(rank in part.files.exits for rank in part.ranks):
             error, part.error = part.error, ""
-            raise RunError(
-                tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=tr_stored(error))
-            )
+            raise RunError(tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=error))
 
     @property
     def is_over(self) -> bool:
@@ -331,7 +327,7 @@ class PartLink:
             answer, part.asking = self._connection.result(part.asking), None
             why = tr("It does not say what became of the run there.")
             found = self._connection.read(partial(decode, _State), answer, why)
-            part.over, part.error = found.over, (found.error or "")[:MAX_ERROR] if found.over else ""
+            part.over, part.error = found.over, found.error or "" if found.over else ""
             if part.over:
                 part.files.read_again()
         if part.asking is None and not part.over and time.monotonic() - part.asked_at >= STATE_S:

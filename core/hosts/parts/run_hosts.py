@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import time
@@ -9,19 +10,22 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from core.devices.host_names import device_here, devices_here, full_name, own_id, split_name
 from core.errors import RunError
 from core.hosts import host_list
 from core.hosts.connection import Clock
 from core.hosts.inquiry import HostReport
-from core.hosts.names import device_here, devices_here, full_name, own_id, split_name
 from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all
+from core.hosts.parts.remote_worker import RemoteWorker
 from core.hosts.parts.workload import workload_of
-from core.language import tr
-from core.runs.facts.verdicts import Release, Verdict, release_fields
+from core.language import join_sentences, tr
 from core.runs.part import GRACE_S, Part
-from core.schema.events import Tail
+from core.schema.event_kinds import ClockOffset, Notice, Record, Release, Verdict
+from core.schema.events import RecordError, Tail
 from core.schema.paths import EVENTS, worker_events
+from core.supervisor.companion import Companion
+from core.supervisor.workers import WorkerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device
     from core.hosts.exchange import HostDevices
+    from core.runs.facts.run_facts import RunFacts
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
 
@@ -39,16 +44,11 @@ FINISH_S = 30.0
 POLL_S = 0.05
 
 
-class RunHosts:
+class RunHosts(Companion):
     """The other machines of a run."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, *, write: Callable[..., None], resumes: bool) -> None:
-        """`write`: writes an event of a kind, with its fields. `resumes`: whether the run was trained before.
-
-        Raises `RunError` if what it trains cannot train on several machines.
-        """
-        self._run_dir, self._spec, self._write, self._resumes = run_dir, spec, write, resumes
-        self._workload = workload_of(spec)
+    def __init__(self, run_dir: Path, spec: RunSpec) -> None:
+        self._run_dir, self._spec = run_dir, spec
         self._wanted: dict[str, list[str]] = {}
         for name in spec.devices:
             if found := split_name(name):
@@ -61,11 +61,13 @@ class RunHosts:
 
     # -- before the start ------------------------------------------------------------------------
 
-    def connect(self) -> list[Device]:
+    def find(self, devices: Sequence[Device], record: Callable[[Record], None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
         """Connect to all machines, check them, and return their devices with their ids in the run. Raises `RunError`.
 
         Whatever can be known before something trains is checked here.
         """
+        self._write, self._resumes = record, resumes
+        self._workload = workload_of(self._spec)
         if not devices_here(self._spec.devices):
             raise RunError(
                 tr(
@@ -91,10 +93,10 @@ class RunHosts:
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:
         report = HostReport(link.host, clock=Clock(offset_s=offset_s, round_trip_s=0.0))
-        self._write("clock", host=link.host.name, offset_s=offset_s)
+        self._write(ClockOffset(host=link.host.name, offset_s=offset_s))
         if report.clock_problem:
             text = tr("Times of {name} are corrected by it.", name=link.host.name)
-            self._write("notice", text=f"{report.clock_problem} {text}")
+            self._write(Notice(text=join_sentences([report.clock_problem, text])))
 
     def _find_devices(self, name: str, found: HostDevices) -> None:
         by_id = {device.id: device for device in found.devices}
@@ -104,13 +106,13 @@ class RunHosts:
                 raise RunError(tr("{host} has no device {device} any more. Its devices: {names}.", host=name,
                                   device=wanted, names=", ".join(by_id) or "-"))  # fmt: skip
             if device.blocked:
-                raise RunError(f"{name}: {device.blocked}")
+                raise RunError(tr("{name}: {reason}", name=name, reason=device.blocked))
             self._devices[full_name(name, wanted)] = device
         self._links[name].reserve([by_id[wanted] for wanted in self._wanted[name]])
 
     # -- ranks -----------------------------------------------------------------------------------
 
-    def spread(self, assignments: Sequence[RankAssignment]) -> list[RankAssignment]:
+    def assign(self, assignments: Sequence[RankAssignment]) -> Sequence[RankAssignment]:
         """Divide the ranks over the machines; return those of this one. Raises `RunError` if they cannot meet."""
         hosts = [_host_of(each) for each in assignments]
         self._meeting = Meeting(self._links, self._write)
@@ -139,12 +141,8 @@ class RunHosts:
 
     # -- the parts -------------------------------------------------------------------------------
 
-    def start(self, spec: RunSpec, add: Callable[[RankAssignment, Tail, PartLink], None]) -> None:
-        """Start the ranks on the other machines. Raises `RunError`.
-
-        `spec`: what they train. `add`: called for each rank with its assignment, whose devices have their ids in the
-        run, with its events, and with its machine.
-        """
+    def start(self, workers: WorkerGroup, spec: RunSpec) -> None:
+        """Start the ranks on the other machines, and add them to the workers. Raises `RunError`."""
         files = self._workload.files()
         if self._meeting is not None:
             self._meeting.release()
@@ -158,41 +156,46 @@ class RunHosts:
             link.start(replace(spec, devices=assignments[0].devices), part, files)
             for assignment, tail in zip(assignments, tails, strict=True):
                 named = replace(assignment, own=tuple(full_name(name, each) for each in assignment.own))
-                add(named, tail, link)
+                workers.add_remote(RemoteWorker(named, tail, link))
 
-    def poll(self) -> None:
+    def poll(self, facts: RunFacts) -> str:  # noqa: ARG002
         """Take what has arrived of all machines. Raises `RunError` once one is lost, and `RecordError`."""
+        self._poll()
+        return ""
+
+    def _poll(self) -> None:
         for link in self._links.values():
             link.poll()
 
-    def finish(self, wait_s: float, is_hurried: Callable[[], bool]) -> None:
+    def finish(self, is_hurried: Callable[[], bool]) -> None:
         """Wait for the ends of the parts, and record a verdict on each of their devices."""
-        deadline = time.monotonic() + wait_s + FINISH_S
+        deadline = time.monotonic() + self._spec.release.wait_s + FINISH_S
         while not all(link.is_over for link in self._links.values()) and time.monotonic() < deadline:
             if is_hurried():
                 for link in self._links.values():
                     link.request("force")
             try:
-                self.poll()
+                self._poll()
             except RunError as error:  # the others are still waited for
-                self._write("notice", text=str(error))
+                self._write(Notice(text=str(error)))
             time.sleep(POLL_S)
         for name in self._devices:
             host = name.partition("/")[0]
             if not self._links[host].has_verdict(name) and self._assignments:
-                self._write("release", **release_fields(_not_judged(name, host)))
+                self._write(_not_judged(name, host))
         for host in self._assignments:
             if why := self._links[host].remove():
                 text = tr("The part of this run on {host} is still there. {why}", host=host, why=why)
-                self._write("notice", text=text)
+                self._write(Notice(text=text))
         self._assignments.clear()
 
     def close(self) -> None:
         """End all connections."""
-        if self._meeting is not None:
-            self._meeting.close()
-        for link in self._links.values():
-            link.close()
+        with contextlib.suppress(RecordError):
+            if self._meeting is not None:
+                self._meeting.close()
+            for link in self._links.values():
+                link.close()
         self._links.clear()
 
 

@@ -1,6 +1,6 @@
 """What a run trains, and what every machine must have for it: the same software, recipe or script, and the data.
 
-A recipe travels, and a script must be there. Each machine says what it has (`core.config.part_abilities`). The
+A recipe travels, and a script must be there. Each machine says what it has (`core.config.abilities`). The
 conclusions are drawn here, and a difference is an error: a run never starts on fewer machines than were chosen.
 """
 
@@ -13,18 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.catalog.frameworks import framework
-from core.catalog.interpreters import installed_version, nccl_version
+from core.catalog.frameworks import framework, installed_version, nccl_version
 from core.catalog.recipes import BUILT_IN
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
+from core.hosts.parts.head import UNREADABLE
 from core.hosts.parts.part_link import START_S, ask_all
 from core.language import tr
 from core.launchers.script import TF_CONFIG
-from core.runs.part import UNREADABLE
 from core.schema.codec import decode
+from core.schema.event_kinds import Preflight, Record
 from core.scripts.analysis import analyse_script
-from core.scripts.own_files import files_hash, hashes, own_files
+from core.scripts.source import files_hash, hashes, own_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class Equipment:
     recipe: str = ""
     """The hash of the included recipe; the empty string if the recipe is sent."""
     paths: Mapping[str, str] = field(default_factory=dict)
-    """By path of the data: the empty string, or why it cannot be read (`core.runs.part`)."""
+    """By path of the data: the empty string, or why it cannot be read (`core.hosts.parts.head`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +74,10 @@ class Workload(ABC):
         self._spec = spec
 
     @abstractmethod
-    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:
         """Check that these machines can train it, and record what they have. Raises `RunError` with a sentence.
 
-        `links`: by the names of the machines. `write`: writes an event of a kind, with its fields.
+        `links`: by the names of the machines. `write`: writes an event.
         """
 
     @property
@@ -98,7 +98,7 @@ class _Recipe(Workload):
         """See `Workload`."""
         return strategy_of(self._spec).needs_addresses
 
-    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:
         """See `Workload`. Each machine is asked once."""
         asked = questions(self._spec, uses_gpus=uses_gpus)
         why = tr("It does not say what it trains with.")
@@ -108,10 +108,8 @@ class _Recipe(Workload):
         )
         compare(self._spec, asked, own_equipment(self._spec, asked), equipment)
         for name, found in equipment.items():
-            write(
-                "preflight", host=name, version=found.version, nccl=found.nccl, recipe=found.recipe,
-                paths=list(found.paths),
-            )  # fmt: skip
+            paths = tuple(found.paths)
+            write(Preflight(host=name, version=found.version, nccl=found.nccl, recipe=found.recipe, paths=paths))
 
     def files(self) -> Mapping[str, str]:
         """See `Workload`. An included recipe does not travel."""
@@ -156,7 +154,7 @@ class _Script(Workload):
         """See `Workload`. A script whose processes meet by TF_CONFIG does, unless the user sets that."""
         return self._needs_addresses
 
-    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[..., None]) -> None:  # noqa: ARG002 (a script decides what it uses)
+    def check(self, links: Mapping[str, PartLink], *, uses_gpus: bool, write: Callable[[Record], None]) -> None:  # noqa: ARG002 (a script decides what it uses)
         """See `Workload`."""
         own = {module: installed_version(self._spec.python, module) for module in self._frameworks}
         why = tr("It does not say what it trains with.")
@@ -166,7 +164,7 @@ class _Script(Workload):
         )
         for name, each in found.items():
             _check_versions(name, each.versions, own)
-            write("preflight", host=name, versions=each.versions, files=self._hashes)
+            write(Preflight(host=name, versions=each.versions, files=self._hashes))
 
 
 def _analysis(spec: RunSpec) -> ScriptAnalysis:

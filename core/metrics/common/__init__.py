@@ -1,7 +1,6 @@
 """What all sources share.
 
-- `reading`: the data
-- `names`: metric names
+- `reading`: the data, and the names of metrics
 - `merge`: several sources to one curve each
 - `steps`: at which step of the training a value belongs
 """

@@ -37,8 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.metrics.common.names import OF_VALIDATION, as_test
-from core.metrics.common.reading import Reading
+from core.metrics.common.reading import OF_VALIDATION, Reading, as_test
 from core.metrics.common.steps import KnownSteps, SecondTrainings, TrainingTimes
 
 if TYPE_CHECKING:
@@ -155,9 +154,9 @@ class MetricMerger:
 
     def __init__(self) -> None:
         self.notices: list[str] = []
+        """Sentences about skipped curves that the user may want to know of."""
         self._noted: set[Path] = set()
         """Folders of which there is a notice."""
-        """Sentences about skipped curves that the user may want to know of."""
         self._curves: dict[str, _Curve] = {}
         self._rivals: dict[tuple[str, str], Values] = {}
         """By metric and source: the readings that were not recorded, as another source has the metric."""
@@ -221,7 +220,7 @@ class MetricMerger:
         return True
 
     def _named(self, reading: Reading) -> Reading:
-        """Return a reading of a test set with names of its own, if one of its metrics has another validation."""
+        """Rename the metrics of a test set to `test_...` if the program also reports a validation set."""
         if not reading.of_test:
             return reading
         validations = (self._curves.get(name) for name in reading.values if name.startswith(OF_VALIDATION))
@@ -402,14 +401,14 @@ def _joined(readings: list[MergedReading]) -> list[MergedReading]:
     by_step: dict[int, list[MergedReading]] = {}
     for each in readings:
         by_step.setdefault(_step_of(each), []).append(each)
-    return [each[0] if len(each) == 1 else _as_one(each) for each in by_step.values()]
-
-
-def _as_one(readings: list[MergedReading]) -> MergedReading:
-    first = readings[0]
-    values = {name: value for each in readings for name, value in each.values.items()}
-    restarts = first.restarts.union(*[each.restarts for each in readings])
-    return replace(first, values=values, restarts=restarts)
+    return [
+        replace(
+            of_step[0],
+            values={name: value for each in of_step for name, value in each.values.items()},
+            restarts=NO_NAMES.union(*[each.restarts for each in of_step]),
+        )
+        for of_step in by_step.values()
+    ]
 
 
 def _kind(source: str) -> str:

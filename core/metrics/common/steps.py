@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import OF_VALIDATION
+from core.metrics.common.reading import OF_VALIDATION, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.metrics.common.reading import Reading
 
 MAX_TIMES = 50_000
 """Training steps whose times are kept; every second one is dropped at this limit."""

@@ -2,5 +2,5 @@
 
 - `forms`: lines in the forms of certain programs: one row for each form
 - `bars`, `dictionary`, `pairs`: progress bars, dictionaries, names and numbers
-- `tables`, `key_values`: a line is read with the header or the lines before it, by `text.open_table`
+- `tables`: a line is read with the header or the lines before it, which `text.open_table` remembers
 """

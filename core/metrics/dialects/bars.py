@@ -7,10 +7,9 @@ A bar counts within its own pass: `step` is None, and `done` and `total` are giv
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from core.metrics.common.names import TEST, VALIDATION, canonical, certainty, is_counter
-from core.metrics.common.reading import IN_VALIDATION, Reading
+from core.metrics.common.reading import IN_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 from core.metrics.dialects import pairs
 from core.metrics.dialects.syntax import NUMBER, PLACE, step_position
 
@@ -85,38 +84,40 @@ else."""
 LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
-def read(line: str) -> Reading | None:
-    """Return the reading of a bar; None if the line is not a bar."""
-    if match := KERAS.match(line) or PADDLE.match(line):
-        return _keras(match)
-    if match := CENTRED.match(line):
-        named = pairs.read(match["rest"])
-        return Reading(
-            values=named.values if named else {}, done=float(match["n"]), total=float(match["total"]), unit="steps"
-        )
-    match = _found(line)
-    return _tqdm(match) if match else None
+class Drawing(NamedTuple):
+    """What one drawing of a bar says, and which bar it is."""
+
+    reading: Reading
+    name: str  # without its numbers: equal, like the total, for all drawings of one bar
+    total: float | None
+    epochs: float | None  # the number of epochs that its line names
 
 
-def title(line: str) -> tuple[str, float | None]:
-    """Return the name of the bar on a line, without its numbers, and its total: both equal for all its redraws.
+def read(line: str) -> Drawing | None:
+    """Return what a bar says; None if the line is not a bar.
 
     Keras' and kuangliu's bars have no names, and their totals differ: all of them count as one bar.
     """
-    if KERAS.match(line) or PADDLE.match(line) or CENTRED.match(line):
-        return KERAS_BAR, None
-    match = _found(line)
-    if match is None:
-        return "", None
+    if match := KERAS.match(line) or PADDLE.match(line) or CENTRED.match(line):
+        if match.re is CENTRED:
+            named = pairs.read(match["rest"])
+            values = named.values if named else {}
+        else:
+            values = dict(_fields(KERAS_FIELD, match["rest"]))
+        total = float(match["total"]) if match["total"] else None
+        reading = Reading(values=values, done=float(match["n"]), total=total, unit="steps")
+        return Drawing(reading, KERAS_BAR, None, _epochs(line))
+    if (match := _found(line)) is None:
+        return None
     fields = _fields_of(match)
-    total = fields["total"] or ""
-    form = re.sub(r"\d", "0", total) + (fields["scale"] or "") if total else ""
-    name = " ".join(re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", _name(match)).split())
-    return f"{name}/{form}", float(total) if total else None
+    before = match.string[max(0, match.start() - MAX_NAME_CHARACTERS) : match.start()].strip(" :|")
+    name = " ".join(re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", before).split())
+    total = float(fields["total"]) if fields["total"] else None
+    form = re.sub(r"\d", "0", fields["total"]) + (fields["scale"] or "") if fields["total"] else ""
+    return Drawing(_reading(match, fields, before), f"{name}/{form}", total, _epochs(line))
 
 
-def epochs(line: str) -> float | None:
-    """Return the number of epochs that a bar's line names."""
+def _epochs(line: str) -> float | None:
     if lightning := LIGHTNING.match(line):
         return float(lightning["last"]) + 1
     return step_position(line).epochs if "poch" in line else None
@@ -141,20 +142,8 @@ def _fields_of(match: re.Match[str]) -> dict[str, str | None]:
     return {name: found.get(name) for name in names}
 
 
-def _name(match: re.Match[str]) -> str:
-    """Return the text before a bar."""
-    return match.string[max(0, match.start() - MAX_NAME_CHARACTERS) : match.start()].strip(" :|")
-
-
-def _keras(match: re.Match[str]) -> Reading:
-    total = float(match["total"]) if match["total"] else None
-    values = dict(_fields(KERAS_FIELD, match["rest"]))
-    return Reading(values=values, done=float(match["n"]), total=total, unit="steps")
-
-
-def _tqdm(match: re.Match[str]) -> Reading:
-    fields = _fields_of(match)
-    name = _name(match)
+def _reading(match: re.Match[str], fields: dict[str, str | None], name: str) -> Reading:
+    """Return the reading of a bar of tqdm and its like."""
     done = float(fields["n"] or 0) * SCALES[fields["n_scale"] or ""]
     total = float(fields["total"]) * SCALES[fields["scale"] or ""] if fields["total"] else None
     values = _values(match, fields, name)
@@ -168,12 +157,10 @@ def _tqdm(match: re.Match[str]) -> Reading:
     epoch = next((float(place["n"]) for place in PLACE.finditer(f"{name} ") if place["epoch"]), None)
     if epoch is not None and LIGHTNING.match(match.string):
         epoch += 1
-    exact = not fields["n_scale"]
     if unit == "epochs":
         return Reading(values=values, epoch=done, done=done, total=total, unit=unit)
-    return Reading(
-        values=values, epoch=epoch, done=done, total=total, unit="steps" if exact and unit == "steps" else ""
-    )
+    is_exact = unit == "steps" and not fields["n_scale"]
+    return Reading(values=values, epoch=epoch, done=done, total=total, unit="steps" if is_exact else "")
 
 
 def _values(match: re.Match[str], fields: dict[str, str | None], name: str) -> dict[str, float]:

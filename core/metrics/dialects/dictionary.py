@@ -9,8 +9,7 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import by_our_names, certainty, counts, is_counter
-from core.metrics.common.reading import Reading
+from core.metrics.common.reading import Reading, by_our_names, certainty, counts, is_counter
 from core.metrics.dialects import pairs
 from core.metrics.dialects.syntax import step_position
 
@@ -45,9 +44,7 @@ def begins(line: str) -> bool:
 def read(line: str) -> Reading | None:
     """Return the metrics of the dictionary in a line; None if there is no dictionary with metrics."""
     fields = _fields(line)
-    if fields is None:
-        return None
-    if not SETTINGS.isdisjoint(fields):
+    if fields is None or not SETTINGS.isdisjoint(fields):
         return None
     if SUMMARY in fields:
         return Reading(values={}, epoch=_number(fields.get("epoch")))
@@ -79,8 +76,9 @@ def _fields(line: str) -> Mapping[str, object] | None:
     if not 0 <= begin < end or end - begin > MAX_CHARACTERS:
         return None
     text = line[begin : end + 1]
-    fields = _json(text)
-    if fields is None:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
         fields = _literal(text)
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         return None
@@ -96,14 +94,6 @@ def _flat(fields: Mapping[str, object]) -> Mapping[str, object]:
         inner = value if isinstance(value, dict) else {"": value}
         flat |= {f"{name}/{each}" if each else name: number for each, number in inner.items()}
     return flat
-
-
-def _json(text: str) -> object:
-    """Parse JSON, with NaN and Infinity as Python writes them; return None for other text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _literal(text: str) -> object:

@@ -18,8 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import OF_VALIDATION, TEST, VALIDATION, canonical, certainty, is_counter
-from core.metrics.common.reading import Reading
+from core.metrics.common.reading import OF_VALIDATION, TEST, VALIDATION, Reading, canonical, certainty, is_counter
 from core.metrics.dialects.syntax import NUMBER, RECORD
 
 if TYPE_CHECKING:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import (
+from core.metrics.common.reading import (
+    IN_VALIDATION,
     MEANS,
     OF_VALIDATION,
     TEST,
     TRAIN,
     VALIDATION,
+    Reading,
     by_our_names,
     canonical,
     certainty,
     is_counter,
 )
-from core.metrics.common.reading import IN_VALIDATION, Reading
 from core.metrics.dialects.syntax import NUMBER, StepPosition, message, step_position
 
 if TYPE_CHECKING:
@@ -261,14 +262,11 @@ def _whole_name(line: str, match: re.Match[str]) -> str:
         if before is None or not (before[1].lower() in BEFORE_NAMES or WORDS.match(before[1])):
             break
         name, begin = f"{before[1]} {name}", before.start()
-    if name.lower() == "loss" and (of := FIELD.search(line, max(0, begin - HEAD), begin)) and _has_losses(line):
+    # An unknown word before "loss" tells several losses of a line apart.
+    is_one_of_several = name.lower() == "loss" and line.lower().count("loss") > 1
+    if is_one_of_several and (of := FIELD.search(line, max(0, begin - HEAD), begin)):
         return f"{of[1]} {name}"
     return name.removeprefix("set ")
-
-
-def _has_losses(line: str) -> bool:
-    """Return whether the line has several losses, so that an unknown word before "loss" tells them apart."""
-    return line.lower().count("loss") > 1
 
 
 def _value(match: re.Match[str], name: str) -> float | None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.metrics.dialects import bars, dictionary, forms, key_values, pairs, tables
+from core.metrics.dialects import bars, dictionary, forms, pairs, tables
 from core.metrics.dialects.syntax import step_position
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from core.metrics.common.reading import Reading
 
-
-BARS, PAIRS, STANDING, TABLES, OTHER = "bars", "pairs", "standing", "tables", "other"
-"""The dialects whose readings `text.log` places in the training in their own ways, and all others."""
+BARS, PAIRS, STANDING, TABLES, ROW, OTHER = "bars", "pairs", "standing", "tables", "row", "other"
+"""The dialects whose readings `text` places in the training in their own ways, and all others."""
 MAX_CHARACTERS = 8192
 """Characters of a line to read."""
 OVER = re.compile(r"\b(?:done|finished|completed?|ended|end)\b", re.IGNORECASE)
@@ -21,7 +22,7 @@ OVER = re.compile(r"\b(?:done|finished|completed?|ended|end)\b", re.IGNORECASE)
 
 
 class Statement(NamedTuple):
-    """What one line says by itself."""
+    """What one line says: by itself at first, then what the stages of `text.log` make of it."""
 
     reading: Reading | None = None  # None: no dialect knows the line
     dialect: str = ""
@@ -30,6 +31,12 @@ class Statement(NamedTuple):
     heading: str = ""  # what the next lines are about: see `pairs.heading`
     bar: str = ""  # a bar's name without its numbers
     length: float | None = None  # a bar's total; equal, like the name, for all redraws of one bar
+    earlier: Sequence[Reading] = ()  # readings of lines before it, which are complete now
+
+    @property
+    def readings(self) -> list[Reading]:
+        """All readings that are complete with this line, in order."""
+        return [*self.earlier] if self.reading is None else [*self.earlier, self.reading]
 
 
 TABLE = Statement(dialect=TABLES)
@@ -41,16 +48,15 @@ def statement_of(text: str) -> Statement:
 
     The more specific dialects come first: a bar and a dictionary also contain pairs.
     """
-    if _begins_table(text):
+    if tables.begins_block(text) or dictionary.begins(text) or tables.columns_of(text) is not None:
         return TABLE
     line = text[:MAX_CHARACTERS]
-    if (reading := bars.read(line)) is not None:
-        bar, length = bars.title(line)
-        return Statement(reading, BARS, epochs=bars.epochs(line), bar=bar, length=length)
+    if (drawing := bars.read(line)) is not None:
+        return Statement(drawing.reading, BARS, drawing.epochs, bar=drawing.name, length=drawing.total)
     if (found := forms.read(line)) is not None:
-        form, reading = found
-        epochs = step_position(line).epochs if reading.epoch is not None and reading.total is not None else None
-        return Statement(reading, STANDING if form.repeats_validation else OTHER, epochs)
+        form, said = found
+        epochs = step_position(line).epochs if said.epoch is not None and said.total is not None else None
+        return Statement(said, STANDING if form.repeats_validation else OTHER, epochs)
     if (reading := dictionary.read(line)) is not None:
         return Statement(reading, OTHER)
     if (reading := pairs.read(line)) is None:
@@ -58,9 +64,3 @@ def statement_of(text: str) -> Statement:
     names_epoch = reading.epoch is not None
     epochs = step_position(line).epochs if names_epoch else None
     return Statement(reading, PAIRS, epochs, over=names_epoch and OVER.search(line) is not None)
-
-
-def _begins_table(text: str) -> bool:
-    if text.startswith("|") and key_values.begins(text):
-        return True
-    return dictionary.begins(text) or tables.columns_of(text) is not None

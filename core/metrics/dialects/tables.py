@@ -1,18 +1,22 @@
-"""Tables: a header names the columns, and each row has a number for each: skorch, fastai, scikit-learn, spaCy, YOLO.
+"""Tables: lines that are read with the header or the lines before them, which `text.open_table` remembers.
 
-A header is recognised by a column that counts and a column with a known metric. A line is a row if it has a number for
-each of these. `text.open_table` remembers the header until the table ends.
+- A header names the columns, and each row has a number for each: skorch, fastai, scikit-learn, spaCy, YOLO. A header is
+  recognised by a column that counts and a column with a known metric. A row has a number for each of these.
+- A block is one record on many lines of `| key | value |`, as reinforcement learning prints them: Stable-Baselines3,
+  Baselines, Spinning Up.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from core.metrics.common.names import canonical, certainty, counts, is_counter
-from core.metrics.common.reading import Reading
+from core.metrics.common.reading import Reading, canonical, certainty, counts, is_counter
 from core.metrics.dialects.syntax import NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_CHARACTERS = 600
 """Characters of a header or a row."""
@@ -36,6 +40,19 @@ CLASSES = frozenset({"class", "classes"})
 BOXES = {"p": "precision", "r": "recall", "box(p": "precision"}
 PARTS = re.compile(r"(?P<part>\w+)\(P")
 """`Mask(P`, `Pose(P`: this precision and the columns after it are those of masks or poses."""
+
+BLOCK_LINE = re.compile(r"\|\s+(?P<key>[A-Za-z][\w@/.()%\- ]{0,60}?)\s*\|\s*(?P<value>[^\s|]{0,40})\s*\|")
+BLOCK_VALUE = re.compile(NUMBER, re.IGNORECASE)
+BLOCK_STEPS = ("total_timesteps", "timesteps", "total_steps", "num_timesteps", "totalenvinteracts", "steps", "step",
+               "epoch")  # fmt: skip
+"""Keys that say where the training is; the first one that a block has counts."""
+BLOCK_OTHERS = re.compile(
+    r"n_?updates|serial_timesteps|clip_range.*|(?:.*_)?iterations?|ep_?len.*|mean_ep_length|stop_?iter|.*episodes",
+    re.IGNORECASE,
+)
+REWARDS = re.compile(r"(?:.*[_/])?(?:ep_?rew|mean_reward|return|reward)\w*|\w*(?:EpRet|EpRew)\w*", re.IGNORECASE)
+MIN_KEYS = 3
+"""Keys with numbers that a block has at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +175,35 @@ def _aligned(columns: Columns, cells: list[str]) -> list[str]:
     if any(column.kind in {"step", "epoch", "metric"} for column in absent):
         return cells
     return [*cells[:-1], *["-"] * missing, cells[-1]]
+
+
+def split_block_line(line: str) -> tuple[str, str] | None:
+    """Return the key and the value of a line, the key of a section with a slash at its end; None for other lines."""
+    match = BLOCK_LINE.fullmatch(line)
+    return (match["key"], match["value"]) if match else None
+
+
+def begins_block(line: str) -> bool:
+    """Return whether a line can be the first of a block: a section, or a key with a number."""
+    if not line.startswith("|") or (found := split_block_line(line)) is None:
+        return False
+    return BLOCK_VALUE.fullmatch(found[1]) is not None if found[1] else found[0].endswith("/")
+
+
+def block(lines: Mapping[str, str]) -> Reading | None:
+    """Return the reading of a whole block: values by keys with their sections. None without a step or a metric."""
+    numbers = {key: float(text) for key, text in lines.items() if BLOCK_VALUE.fullmatch(text)}
+    by_last = {key.rpartition("/")[2].lower(): value for key, value in numbers.items()}
+    step = next((by_last[name] for name in BLOCK_STEPS if name in by_last), None)
+    if step is None or not step.is_integer() or len(numbers) < MIN_KEYS:
+        return None
+    values = {canonical(key): value for key, value in numbers.items() if _is_metric_of_block(key)}
+    known = any(certainty(key) or REWARDS.fullmatch(key) for key in numbers)
+    return Reading(values=values, step=int(step)) if known and values else None
+
+
+def _is_metric_of_block(key: str) -> bool:
+    section, _, last = key.rpartition("/")
+    if section == "time" or last.lower() in BLOCK_STEPS or BLOCK_OTHERS.fullmatch(last):
+        return False
+    return not is_counter(last) and not is_counter(key)

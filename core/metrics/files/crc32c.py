@@ -46,7 +46,7 @@ def crc32c_of_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
     if size > BLOCK:
         return np.fromiter((crc32c(row.tobytes()) for row in rows), np.uint32, count)
     table = _places()
-    crc = np.full(count, int(_of_ones(size)), np.uint32)
+    crc = np.full(count, _after(0xFFFFFFFF, np.zeros(size, np.uint8)), np.uint32)
     for place in range(size):
         crc ^= table[size - 1 - place, rows[:, place]]
     return crc ^ np.uint32(0xFFFFFFFF)
@@ -77,10 +77,6 @@ def _after(crc: int, block: NDArray[np.uint8]) -> int:
     for place in range(min(4, size)):
         result ^= int(table[size - 1 - place, (crc >> (8 * place)) & 0xFF])
     return result ^ (crc >> (8 * size) if size < 4 else 0)
-
-
-def _of_ones(size: int) -> int:
-    return _after(0xFFFFFFFF, np.zeros(size, np.uint8))
 
 
 @cache

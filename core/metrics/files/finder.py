@@ -11,11 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import canonical
+from core.metrics.common.reading import canonical
 from core.metrics.files.growing_file import MARK_BYTES, GrowingFile
-from core.metrics.files.mlflow_files import WITHIN as MLFLOW_METRICS
-from core.metrics.files.mlflow_files import metric_name
-from core.metrics.files.record_logs import header_of, read_object
+from core.metrics.files.record_logs import MLFLOW_FOLDER, header_of, mlflow_metric, read_object
 from core.metrics.files.tracker_databases import is_database, reader_of, written_at
 from core.metrics.files.wandb_log import SUFFIX as WANDB
 
@@ -161,7 +159,10 @@ class MetricFileFinder:
             state = entry.stat()
         except OSError:
             return False
-        written = self._is_in_use(entry.path) if is_database(entry.path) else self._is_written(entry.path, state)
+        if is_database(entry.path):  # other runs may have begun it
+            written = not self._remembers and written_at(entry.path) >= self._since
+        else:
+            written = self._is_written(entry.path, state)
         if not stat.S_ISREG(state.st_mode) or not written:
             return False
         if self._refused.get(entry.path) == (state.st_size, state.st_mtime_ns):
@@ -171,10 +172,6 @@ class MetricFileFinder:
         elif self._is_ours(entry.path, state):
             self._found.add(entry.path)
         return entry.path in self._found
-
-    def _is_in_use(self, path: str) -> bool:
-        """Return whether a database, which other runs may have begun, is written in this run."""
-        return not self._remembers and written_at(path) >= self._since
 
     def _is_written(self, path: str, state: os.stat_result) -> bool:
         before = self._before.get(path)
@@ -214,7 +211,7 @@ def _kind(path: str) -> Callable[[Path], bool] | None:
         return _always
     if is_database(lower):
         return _is_tracker
-    if MLFLOW_METRICS in path and metric_name(path):
+    if MLFLOW_FOLDER in path and mlflow_metric(path):
         return _always
     if lower.endswith(TABLES):
         return _is_table_log

@@ -110,5 +110,30 @@ class GrowingFile:
         return os.pread(handle, len(head), 0) != head or os.pread(handle, len(mark), self.offset - len(mark)) != mark
 
 
+class GrowingSource:
+    """A file of metrics that is read while it grows. Subclasses have `poll`."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        """`offset`: the end of a record; the bytes before it were there before the run."""
+        self.path = path
+        self._file = GrowingFile(path, offset)
+        self._problem = ""
+
+    @property
+    def more(self) -> bool:
+        """Whether the last poll left something that can be read now."""
+        return self._file.more
+
+    @property
+    def trouble(self) -> str:
+        """A sentence that says what is wrong with the file; "" if nothing is."""
+        return self._problem or self._file.trouble
+
+    def _note_damage(self) -> None:
+        self._problem = tr(
+            "{path} has damaged records. They are skipped, and their metrics are missing here.", path=self.path
+        )
+
+
 def _state(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

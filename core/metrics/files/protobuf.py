@@ -1,4 +1,4 @@
-"""Read the fields of a protobuf message, without its description: https://protobuf.dev/programming-guides/encoding."""
+"""Fields of protobuf messages, without their descriptions: https://protobuf.dev/programming-guides/encoding."""
 
 from __future__ import annotations
 
@@ -48,6 +48,15 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
             return whole & 0xFFFFFFFFFFFFFFFF, place + 1
         shift += 7
     raise ValueError(tr("a varint without an end"))
+
+
+def written_varint(number: int) -> bytes:
+    """Return a number of at most 64 bits as a varint."""
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*written, number])
 
 
 def signed(whole: int) -> int:

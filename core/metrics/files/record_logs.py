@@ -1,4 +1,4 @@
-"""Logs with one record a line: CSV tables and JSON lines, read while a program writes them.
+"""Logs with one record a line: CSV tables, JSON lines and MLflow's files, read while a program writes them.
 
 The environment variable `TRAINYARD_METRICS` names a file of JSON lines. A program that appends lines such as
 
@@ -11,21 +11,22 @@ Python's json.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
 from array import array
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from core.language import tr
-from core.metrics.common.names import VALIDATION, by_our_names, canonical, counts, is_counter
-from core.metrics.common.reading import Reading
-from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
+from core.metrics.common.reading import VALIDATION, Reading, by_our_names, canonical, counts, is_counter
+from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile, GrowingSource
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
-    from pathlib import Path
 
 MAX_LINE_BYTES = BLOCK_BYTES
 """A line of this many bytes is not a record and is skipped."""
@@ -44,12 +45,18 @@ SEPARATORS = ",;\t|"
 EXAMPLE = '{"step": 1, "loss": 0.5}'
 MAX_DEPTH = 3
 """`{"train": {"loss": 0.5}}` is `train/loss`; values nested deeper than this are not metrics."""
+UNREAL = frozenset({"NaN", "Infinity", "-Infinity"})
+"""Numbers that JSON does not have, as trackers write them."""
 PARTS = ("mode", "split", "phase")
 """Keys that tell training from validation, as in OpenMMLab's logs: `{"mode": "val", "accuracy": 0.9}`."""
 SHOWN_CHARACTERS = 80
 
+MLFLOW_FOLDER = f"{os.sep}metrics{os.sep}"
+MLFLOW_RUN = "meta.yaml"
+"""The file beside the folder of the metrics that every run of MLflow has."""
 
-class LineFile:
+
+class LineFile(GrowingSource):
     """A file with one record a line. Subclasses read a line.
 
     Some programs rewrite their whole log at every save. Lines that come again unchanged give no readings.
@@ -57,22 +64,11 @@ class LineFile:
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         """`offset`: the end of a line; the bytes before it were there before the run."""
-        self.path = path
-        self._file = GrowingFile(path, offset)
+        super().__init__(path, offset)
         self._in_long_line = False
         self._hashes = array("q")
         """One hash a record, in the order of the file."""
         self._index = 0
-
-    @property
-    def more(self) -> bool:
-        """Whether the last poll left lines unread."""
-        return self._file.more
-
-    @property
-    def trouble(self) -> str:
-        """A sentence that says why the file could not be read; "" if it could."""
-        return self._file.trouble
 
     def poll(self, *, ended: bool = False) -> list[Reading]:
         """Return the readings of the lines completed since the last call, at most a block: see `more`.
@@ -178,6 +174,34 @@ class JsonLines(LineFile):
             return None
 
 
+class MlflowMetricFile(LineFile):
+    """The values of one metric in MLflow's file store: `mlruns/EXPERIMENT/RUN/metrics/NAME`.
+
+    A line is `timestamp value step`, the time in milliseconds.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        """`offset`: the end of a line; the lines before it were there before the run."""
+        super().__init__(path, offset)
+        self._name = mlflow_metric(str(path))
+
+    def _read(self, line: bytes) -> Reading | None:
+        if self._is_repeated(line):
+            return None
+        try:
+            when, value, *step = [float(word) for word in line.split()[:3]]
+        except ValueError:
+            return None
+        numbers = {self._name: value, "timestamp": when / 1000}
+        return reading_of(numbers | {"step": step[0]} if step else numbers)
+
+
+def mlflow_metric(path: str) -> str:
+    """Return the name of the metric in a file of MLflow; the empty string if it is no such file."""
+    folder, within, name = path.rpartition(MLFLOW_FOLDER)
+    return name.replace(os.sep, "/") if within and Path(folder, MLFLOW_RUN).is_file() else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """The first line of a table."""
@@ -273,6 +297,15 @@ def _number(cell: str) -> float | None:
         return None
 
 
+def json_number(value: object) -> float | None:
+    """Return a value of JSON as a number, also one that a tracker has written as text; None if it is none."""
+    if isinstance(value, str):
+        return float(value) if value in UNREAL else None
+    with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
+        return float(value) if isinstance(value, float) or type(value) is int else None
+    return None
+
+
 def _text(line: bytes) -> str:
     return line.decode("utf-8", "replace").lstrip("\ufeff")
 
@@ -283,9 +316,6 @@ def _numbers(found: dict[str, object], prefix: str = "", depth: int = 1) -> dict
     for name, value in found.items():
         if isinstance(value, dict) and depth < MAX_DEPTH:
             numbers |= _numbers(value, f"{prefix}{name}/", depth + 1)
-        elif isinstance(value, float) or type(value) is int:
-            try:
-                numbers[prefix + name] = float(value)
-            except OverflowError:
-                continue  # an integer of hundreds of digits
+        elif not isinstance(value, str) and (number := json_number(value)) is not None:
+            numbers[prefix + name] = number
     return numbers

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from core.language import tr
-from core.metrics.common.names import TEST, VALIDATION, canonical, counts, is_counter, is_of_test
-from core.metrics.common.reading import Reading
+from core.metrics.common.reading import TEST, VALIDATION, Reading, canonical, counts, is_counter, is_of_test
 from core.metrics.files.crc32c import crc32c, headers, masked
-from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
+from core.metrics.files.growing_file import BLOCK_BYTES, GrowingSource
 from core.metrics.files.protobuf import BYTES, fields, signed, varint
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ _LISTS = {5: "<f", 6: "<d"}  # float_val and double_val, packed or not
 _VARINTS = (7, 10, 11, 13, 16, 17)  # int_val, int64_val, bool_val, half_val, uint32_val, uint64_val
 
 
-class EventFile:
+class EventFile(GrowingSource):
     """One event file. Each scalar is a reading, named by its tag and the file's folder.
 
     - A file in a folder `validation`, `eval`, ... holds validation metrics: `loss` there is `val_loss`.
@@ -59,28 +57,12 @@ class EventFile:
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         """`offset`: the end of a record; the records before it were there before the run."""
-        self.path = path
-        self._file = GrowingFile(path, offset)
+        super().__init__(path, offset)
         self._max_bytes = BLOCK_BYTES
-        self._damaged = 0
         self.tag = ""
         """The tag of the first scalar, as the program named it; "" until there is one."""
         self._evaluated_at: int | None = None
         """The step of Keras' last evaluation, at which the next epoch in the file ended."""
-
-    @property
-    def more(self) -> bool:
-        """Whether the last poll left bytes that can be read now."""
-        return self._file.more
-
-    @property
-    def trouble(self) -> str:
-        """A sentence that says what is wrong with the file; "" if nothing is."""
-        if self._damaged:
-            return tr(
-                "{path} has damaged records. They are skipped, and their metrics are missing here.", path=self.path
-            )
-        return self._file.trouble
 
     def poll(self, *, ended: bool = False) -> list[Reading]:  # noqa: ARG002 (an incomplete last record stays so)
         """Return the readings written since the last call, at most a block: see `more`."""
@@ -100,7 +82,7 @@ class EventFile:
         while len(data) - at >= HEADER_BYTES:
             size = _record_size(data[at : at + HEADER_BYTES])
             if size is None:
-                self._damaged += 1
+                self._note_damage()
                 at = _next_header(data, at + 1)
                 continue
             end = at + FRAME_BYTES + size
@@ -110,7 +92,7 @@ class EventFile:
             if struct.unpack_from("<I", data, end - 4)[0] == masked(crc32c(record)):
                 records.append(record)
             else:
-                self._damaged += 1
+                self._note_damage()
             at = end
         return records, at
 
@@ -128,28 +110,28 @@ class EventFile:
         try:
             event = _parse_event(record)
         except ValueError:
-            self._damaged += 1
+            self._note_damage()
             return []
         if event.scalars and not self.tag:
-            self.tag = event.scalars[0].tag
-        readings = [self._reading(event, scalar) for scalar in event.scalars if not scalar.tag.startswith(NO_CURVES)]
+            self.tag = event.scalars[0][0]
+        readings = [self._reading(event, *scalar) for scalar in event.scalars if not scalar[0].startswith(NO_CURVES)]
         return [reading for reading in readings if reading is not None]
 
-    def _reading(self, event: Event, scalar: Scalar) -> Reading | None:
-        tag, step = scalar.tag, event.step
+    def _reading(self, event: Event, tag: str, value: float) -> Reading | None:
+        step = event.step
         if is_counter(tag):
             is_epoch = counts(tag) == "epoch"
-            return Reading(values={}, step=step, epoch=scalar.value, time=event.time) if is_epoch else None
+            return Reading(values={}, step=step, epoch=value, time=event.time) if is_epoch else None
         folder = self.path.parent.name
         if tag.startswith(EVALUATION) and tag.endswith(ITERATIONS):
             self._evaluated_at = step
             name = _name(folder, tag.removeprefix(EVALUATION).removesuffix(ITERATIONS))
-            return Reading(values={name: scalar.value}, step=step, time=event.time, of_test=_is_of_test(folder, tag))
+            return Reading(values={name: value}, step=step, time=event.time, of_test=_is_of_test(folder, tag))
         if tag.startswith(EPOCH):
-            values = {_name(folder, tag.removeprefix(EPOCH)): scalar.value}
+            values = {_name(folder, tag.removeprefix(EPOCH)): value}
             return Reading(values=values, step=self._evaluated_at, epoch=step, time=event.time)
         name = _name(folder, tag.removeprefix(BATCH))
-        return Reading(values={name: scalar.value}, step=step, time=event.time, of_test=_is_of_test(folder, tag))
+        return Reading(values={name: value}, step=step, time=event.time, of_test=_is_of_test(folder, tag))
 
 
 @lru_cache(maxsize=1024)  # the records of one tag have one size
@@ -182,26 +164,18 @@ def _is_of_test(folder: str, tag: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scalar:
-    """A number under a tag, as the program named it."""
-
-    tag: str
-    value: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """The scalars written at one step. `time` is in unix seconds."""
+    """The scalars written at one step: values by tags, as the program named them. `time` is in unix seconds."""
 
     time: float
     step: int
-    scalars: tuple[Scalar, ...]
+    scalars: list[tuple[str, float]]
 
 
 def _parse_event(record: bytes) -> Event:
-    """Return the scalars of a record, () for other content. Raises `ValueError` if it is not an `Event` message."""
+    """Return the scalars of a record, [] for other content. Raises `ValueError` if it is not an `Event` message."""
     time, step = 0.0, 0
-    scalars: list[Scalar] = []
+    scalars: list[tuple[str, float]] = []
     for number, wire, whole, data in fields(record):
         match number, wire:
             case 1, 1:
@@ -210,18 +184,16 @@ def _parse_event(record: bytes) -> Event:
                 step = signed(whole)
             case 5, 2:
                 scalars += _scalars(data)
-    return Event(time=time, step=step, scalars=tuple(scalars))
+    return Event(time=time, step=step, scalars=scalars)
 
 
-def _scalars(summary: bytes) -> Iterator[Scalar]:
+def _scalars(summary: bytes) -> Iterator[tuple[str, float]]:
     for number, wire, _, data in fields(summary):
-        if (number, wire) == (1, BYTES):
-            scalar = _scalar(data)
-            if scalar is not None:
-                yield scalar
+        if (number, wire) == (1, BYTES) and (scalar := _scalar(data)) is not None:
+            yield scalar
 
 
-def _scalar(value: bytes) -> Scalar | None:
+def _scalar(value: bytes) -> tuple[str, float] | None:
     tag, found = "", None
     for number, wire, _, data in fields(value):
         match number, wire:
@@ -231,7 +203,7 @@ def _scalar(value: bytes) -> Scalar | None:
                 (found,) = struct.unpack("<f", data)
             case 8, 2:
                 found = _tensor(data)
-    return None if found is None or not tag else Scalar(tag=tag, value=found)
+    return None if found is None or not tag else (tag, found)
 
 
 def _tensor(tensor: bytes) -> float | None:

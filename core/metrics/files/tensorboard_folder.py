@@ -8,7 +8,7 @@ from core.errors import RunError
 from core.language import tr
 from core.metrics.files.tensorboard_writer import ScalarCurve, event_file
 from core.schema.files import not_written
-from core.series.export_file import export_file
+from core.series.report import export_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.metrics.files.crc32c import crc32c, crc32c_of_rows, masked, masked_all
+from core.metrics.files.protobuf import written_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ class ScalarCurve:
 
 def event_file(curves: list[ScalarCurve], began: float) -> Iterator[bytes]:
     """Yield the content of an event file in pieces. `began`: the time of the file, in unix seconds."""
-    yield _framed(b"\x09" + struct.pack("<d", began) + b"\x1a" + _varint(len(VERSION)) + VERSION)
+    yield _framed(b"\x09" + struct.pack("<d", began) + b"\x1a" + written_varint(len(VERSION)) + VERSION)
     for curve in curves:
         for start, stop, size in _pieces(curve.steps):
             yield _records(curve, start, stop, size)
@@ -74,9 +75,9 @@ def _records(curve: ScalarCurve, start: int, stop: int, size: int) -> bytes:
     """Return the records of a range of a curve, whose steps have `size` bytes each."""
     count = stop - start
     tag = curve.tag.encode("utf-8", "replace")
-    value = b"\x0a" + _varint(len(tag)) + tag + b"\x15"  # `simple_value` follows
-    inner = b"\x0a" + _varint(len(value) + 4) + value
-    head = b"\x2a" + _varint(len(inner) + 4) + inner
+    value = b"\x0a" + written_varint(len(tag)) + tag + b"\x15"  # `simple_value` follows
+    inner = b"\x0a" + written_varint(len(value) + 4) + value
+    head = b"\x2a" + written_varint(len(inner) + 4) + inner
     length = struct.pack("<Q", 9 + 1 + size + len(head) + 4)
     with np.errstate(over="ignore"):  # told before: see `too_large`
         values = curve.values[start:stop].astype("<f4")
@@ -105,15 +106,6 @@ def _varints(numbers: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
     groups &= np.uint64(0x7F)
     groups[:, :-1] |= np.uint64(0x80)
     return groups.astype(np.uint8)
-
-
-def _varint(number: int) -> bytes:
-    """Return a length as a varint."""
-    written = bytearray()
-    while number > 0x7F:
-        written.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*written, number])
 
 
 def _framed(record: bytes) -> bytes:

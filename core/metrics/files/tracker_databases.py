@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 from core.language import tr
-from core.metrics.files.record_logs import reading_of
+from core.metrics.files.record_logs import json_number, reading_of
 from core.schema.files import open_to_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from core.metrics.common.reading import Reading
@@ -48,6 +47,8 @@ class TrackerDatabase:
 
     tables: ClassVar[dict[str, frozenset[str]]] = {}
     """The columns that are needed, by table."""
+    query: ClassVar[str]
+    """The SQL for the rows after the first parameter, at most as many as the second one."""
 
     def __init__(self, path: Path, since: float = 0.0, until: float = math.inf) -> None:
         """`since`, `until`: the unix seconds between which rows belong to this run."""
@@ -86,10 +87,6 @@ class TrackerDatabase:
         self._seen, self._locked = state, 0
         return [reading for row in rows if (reading := self._reading(row)) is not None]
 
-    def query(self) -> str:
-        """Return the SQL for the rows after the first parameter, at most as many as the second one."""
-        raise NotImplementedError
-
     def row(self, columns: tuple[object, ...]) -> Row:
         """Return one row of `query`. Raises `ValueError` or `TypeError` for one that cannot be read."""
         raise NotImplementedError
@@ -98,7 +95,7 @@ class TrackerDatabase:
         missing = [
             f"{table}.{column}"
             for table, columns in self.tables.items()
-            for column in sorted(columns - _columns(database, table))
+            for column in sorted(columns - _names(database, "SELECT name FROM pragma_table_info(?)", table))
         ]
         self._problem = ""
         if missing:
@@ -109,7 +106,7 @@ class TrackerDatabase:
                 missing=missing[0],
             )
             return []
-        found = database.execute(self.query(), (self._last_row, MAX_ROWS)).fetchall()
+        found = database.execute(self.query, (self._last_row, MAX_ROWS)).fetchall()
         self.more = len(found) == MAX_ROWS
         rows = []
         for columns in found:
@@ -143,16 +140,13 @@ class TrackioDatabase(TrackerDatabase):
     """The database of a project of trackio."""
 
     tables: ClassVar[dict[str, frozenset[str]]] = {"metrics": frozenset({"id", "timestamp", "step", "metrics"})}
-
-    def query(self) -> str:
-        """Return the SQL for new rows."""
-        return "SELECT id, run_name, timestamp, step, metrics FROM metrics WHERE id > ? ORDER BY id LIMIT ?"
+    query = "SELECT id, run_name, timestamp, step, metrics FROM metrics WHERE id > ? ORDER BY id LIMIT ?"
 
     def row(self, columns: tuple[object, ...]) -> Row:
         """Return one row."""
         number, run, when, step, text = columns
         found = json.loads(text)  # type: ignore[arg-type]  # another type raises `TypeError`, as documented
-        numbers = {name: value for name, each in found.items() if (value := _number(each)) is not None}
+        numbers = {name: value for name, each in found.items() if (value := json_number(each)) is not None}
         if not any(name in numbers for name in ("step", "global_step")):
             numbers["step"] = float(step)  # type: ignore[arg-type]  # likewise
         return int(number), str(run), datetime.fromisoformat(str(when)).timestamp(), numbers  # type: ignore[call-overload]
@@ -164,13 +158,10 @@ class MlflowDatabase(TrackerDatabase):
     tables: ClassVar[dict[str, frozenset[str]]] = {
         "metrics": frozenset({"key", "value", "timestamp", "step", "is_nan", "run_uuid"})
     }
-
-    def query(self) -> str:
-        """Return the SQL for new rows."""
-        return (
-            "SELECT rowid, run_uuid, timestamp, step, key, value, is_nan FROM metrics "
-            "WHERE rowid > ? ORDER BY rowid LIMIT ?"
-        )
+    query = (
+        "SELECT rowid, run_uuid, timestamp, step, key, value, is_nan FROM metrics "
+        "WHERE rowid > ? ORDER BY rowid LIMIT ?"
+    )
 
     def row(self, columns: tuple[object, ...]) -> Row:
         """Return one row."""
@@ -188,7 +179,7 @@ def reader_of(path: Path) -> type[TrackerDatabase] | None:
             if file.read(len(MAGIC)) != MAGIC:
                 return None
         with contextlib.closing(connect(path)) as database:
-            tables = set(_names(database, "SELECT name FROM sqlite_master WHERE type = 'table'"))
+            tables = _names(database, "SELECT name FROM sqlite_master WHERE type = 'table'")
     except (OSError, sqlite3.Error):
         return None
     if {"metrics", "alembic_version", "runs"} <= tables:
@@ -231,17 +222,5 @@ def _state(path: str) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    return {str(name) for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,))}
-
-
-def _names(database: sqlite3.Connection, query: str) -> Iterator[str]:
-    for (name,) in database.execute(query):
-        yield str(name)
-
-
-def _number(value: object) -> float | None:
-    """Return a value of trackio's JSON as a number; None if it is none."""
-    if value in {"NaN", "Infinity", "-Infinity"}:
-        return float(str(value))
-    return float(value) if type(value) in {int, float} else None  # type: ignore[arg-type]  # a number, as just checked
+def _names(database: sqlite3.Connection, query: str, *parameters: str) -> set[str]:
+    return {str(name) for (name,) in database.execute(query, parameters)}

@@ -7,16 +7,15 @@ are cut where a block ends; the first block begins with seven bytes of its own. 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import struct
 import zlib
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
+from core.metrics.files.growing_file import BLOCK_BYTES, GrowingSource
 from core.metrics.files.protobuf import BYTES, VARINT, fields, signed
-from core.metrics.files.record_logs import reading_of
+from core.metrics.files.record_logs import json_number, reading_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,31 +39,17 @@ OWN_STEP, OWN_TIME = "_step", "_timestamp"
 OWN = frozenset({OWN_STEP, OWN_TIME})
 STEPS = frozenset({"step", "global_step", "trainer/global_step", "train/global_step", "train_step", "iteration"})
 """Names of a step that the program itself logs; `_step` counts the calls of `log`, if the program gives no step."""
-UNREAL = frozenset({"NaN", "Infinity", "-Infinity"})
-"""Numbers that JSON does not have, as wandb writes them."""
 SYSTEM = ("system.", "system/")
 """Prefixes of readings of the machine."""
 
 
-class WandbFile:
+class WandbFile(GrowingSource):
     """One offline file. A record that is damaged is skipped, and one that is incomplete waits for its rest."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:  # noqa: ARG002 (each run of wandb has a file of its own)
-        self.path = path
-        self._file = GrowingFile(path)
+        super().__init__(path)
         self._parts: list[bytes] = []
         """The parts of a record that goes on in the next block."""
-        self._problem = ""
-
-    @property
-    def more(self) -> bool:
-        """Whether the last poll left bytes that can be read now."""
-        return self._file.more
-
-    @property
-    def trouble(self) -> str:
-        """A sentence that says what is wrong with the file; "" if nothing is."""
-        return self._problem or self._file.trouble
 
     def poll(self, *, ended: bool = False) -> list[Reading]:  # noqa: ARG002 (an incomplete last record stays so)
         """Return the readings written since the last call, at most a block: see `more`."""
@@ -134,11 +119,6 @@ class WandbFile:
             records.append(b"".join(self._parts))
             self._parts = []
 
-    def _note_damage(self) -> None:
-        self._problem = tr(
-            "{path} has damaged records. They are skipped, and their metrics are missing here.", path=self.path
-        )
-
     def _reading(self, record: bytes) -> Reading | None:
         try:
             numbers = _history(record)
@@ -179,17 +159,7 @@ def _item(item: bytes) -> tuple[str, float | None]:
             nested.append(content.decode("utf-8", "replace"))
         elif wire == BYTES and number == VALUE:
             text = content
-    return key or "/".join(nested), _number(text)
-
-
-def _number(text: bytes) -> float | None:
-    """Return a value in JSON as a number; None if it is none."""
     try:
-        value = json.loads(text)
+        return key or "/".join(nested), json_number(json.loads(text))
     except (ValueError, RecursionError):
-        return None
-    if isinstance(value, str):
-        return float(value) if value in UNREAL else None
-    with contextlib.suppress(OverflowError):
-        return float(value) if type(value) in {int, float} else None
-    return None
+        return key or "/".join(nested), None

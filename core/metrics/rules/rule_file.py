@@ -18,7 +18,6 @@ from core.errors import RunError
 from core.language import tr
 from core.metrics.rules.rule_set import parse_rules
 from core.schema.files import not_written, parse_json, read_whole, write_whole
-from core.schema.paths import RULES_FILE
 from core.schema.spec import MAX_RULES
 
 if TYPE_CHECKING:
@@ -94,8 +93,3 @@ def write_rules(path: Path, rules: Iterable[Rule | str]) -> None:
                 path, error, if_full=tr("Free some space."), otherwise=tr("Check the permissions of its folder.")
             )
         ) from error
-
-
-def write_rules_of_run(run_dir: Path, rules: Iterable[Rule | str]) -> None:
-    """Replace the rules by which a run is read: they win over those in its spec. Raises `RunError` as `write_rules`."""
-    write_rules(run_dir / RULES_FILE, rules)

@@ -12,15 +12,17 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from core.language import tr, tr_noop
-from core.metrics.common.names import canonical, counts, is_counter
-from core.metrics.common.reading import Reading
+from core.language import tr, tr_noop, tr_plural
+from core.metrics.common.reading import Reading, canonical, counts, is_counter
 from core.metrics.text import matching
 from core.metrics.text.printed_lines import PrintedLines
+from core.runs.directory import last_lines
+from core.schema.paths import LOG_FILE
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
 LINE_S = 0.25
 """Seconds of processor time for one line: a thousand times what a suitable expression needs."""
@@ -29,6 +31,8 @@ MAX_CHARACTERS = 4096
 BATCH_LINES = 256
 BATCH_CHARACTERS = 1 << 16
 """A batch is sent when it reaches either limit; it is answered before the next one is sent."""
+SAMPLE_BYTES = 64 * 1024
+"""Bytes at the end of a log to test an expression on: some hundred lines."""
 SHOWN_CHARACTERS = 60
 MAX_SLOW_LINES = 3
 """Lines that may take too long before an expression is disabled."""
@@ -101,6 +105,14 @@ def compile_expression(text: str) -> Expression:
     return Expression(text)
 
 
+def try_expression(expression: str, run_dir: Path) -> Tried:
+    """Return what the expression finds at the end of a run's log.
+
+    Raises `ValueError` with a sentence if the expression is invalid.
+    """
+    return try_on(expression, last_lines(run_dir / LOG_FILE, SAMPLE_BYTES).encode())
+
+
 def try_on(text: str, sample: bytes, seconds: float = 1.0) -> Tried:
     """Match the expression in a piece of a log. `seconds`: processor time for one line.
 
@@ -122,6 +134,29 @@ def try_on(text: str, sample: bytes, seconds: float = 1.0) -> Tried:
             "The expression matches, but its groups hold no numbers. Put the brackets around the number alone."
         )
     return Tried(readings=readings, lines=len(texts), matched=len(matched), problem=problem)
+
+
+def describe_result(found: Tried) -> str:
+    """Describe the result in a sentence."""
+    if found.problem is not None:
+        return found.problem
+    if not found.lines:
+        return tr("This log is still empty. Try again when the run has printed something.")
+    lines = tr_plural("{count} line", "the last {count} lines", found.lines)
+    if not found.readings:
+        return tr("The expression matches none of {lines} of this log.", lines=lines)
+    last = _words(found.readings[-1])
+    return tr(
+        "The expression matches {matched} of {lines} of this log. The last match reads {last}.",
+        matched=found.matched,
+        lines=lines,
+        last=last,
+    )
+
+
+def _words(reading: Reading) -> str:
+    values = ", ".join(f"{name} {value:.6g}" for name, value in reading.values.items())
+    return tr("{values} at step {step}", values=values, step=reading.step) if reading.step is not None else values
 
 
 @dataclass(slots=True)

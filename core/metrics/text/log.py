@@ -5,21 +5,18 @@ Each reading is returned once. The reading of a progress bar is returned one red
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from core.language import tr
-from core.metrics.common.reading import IN_VALIDATION
-from core.metrics.dialects import pairs
-from core.metrics.dialects.registry import BARS, PAIRS, STANDING, TABLES, statement_of
+from core.metrics.dialects.registry import BARS
 from core.metrics.rules.rule_set import RuleSet
 from core.metrics.text.expression import Matcher
 from core.metrics.text.open_table import OpenTable
 from core.metrics.text.position import PositionTracker
 from core.metrics.text.printed_lines import PrintedLines, holds
 from core.metrics.text.progress_bars import ProgressBars
-from core.metrics.text.roles import Roles
+from core.metrics.text.roles import Headings, RepeatedLosses, Roles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -31,8 +28,18 @@ if TYPE_CHECKING:
     from core.metrics.text.printed_lines import PrintedLine
 
 
+class Stage(Protocol):
+    """One step between a line and its readings. It remembers what the lines before have said."""
+
+    def take(self, line: PrintedLine, statement: Statement, /) -> Statement:
+        """Return what is known of a line after this stage."""
+
+
 class LogReader:
-    """Takes a log's bytes as they come, cut anywhere, and returns their readings in order."""
+    """Takes a log's bytes as they come, cut anywhere, and returns their readings in order.
+
+    `OpenTable` says what a line means, each stage completes it, and `Roles` leaves out what is not to be recorded.
+    """
 
     def __init__(self, expression: Expression | None = None, *, rules: Sequence[Rule] = ()) -> None:
         """`expression`: the user's, replaces the dialects until it is disabled. Call `end` then: it ends a process.
@@ -40,21 +47,15 @@ class LogReader:
         `rules`: the user's; they win over the dialects, but are not used together with an expression.
         """
         self._rules = RuleSet(rules) if rules and expression is None else None
-        self._taught: Reading | None = None  # what the rules say about the line at hand
         words = self._rules.words if self._rules else ()
         self._needs_all = expression is not None or words is None
         self._lines = PrintedLines(all_of_them=self._needs_all, words=words or ())
         self._matcher = Matcher(expression) if expression else None
-        self._position = PositionTracker()
+        self._table, self._position, self._roles = OpenTable(), PositionTracker(), Roles()
         self._bars = ProgressBars(self._position)
-        self._table = OpenTable()
-        self._roles = Roles()
+        self._stages: tuple[Stage, ...] = (Headings(), self._bars, RepeatedLosses())
         self._seen = self._found = 0  # lines for the expression, and those in which it found a number
-        self._ended = self._validation_next = False
-        self._headings_of_training = 0
-        self._estimated: int | None = None  # the last step with a training and a validation loss in one line
-        self._estimates = False  # whether that training loss is an estimate, not the step's
-        self._standing: float | None = None  # the loss of the last validation
+        self._ended = False
         self._place: tuple[float | None, float | None, str, float | None] = (None, None, "", None)
 
     @property
@@ -91,18 +92,36 @@ class LogReader:
             return list(self._matched(self._matcher, lines))
         if self._rules:
             return [reading for line in lines for reading in self._ruled(self._rules, line)]
-        return [reading for line in lines for reading in self._new(self._roles.take(self._line(line)))]
+        return [
+            reading
+            for line in lines
+            for statement in self._table.take(line)
+            for reading in self._new(self._roles.take(self._staged(line, statement)))
+        ]
+
+    def _staged(self, line: PrintedLine, statement: Statement) -> list[Reading]:
+        """Return the readings that are complete with a statement."""
+        self._lines.all_of_them = self._needs_all or self._table.is_open
+        for stage in self._stages:
+            statement = stage.take(line, statement)
+        return statement.readings
 
     def _ruled(self, rules: RuleSet, line: PrintedLine) -> Iterator[Reading]:
         """Yield what the dialects read in the part of a line that the rules leave them, then what the rules say."""
-        text, self._taught = rules.taught(line.text)
+        text, taught = rules.taught(line.text)
+        line = line._replace(text=text)
         readings: list[Reading] = []
-        if self._table.is_open or holds(text.encode()):
-            readings = [_at(reading, rules.step_of) for reading in self._line(line._replace(text=text))]
+        for said in self._table.take(line) if self._table.is_open or holds(text.encode()) else ():
+            statement = said
+            if taught is not None and said.dialect == BARS and said.reading is not None:
+                # The bar takes these values, too: a value that its redraws repeat is one value.
+                values, taught = {**said.reading.values, **taught.values}, None
+                statement = said._replace(reading=replace(said.reading, values=values))
+            readings += [_at(reading, rules.step_of) for reading in self._staged(line, statement)]
         yield from self._new(self._roles.take(readings))
-        if self._taught is not None:  # not a bar's, which were taken with the bar
+        if taught is not None:
             step = next((reading.step for reading in readings if reading.step is not None), None)
-            yield from self._new([self._position.stepped(_at(self._taught, lambda _: step))])
+            yield from self._new([self._position.stepped(_at(taught, lambda _: step))])
 
     def _matched(self, matcher: Matcher, lines: Iterable[PrintedLine]) -> Iterator[Reading]:
         """Yield what the user's expression finds; steps that restart with each epoch are made continuous."""
@@ -120,95 +139,10 @@ class LogReader:
         """Yield the readings that add something to the one before."""
         for reading in readings:
             place = (reading.done, reading.total, reading.unit, reading.epoch)
-            if reading.values or (place != self._place and place[0] is not None) or self._is_new_epoch(reading):
+            is_new = reading.epoch not in {None, self._place[3]} if reading.done is None else place != self._place
+            if reading.values or is_new:
                 yield reading
                 self._place = place if reading.done is not None else (*self._place[:3], reading.epoch)
-
-    def _is_new_epoch(self, reading: Reading) -> bool:
-        return reading.done is None and reading.epoch not in {None, self._place[3]}
-
-    def _line(self, line: PrintedLine) -> list[Reading]:
-        if not self._table.is_open:
-            return self._untabled(line)
-        taken = self._table.take(line)
-        readings = [*self._bars.release(), *map(self._position.stepped, taken.readings)] if taken.readings else []
-        if not taken.is_row:
-            readings += self._untabled(line)
-        self._lines.all_of_them = self._needs_all or self._table.is_open
-        return readings
-
-    def _untabled(self, line: PrintedLine) -> list[Reading]:
-        """Return what a line says that is no row of a table."""
-        statement = statement_of(line.text)
-        after_heading = self._is_after_heading(statement)
-        if statement.dialect == TABLES:
-            self._table.begin(line.text)
-            self._lines.all_of_them = self._needs_all or self._table.is_open
-        if statement.reading is None:
-            return []
-        if statement.dialect == BARS:
-            return self._bars.draw(line, statement, self._with_taught(statement.reading))
-        complete = self._bars.release()
-        reading = pairs.as_validation(statement.reading) if after_heading else statement.reading
-        if statement.dialect == PAIRS:
-            return [*complete, self._pairs(statement, reading)]
-        if statement.dialect == STANDING:
-            reading = self._without_standing(reading)
-        if reading.unit == "steps" and reading.step is None and reading.epoch is not None:
-            return [*complete, self._position.within(reading, statement.epochs)]
-        return [*complete, *self._bars.awaiting_step(self._position.stepped(reading))]
-
-    def _is_after_heading(self, statement: Statement) -> bool:
-        """Return whether a heading says that this line is about a validation.
-
-        It holds for one line; in a program that also has headings of its training again and again, until the next one
-        or a line with a place in the training.
-        """
-        reading, after = statement.reading, self._validation_next
-        has_place = reading is not None and (reading.step, reading.epoch, reading.done) != (None, None, None)
-        self._headings_of_training += statement.heading == pairs.TRAINING
-        if statement.heading or has_place or self._headings_of_training < 2:
-            self._validation_next = statement.heading == pairs.VALIDATION_NEXT
-        return after and (not has_place or self._headings_of_training < 2)
-
-    def _without_standing(self, reading: Reading) -> Reading:
-        """Remove the loss of the last validation, which LitGPT repeats in each line with fewer digits."""
-        value = reading.values.get("val_loss")
-        if value is None or (self._standing is not None and math.isclose(value, self._standing, abs_tol=5.1e-4)):
-            return replace(reading, values={name: each for name, each in reading.values.items() if name != "val_loss"})
-        self._standing = value
-        return reading
-
-    def _with_taught(self, reading: Reading) -> Reading:
-        """Return a bar's reading with what the rules say about its line: a value that a redraw repeats is one value."""
-        taught, self._taught = self._taught, None
-        return reading if taught is None else replace(reading, values={**reading.values, **taught.values})
-
-    def _pairs(self, statement: Statement, reading: Reading) -> Reading:
-        if not reading.values and reading.epoch is not None and reading.unit != "steps":
-            return self._position.announce(reading, statement.epochs, over=statement.over)
-        placed = self._position.place(reading, statement.epochs)
-        if placed.values and placed.total is not None and placed.unit != IN_VALIDATION:
-            self._bars.leave_progress_to_lines(placed.unit or "steps")
-        return self._without_estimates(placed)
-
-    def _without_estimates(self, reading: Reading) -> Reading:
-        """Remove estimated training losses.
-
-        nanoGPT prints `step 100: train loss 2.8, val loss 2.7` and `iter 100: loss 2.6`. Once one step has occurred in
-        both lines, the training loss in the first is an estimate over several batches, not a second value.
-        """
-        values = reading.values
-        if "loss" not in values:
-            self._standing = values.get("val_loss", self._standing)
-            return reading
-        if "val_loss" not in values:
-            self._estimates |= reading.step is not None and reading.step == self._estimated
-        elif self._estimates:
-            return replace(reading, values={name: each for name, each in values.items() if f"val_{name}" not in values})
-        else:
-            self._estimated = reading.step
-        return reading
 
 
 def _at(reading: Reading, step_of: Callable[[Collection[str]], int | None]) -> Reading:

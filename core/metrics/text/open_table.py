@@ -1,14 +1,16 @@
-"""The table that is being printed: lines that mean nothing without the header or the lines before them.
+"""What each line of a log says: by itself, or as a row of the table that is being printed.
 
-While a table is open, all lines are looked at, also those without the words of `printed_lines`.
+A row means nothing without the header or the lines before it. While a table is open, all lines are looked at, also
+those without the words of `printed_lines`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from core.metrics.dialects import dictionary, key_values, tables
+from core.metrics.dialects import dictionary, tables
+from core.metrics.dialects.registry import ROW, TABLES, Statement, statement_of
 
 if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
@@ -22,27 +24,8 @@ MAX_KEYS = 200
 """Lines of a block."""
 
 
-class Taken(NamedTuple):
-    """What became of a line."""
-
-    readings: list[Reading]
-    is_row: bool  # otherwise the line is still to be read
-
-
-class _Table(Protocol):
-    @property
-    def ended(self) -> bool:
-        """Whether no other line belongs to it."""
-
-    def take(self, line: PrintedLine) -> Taken:
-        """Take the next line."""
-
-    def end(self) -> list[Reading]:
-        """Return what is left after the last line."""
-
-
 class OpenTable:
-    """Takes the lines of a log while a table is open."""
+    """Takes the lines of a log, and remembers the table that is open."""
 
     def __init__(self) -> None:
         self._table: _Table | None = None
@@ -53,30 +36,61 @@ class OpenTable:
         """Whether the next lines may be rows."""
         return self._table is not None
 
-    def begin(self, line: str) -> None:
+    def take(self, line: PrintedLine) -> list[Statement]:
+        """Return what a line says, after what the table says that it ended."""
+        statements: list[Statement] = []
+        if self._table is not None:
+            reading, is_row = self._table.take(line)
+            if self._table.left <= 0:
+                self._table = None
+            if is_row or reading is not None:
+                statements = [Statement(reading, ROW)]
+            if is_row:
+                return statements
+        statement = statement_of(line.text)
+        if statement.dialect == TABLES:
+            self._begin(line.text)
+        return [*statements, statement]
+
+    def end(self) -> list[Reading]:
+        """Return what is left after the last line."""
+        table, self._table = self._table, None
+        left = table.end() if table else None
+        return [left] if left else []
+
+    def _begin(self, line: str) -> None:
         """Begin a table with its header, or a block with its first line."""
         if columns := tables.columns_of(line):
             if not tables.is_validation(columns):
                 self._table = _Rows(columns, self._epoch)
             elif self._epoch.number is not None:
                 self._table = _Validation(columns, self._epoch)
-        elif key_values.begins(line):
+        elif tables.begins_block(line):
             self._table = _Block(line)
         elif dictionary.begins(line):
             self._table = _Dictionary(line)
 
-    def take(self, line: PrintedLine) -> Taken:
-        """Take a line while the table is open."""
-        assert self._table is not None
-        taken = self._table.take(line)
-        if self._table.ended:
-            self._table = None
-        return taken
 
-    def end(self) -> list[Reading]:
+class _Taken(NamedTuple):
+    """What became of a line."""
+
+    reading: Reading | None
+    is_row: bool  # otherwise the line is still to be read
+
+
+class _Table:
+    """A table that is open."""
+
+    left: int
+    """Lines to wait for a row; the table has ended at 0."""
+
+    def take(self, line: PrintedLine) -> _Taken:
+        """Take the next line."""
+        raise NotImplementedError
+
+    def end(self) -> Reading | None:
         """Return what is left after the last line."""
-        table, self._table = self._table, None
-        return table.end() if table else []
+        return None
 
 
 @dataclass(slots=True)
@@ -92,23 +106,19 @@ class _Epoch:
         self.first = number if self.first is None else min(self.first, number)
 
 
-class _Rows:
+class _Rows(_Table):
     """The rows of a training table."""
 
     def __init__(self, columns: tables.Columns, epoch: _Epoch) -> None:
-        self._columns, self._epoch, self._left = columns, epoch, PATIENCE
+        self._columns, self._epoch, self.left = columns, epoch, PATIENCE
         self._last: tuple[int | None, float | None] = (None, None)
 
-    @property
-    def ended(self) -> bool:
-        return self._left <= 0
-
-    def take(self, line: PrintedLine) -> Taken:
+    def take(self, line: PrintedLine) -> _Taken:
         reading = tables.row(self._columns, line.text)
         if reading is None:
-            self._left -= 1
-            return Taken([], is_row=False)
-        self._left = PATIENCE
+            self.left -= 1
+            return _Taken(None, is_row=False)
+        self.left = PATIENCE
         if reading.epoch is not None:
             self._epoch.enter(reading.epoch)
         place = (reading.step, reading.epoch)
@@ -116,64 +126,49 @@ class _Rows:
             reading = replace(reading, values={})
         else:
             self._last = place
-        return Taken([self._counted_from_one(reading)], is_row=True)
-
-    def end(self) -> list[Reading]:
-        return []
-
-    def _counted_from_one(self, reading: Reading) -> Reading:
-        """Return the reading with a progress that is complete after the last epoch, also where the first is 0."""
-        if reading.unit != "epochs" or reading.done is None or reading.total is None or self._epoch.first != 0:
-            return reading
-        return replace(reading, done=reading.done + 1, total=reading.total + 1)
+        if reading.unit == "epochs" and reading.total is not None and self._epoch.first == 0:
+            reading = replace(reading, done=(reading.done or 0.0) + 1, total=reading.total + 1)  # as if counted from 1
+        return _Taken(reading, is_row=True)
 
 
-class _Validation:
+class _Validation(_Table):
     """The row of a validation: one for each epoch."""
 
     def __init__(self, columns: tables.Columns, epoch: _Epoch) -> None:
-        self._columns, self._epoch, self._left = columns, epoch, PATIENCE_FOR_VALIDATION
+        self._columns, self._epoch, self.left = columns, epoch, PATIENCE_FOR_VALIDATION
 
-    @property
-    def ended(self) -> bool:
-        return self._left <= 0
-
-    def take(self, line: PrintedLine) -> Taken:
-        self._left -= 1
+    def take(self, line: PrintedLine) -> _Taken:
+        self.left -= 1
         reading = tables.row(self._columns, line.text)
         if reading is None:
-            return Taken([], is_row=False)
-        self._left = 0
+            return _Taken(None, is_row=False)
+        self.left = 0
         if self._epoch.validated == self._epoch.number:  # the best weights are validated again at the end
-            return Taken([], is_row=True)
+            return _Taken(None, is_row=True)
         self._epoch.validated = self._epoch.number
-        return Taken([replace(reading, epoch=self._epoch.number)], is_row=True)
-
-    def end(self) -> list[Reading]:
-        return []
+        return _Taken(replace(reading, epoch=self._epoch.number), is_row=True)
 
 
-class _Block:
+class _Block(_Table):
     """The lines of `| key | value |` that make one record."""
 
     def __init__(self, line: str) -> None:
         self._values: dict[str, str] = {}
         self._section = ""
-        self.ended = False
+        self.left = MAX_KEYS
         self._add(line)
 
-    def take(self, line: PrintedLine) -> Taken:
+    def take(self, line: PrintedLine) -> _Taken:
         if self._add(line.text):
-            return Taken([], is_row=True)
-        self.ended = True
-        return Taken(self.end(), is_row=False)
+            return _Taken(None, is_row=True)
+        self.left = 0
+        return _Taken(self.end(), is_row=False)
 
-    def end(self) -> list[Reading]:
-        reading = key_values.reading_of(self._values)
-        return [reading] if reading else []
+    def end(self) -> Reading | None:
+        return tables.block(self._values)
 
     def _add(self, line: str) -> bool:
-        found = key_values.split(line)
+        found = tables.split_block_line(line)
         if found is None or len(self._values) >= MAX_KEYS:
             return False
         key, value = found
@@ -184,22 +179,18 @@ class _Block:
         return True
 
 
-class _Dictionary:
+class _Dictionary(_Table):
     """A dictionary on several lines, after a line that says where it belongs: Orbit's."""
 
     def __init__(self, line: str) -> None:
-        self._text = line
-        self._left = MAX_KEYS
-        self.ended = False
+        self._text, self.left = line, MAX_KEYS
 
-    def take(self, line: PrintedLine) -> Taken:
+    def take(self, line: PrintedLine) -> _Taken:
         is_part = line.text.startswith(("{", "'"))
         if is_part:
             self._text += " " + line.text
-        self._left -= 1
-        self.ended = not is_part or line.text.endswith("}") or self._left <= 0
-        return Taken(self.end() if self.ended else [], is_row=is_part)
+        self.left = self.left - 1 if is_part and not line.text.endswith("}") else 0
+        return _Taken(None if self.left else self.end(), is_row=is_part)
 
-    def end(self) -> list[Reading]:
-        reading = dictionary.read(self._text) if self._text.endswith("}") else None
-        return [reading] if reading else []
+    def end(self) -> Reading | None:
+        return dictionary.read(self._text) if self._text.endswith("}") else None

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import OF_VALIDATION
-from core.metrics.common.reading import IN_EPOCH, IN_VALIDATION
+from core.metrics.common.reading import IN_EPOCH, IN_VALIDATION, OF_VALIDATION, Reading
+from core.metrics.dialects.registry import PAIRS, ROW
 
 if TYPE_CHECKING:
-    from core.metrics.common.reading import Reading
+    from core.metrics.dialects.registry import Statement
 
 MIN_STEPS = 2
 """Steps after the first one, before a return to it is a second training."""
@@ -72,7 +72,19 @@ class PositionTracker:
     _beyond_epochs: bool = False  # "step 100/94" does, too, but its total is an epoch's
     _steps: ContinuousSteps = field(default_factory=ContinuousSteps)
 
-    def announce(self, reading: Reading, epochs: float | None, *, over: bool) -> Reading:
+    def take(self, statement: Statement) -> Reading:
+        """Return the reading of a statement, which is no bar's, with its epoch, its step and its progress."""
+        reading = statement.reading
+        assert reading is not None
+        counts_in_epoch = reading.unit == "steps" and reading.epoch is not None
+        if statement.dialect != PAIRS:
+            within = counts_in_epoch and reading.step is None and statement.dialect != ROW
+            return self.within(reading, statement.epochs) if within else self.stepped(reading)
+        if not reading.values and reading.epoch is not None and not counts_in_epoch:
+            return self._announced(reading, statement.epochs, over=statement.over)
+        return self.place(reading, statement.epochs)
+
+    def _announced(self, reading: Reading, epochs: float | None, *, over: bool) -> Reading:
         """Enter the epoch that a line announces, or end it with `over`. Return the reading with its progress."""
         assert reading.epoch is not None
         if reading.epoch != self.epoch or self.closed:

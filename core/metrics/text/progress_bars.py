@@ -1,4 +1,4 @@
-"""Progress bars in a log: find the training's bar, and take each value of a bar once, at its step.
+"""Progress bars, and the lines beside them: find the training's bar, and take each value of a bar once, at its step.
 
 Several bars can be on the screen: one for preparing data, one for an evaluation, one over epochs around one over steps.
 The training's bar is the longest of those that show metrics, or of all if none does.
@@ -13,14 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import OF_VALIDATION
-from core.metrics.common.reading import IN_VALIDATION, OF_BAR
+from core.metrics.common.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading
 from core.metrics.dialects import bars, pairs
+from core.metrics.dialects.registry import BARS, OTHER, PAIRS, STANDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.metrics.common.reading import Reading
     from core.metrics.dialects.registry import Statement
     from core.metrics.text.position import PositionTracker
     from core.metrics.text.printed_lines import PrintedLine
@@ -36,10 +35,9 @@ NONE: Title = ("", None)
 
 
 class ProgressBars:
-    """All bars of a log, by their titles."""
+    """All bars of a log, by their titles. They tell `position` where the training is, and ask it."""
 
     def __init__(self, position: PositionTracker) -> None:
-        """`position`: learns from the bars where the training is."""
         self._position = position
         self._bars: dict[Title, Bar] = {}
         self._main = NONE
@@ -51,12 +49,35 @@ class ProgressBars:
         self._epoch: float | None = None  # of the last bar of rich
         self._full: dict[tuple[Title, float | None], Reading] = {}  # full bars of rich, by title and epoch
 
-    def draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
+    def take(self, line: PrintedLine, statement: Statement) -> Statement:
+        """Return the statement with its reading at its place, after the readings of bars that are complete now."""
+        if statement.reading is None:
+            return statement
+        if statement.dialect == BARS:
+            return statement._replace(reading=None, earlier=self._draw(line, statement, statement.reading))
+        complete = self._release()
+        placed = self._position.take(statement)
+        if statement.dialect == PAIRS and placed.values and placed.total is not None and placed.unit != IN_VALIDATION:
+            # Bars without metrics tell no progress any more: the lines that are printed do.
+            self._lines_tell = placed.unit or "steps" if self._lines_tell in {"", "epochs"} else self._lines_tell
+        if statement.dialect in {OTHER, STANDING}:
+            complete += self._take_waiting()
+            if self._awaits_step(placed):
+                self._waiting, self._redraws_left = [placed], MAX_REDRAWS
+                return statement._replace(reading=None, earlier=complete)
+        return statement._replace(reading=placed, earlier=complete)
+
+    def end(self) -> list[Reading]:
+        """Return all held readings."""
+        released, reached = self._release(), self._position.reached()
+        return released + [replace(reading, step=reached, unit=OF_BAR) for reading in self._take_waiting()]
+
+    def _draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
         """Take a redraw of a bar, and return the readings that are complete now."""
         keras, title = statement.bar == bars.KERAS_BAR, (statement.bar, statement.length)
         if bars.RICH in line.text and self._is_drawn_again(title, reading):
             return []
-        complete = self.release(but=title)
+        complete = self._release(but=title)
         if not keras and reading.done is not None and reading.unit not in {"epochs", IN_VALIDATION}:
             self._choose_main(title, reading)
         complete += self._with_awaited_step(title, reading)
@@ -80,7 +101,7 @@ class ProgressBars:
             self._full[title, reading.epoch] = reading
         return again
 
-    def release(self, but: Title = NONE) -> list[Reading]:
+    def _release(self, but: Title = NONE) -> list[Reading]:
         """Return the held readings of all bars except `but`: after other output they are not redrawn in place."""
         return [
             reading
@@ -89,27 +110,14 @@ class ProgressBars:
             for reading in self._placed(title, bar, bar.release())
         ]
 
-    def awaiting_step(self, reading: Reading) -> list[Reading]:
-        """Take a dictionary's reading, and return the readings that are complete now.
+    def _awaits_step(self, reading: Reading) -> bool:
+        """Return whether the step of a reading is in the next redraw of a bar.
 
-        The Hugging Face trainer prints no step in it, but redraws its bar right after it: the reading is held
-        until the bar gives the step.
+        The Hugging Face trainer prints no step in its dictionaries, but redraws its bar right after them.
         """
-        complete = self._take_waiting()
-        if reading.step is not None or not reading.values or self._main == NONE or self._position.epoch is not None:
-            return [*complete, reading]
-        self._waiting, self._redraws_left = [reading], MAX_REDRAWS
-        return complete
-
-    def leave_progress_to_lines(self, unit: str) -> None:
-        """Take no progress from bars without metrics from now on: the lines that are printed tell it in this unit."""
-        self._lines_tell = unit if self._lines_tell in {"", "epochs"} else self._lines_tell
-
-    def end(self) -> list[Reading]:
-        """Return all held readings."""
-        released, reached = self.release(), self._position.reached()
-        waiting = [replace(reading, step=reached, unit=OF_BAR) for reading in self._take_waiting()]
-        return [*released, *waiting]
+        if reading.step is not None or not reading.values:
+            return False
+        return self._main != NONE and self._position.epoch is None
 
     def _take_waiting(self) -> list[Reading]:
         waiting, self._waiting = self._waiting, []

@@ -1,7 +1,9 @@
 """Decide what each reading of a log is of: the training, a validation, a mean that repeats other values, settings.
 
-The lines of a program do not say this one by one. What they do not give:
+A single line does not say this. What the lines before it say:
 
+- **Headings.** `Validating...` says what the lines after it are about.
+- **Losses that repeat.** A line may have an estimate beside the values of the steps, or the last validation once more.
 - **Means of an epoch.** Once a metric has come with a place within an epoch, its values without one are means of these,
   unless they come again and again with no other value between them.
 - **Batches of a validation.** Of the lines that count through a validation pass the last one is kept, until something
@@ -11,23 +13,97 @@ The lines of a program do not say this one by one. What they do not give:
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import OF_VALIDATION, certainty
-from core.metrics.common.reading import IN_VALIDATION, OF_BAR
+from core.metrics.common.reading import IN_VALIDATION, OF_BAR, OF_VALIDATION, Reading, certainty
+from core.metrics.dialects import pairs
+from core.metrics.dialects.registry import BARS, PAIRS, ROW, STANDING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-    from core.metrics.common.reading import Reading
+    from core.metrics.dialects.registry import Statement
+    from core.metrics.text.printed_lines import PrintedLine
 
 TOP = re.compile(r"(.*\b(?:val_)?(?:acc|top|accuracy|prec|err))(@?)(\d{1,3})")
 """`acc1` and `acc@1` are one metric."""
 MANY_MEANS = 3
 """So many values without a place, one after another, are no means."""
+ROUNDED = 5.1e-4
+"""The largest difference between a loss and the same loss with three decimals."""
+
+
+@dataclass(slots=True)
+class Headings:
+    """What the headings of a log say about the lines after them.
+
+    A heading holds for one line. In a program that prints headings of its training again and again, it holds until the
+    next heading or until a line with a place in the training.
+    """
+
+    _validation_next: bool = False
+    _of_training: int = 0
+
+    def take(self, _line: PrintedLine, statement: Statement) -> Statement:
+        """Return the statement, with the names of a validation if a heading says so."""
+        if statement.dialect == ROW:
+            return statement
+        reading, after = statement.reading, self._validation_next
+        has_place = reading is not None and (reading.step, reading.epoch, reading.done) != (None, None, None)
+        self._of_training += statement.heading == pairs.TRAINING
+        if statement.heading or has_place or self._of_training < 2:
+            self._validation_next = statement.heading == pairs.VALIDATION_NEXT
+        if reading is None or statement.dialect == BARS or not after or (has_place and self._of_training >= 2):
+            return statement
+        return statement._replace(reading=pairs.as_validation(reading))
+
+
+@dataclass(slots=True)
+class RepeatedLosses:
+    """Removes the losses that a program repeats in other lines. Takes statements with the steps of the training.
+
+    nanoGPT prints `step 100: train loss 2.8, val loss 2.7` and `iter 100: loss 2.6`. Once one step has occurred in both
+    lines, the training loss in the first is an estimate over several batches, not a second value. LitGPT repeats the
+    loss of the last validation in each line, with fewer digits.
+    """
+
+    _estimated: int | None = None  # the last step with a training and a validation loss in one line
+    _estimates: bool = False
+    _validated: float | None = None  # the loss of the last validation
+
+    def take(self, _line: PrintedLine, statement: Statement) -> Statement:
+        """Return the statement without such losses."""
+        reading = statement.reading
+        if reading is None or statement.dialect not in {PAIRS, STANDING}:
+            return statement
+        repeated = self._estimates_of(reading) if statement.dialect == PAIRS else self._validation_of(reading)
+        if not repeated:
+            return statement
+        values = {name: value for name, value in reading.values.items() if name not in repeated}
+        return statement._replace(reading=replace(reading, values=values))
+
+    def _estimates_of(self, reading: Reading) -> Collection[str]:
+        values = reading.values
+        if "loss" not in values:
+            self._validated = values.get("val_loss", self._validated)
+        elif "val_loss" not in values:
+            self._estimates |= reading.step is not None and reading.step == self._estimated
+        elif self._estimates:
+            return [name for name in values if f"val_{name}" in values]
+        else:
+            self._estimated = reading.step
+        return ()
+
+    def _validation_of(self, reading: Reading) -> Collection[str]:
+        value = reading.values.get("val_loss")
+        if value is None or (self._validated is not None and math.isclose(value, self._validated, abs_tol=ROUNDED)):
+            return ("val_loss",)
+        self._validated = value
+        return ()
 
 
 @dataclass(slots=True)
@@ -49,8 +125,8 @@ class Roles:
             if self._pass is not None and (reading.values or reading.epoch is not None):
                 yield from self._end_pass(besides=reading.values)
             self._begun = self._begun or self._begins(reading)
-            if reading.values and not self._begun and not self._measures(reading):
-                continue
+            if reading.values and not self._begun and not any(map(_is_measured, reading.values)):
+                continue  # settings, and no result of an evaluation alone
             yield self._without_means(reading)
 
     def end(self) -> Iterator[Reading]:
@@ -82,10 +158,6 @@ class Roles:
         if reading.step is not None or reading.epoch is not None or reading.done is not None:
             return True
         return any(_is_measured(name) and not name.startswith(OF_VALIDATION) for name in reading.values)
-
-    def _measures(self, reading: Reading) -> bool:
-        """Return whether a reading without a place has more than settings: the result of an evaluation alone."""
-        return any(map(_is_measured, reading.values))
 
     def _without_means(self, reading: Reading) -> Reading:
         values, within = reading.values, self._within_epochs

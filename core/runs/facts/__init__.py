@@ -1,9 +1,6 @@
 """What the events of a run say about it, measurements excepted.
 
-- `run_facts`: the facts
+- `run_facts`: the facts, with the findings of the memory watch, the parts of the model, the Python and its packages
 - `fold`: fold events into them
 - `states`: the states of a run and their transitions
-- `verdicts`: the findings of the memory watch
-- `model_parts`: which part of the model is on which device
-- `software`: the Python, the packages and the commit that a run was trained with
 """

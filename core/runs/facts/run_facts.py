@@ -1,18 +1,78 @@
-"""The facts of a run: what its events say about it, measurements excepted. `core.runs.facts.fold` makes them."""
+"""The facts of a run: what its events say about it, measurements excepted. `core.runs.facts.fold` makes them.
+
+Among them are the verdicts of the memory watch, which part of the model is on which device, and the Python, the
+packages and the commit that the run was trained with.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from core.language import tr, tr_plural
 from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import (
+    Checkpoint,
+    ModelPart,
+    Phase,
+    Plan,
+    Release,
+    RunProgress,
+    Software,
+    Source,
+    StopStep,
+    TerminatedProcess,
+    UntickedDeviceUse,
+    Verdict,
+)
+from core.system.processes import HostId, ProcessId
+from core.text import disk, join_names
 
-if TYPE_CHECKING:
-    from core.runs.facts.model_parts import ModelPart
-    from core.runs.facts.software import Software, Source
-    from core.runs.facts.verdicts import Release
-    from core.system.process_info import TerminatedProcess
-    from core.system.processes import HostId, ProcessId
+SHOWN = 6
+"""Modules that a sentence names; of more, the first and the last."""
+
+
+def part_sentences(parts: Iterable[ModelPart], labels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the label of each device with a sentence on what it holds. `labels`: names of devices by id."""
+    parts = list(parts)
+    whole = len({name for part in parts for name in part.parameters})
+    return [(labels.get(part.device, part.device), _sentence(part, whole, labels)) for part in parts]
+
+
+def _sentence(part: ModelPart, whole: int, labels: Mapping[str, str]) -> str:
+    count = len(part.parameters)
+    if part.reads_from:
+        return tr("no parameter: it reads those on {device}", device=labels.get(part.reads_from, part.reads_from))
+    if not count:
+        return tr("no parameter of the model")
+    if part.is_sharded:
+        held = tr_plural("a shard of {count} parameter", "a shard of each of {count} parameters", count)
+    else:
+        modules = _modules(part.parameters)
+        held = tr("{count} of {whole} parameters: {modules}", count=count, whole=whole, modules=modules)
+    return held if part.size_bytes is None else tr("{held} ({size})", held=held, size=disk(part.size_bytes))
+
+
+def _modules(names: Sequence[str]) -> str:
+    """Return the modules that hold these parameters, in their order."""
+    modules = list(dict.fromkeys(name.replace("/", ".").rpartition(".")[0] or name for name in names))
+    if len(modules) <= SHOWN:
+        return join_names(modules)
+    return tr("{count} modules from {first} to {last}", count=len(modules), first=modules[0], last=modules[-1])
+
+
+BADNESS = (
+    Verdict.RELEASED, Verdict.CANNOT_BE_JUDGED, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN
+)  # fmt: skip
+"""From the best to the worst."""
+HELD = frozenset({Verdict.HELD_BY_RUN, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED})
+"""The verdicts on memory that did not come back."""
+
+
+def worst(releases: Iterable[Release]) -> Release | None:
+    """Return the release with the worst verdict, and of those the one that took longest; None for no releases."""
+    return max(releases, key=lambda each: (BADNESS.index(each.verdict), each.seconds), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,82 +83,12 @@ class WorkerRecord:
     process: ProcessId
     devices: tuple[str, ...]
     """The ids of its devices; none for a worker that only coordinates."""
-    role: str = "worker"
-    """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` for one that fetches data before them."""
+    role: str
+    """As in `WorkerStart`."""
     exit_code: int | None = None
     """None while it runs; the negative number of the signal that ended it."""
     host: str = ""
     """The name of the other machine on which it trains, where its process id counts; empty for this one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EscalationStep:
-    """A step of a stop that was taken."""
-
-    time: float
-    name: str
-    """`asked`, `SIGINT`, `SIGTERM` or `SIGKILL`."""
-    grace_s: float | None
-    """Seconds until the next step follows; None for the last."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The amount of training, as rank 0 announced it."""
-
-    epochs: int
-    steps_per_epoch: int
-    samples_per_epoch: int
-
-    @property
-    def steps(self) -> int:
-        """Optimizer steps in the whole run."""
-        return self.epochs * self.steps_per_epoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunProgress:
-    """The progress that a script reports."""
-
-    done: float
-    total: float
-    unit: str
-    """`steps`, `epochs`, or the empty string if the script does not name the unit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartPhase:
-    """What rank 0 does before its first step."""
-
-    name: str
-    """As in `core.worker.context.Context.enter_phase`."""
-    since: float
-    """Unix seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """A checkpoint that a worker has written; it may have been pruned since."""
-
-    step: int
-    name: str
-    """The name of its folder below `checkpoints`."""
-    time: float
-    reason: str
-    """`asked`, `pause`, `epoch`, `end`, ..."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UntickedDeviceUse:
-    """Processes of a run on one device that was not ticked."""
-
-    device_id: str
-    pids: tuple[int, ...]
-    sentence: str
-
-    def to_event(self) -> dict[str, object]:
-        """Return the fields of an event of the kind `unticked_device`."""
-        return {"device": self.device_id, "pids": list(self.pids), "text": self.sentence}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +115,7 @@ class RunFacts:
     plan: Plan | None = None
     earlier_plan: Plan | None = None
     """The plan from before the run was resumed, until there is a new one."""
-    phase: StartPhase | None = None
+    phase: Phase | None = None
     """What the run does before its first step; None before any report of its workers and from the first step on."""
     progress: RunProgress | None = None
     """The progress of a script, which has no plan; None until it reports any."""
@@ -141,7 +131,7 @@ class RunFacts:
     """Number of events so far of the kinds of which every one is kept."""
     latest: float = 0.0
     """Unix seconds of the latest event so far."""
-    stop_steps: tuple[EscalationStep, ...] = ()
+    stop_steps: tuple[StopStep, ...] = ()
     """The steps of the stop since the last start."""
     error: str | None = None
     """A sentence if the run failed or was lost."""

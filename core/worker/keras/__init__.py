@@ -1,9 +1,9 @@
-"""Keras' own `model.fit`: one file per strategy, each with `train(recipe, context)`.
+"""Keras' own `model.fit`.
 
-`_fit` compiles the model and calls `fit` once for the whole run, `_callback` connects `fit` with the controller,
-`_callbacks` makes the recipe's own,
-`_data` is the stream of batches, `_step` one batch. Model, data and checkpoints are those of the package `tensorflow`.
-`export` writes models of both.
+`strategies` has a function for each strategy. `_fit` compiles the model and calls `fit` once for the whole run,
+`_callbacks` connects `fit` with the controller and makes the recipe's own callbacks, `_step` makes the stream of
+batches and the step on a batch. Model, data and checkpoints are those of the package `tensorflow`. `export`
+writes models of both.
 """
 
 from __future__ import annotations

@@ -10,23 +10,28 @@ import keras
 import tensorflow as tf
 
 from ...language import tr
-from ..tensorflow.loop.common import learning_rate, over_replicas, skipped_steps, traced, validate
-from ..tensorflow.loop.saver import Saver
-from ..tensorflow.loop.step import passes_of
+from ..tensorflow.loop import learning_rate, over_replicas, skipped_steps, traced, validate
+from ..tensorflow.step import Passes
 from ..tensorflow.task.build import call
+from ..tensorflow.task.saver import Saver
 from ..training.controller import TrainingController
 from ..training.metrics_reporter import MetricsReporter
-from ._callback import BatchLogs, Callbacks, ControllerCallback
-from ._callbacks import read_metrics_of_batches, recipe_callbacks, restores_weights
-from ._data import Cut, training, validation
-from ._step import measured_function, train_step
+from ._callbacks import (
+    BatchLogs,
+    Callbacks,
+    ControllerCallback,
+    read_metrics_of_batches,
+    recipe_callbacks,
+    restores_weights,
+)
+from ._step import Cut, measured_function, train_step, training, validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from ..tensorflow.loop.step import Gradient
+    from ..tensorflow.step import Gradient
     from ..tensorflow.task.build import Measure, Task
     from ..tensorflow.task.data import Feed
     from ..training.epoch_results import Values
@@ -121,7 +126,7 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None, 
         loss=MeanLoss(task.loss, cut.replicas) if by_fit else None,
         metrics=metrics if by_fit else None,
         # Set here, because Keras would choose XLA by the device. Over several devices only the passes of each device
-        # can be compiled: see `CutPasses`.
+        # can be compiled: see `Passes`.
         jit_compile=context.training.compile and cut.replicas == 1,
     )
     if context.training.compile and cut.replicas == 1 and not task.model.jit_compile:
@@ -204,7 +209,7 @@ def _own_validation(
     task: Task, context: Context, controller: TrainingController, strategy: tf.distribute.Strategy
 ) -> Callable[[], Values | None]:
     """Return a function that validates with our own passes, as TensorFlow's own loop does."""
-    passes, batches = passes_of(task, context), task.val
+    passes, batches = Passes(task, context), task.val
     assert batches is not None
     measure = traced(lambda *feed: over_replicas(strategy, passes.sums, feed), batches)
     return lambda: validate(task, controller, starmap(measure, batches.in_order()))

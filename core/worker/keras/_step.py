@@ -1,30 +1,163 @@
-"""One batch of `fit`: Keras' own `train_step`, or one that weights the parts of a batch by their size."""
+"""The data for `fit`, one stream of batches over all epochs; and the step on a batch, Keras' own or one of ours."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from ...language import tr
-from ..tensorflow.loop.common import of_replicas
-from ..tensorflow.loop.step import MeasuredPasses, Passed, Passes, StepPasses, Update, add_gradients
-from ._data import part
+from ..tensorflow.loop import of_replicas
+from ..tensorflow.step import Passes, Update
+from ..tensorflow.task.data import read_ahead, whole_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from ..context import Context
-    from ..tensorflow.loop.step import Gradient
+    from ..tensorflow.step import Gradient
     from ..tensorflow.task.build import Task
-    from ..tensorflow.task.data import Feed
-    from ._data import Cut
+    from ..tensorflow.task.data import Batches, Feed
 
     Logs = dict[str, tf.Tensor]
-    Gradients = list[tf.Tensor | None]
+
+
+class Cut(NamedTuple):
+    """The number of parts of a global batch."""
+
+    replicas: int = 1
+    passes: int = 1
+    """Forward and backward passes of each replica, one after another: gradient accumulation."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether batches are cut at all."""
+        return self.replicas * self.passes > 1
+
+
+def training(
+    batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int, any_shape: bool = False
+) -> tf.data.Dataset:
+    """Return all batches from step `skip` of an epoch on, epoch after epoch, each in its own order.
+
+    Elements are (inputs, target), or, with `any_shape`, (tensors,), all of a batch in a row. Where batches are cut,
+    weights follow: the elements are those of one replica after the other, and the weights of a global batch add up
+    to 1.
+    """
+    if batches.dataset is None:
+        feeds = _shuffled_arrays(batches, cut, epoch=epoch, epochs=epochs, skip=skip)
+    else:
+        feeds = _shuffled_dataset(batches, epoch=epoch, epochs=epochs, skip=skip)
+        feeds = _dealt_out(feeds, cut) if cut.needed else feeds
+    return _gathered(feeds, batches, weighted=cut.needed, any_shape=any_shape)
+
+
+def validation(batches: Batches, replicas: int) -> tuple[tf.data.Dataset, int]:
+    """Return the data set, repeated without end, and the steps that see it once.
+
+    Keras weights a replica's measurements by its number of items, so every replica must get some.
+    """
+    # With fewer items than replicas, each item is repeated once per replica: the means stay the same.
+    times = 1 if batches.items >= replicas else replicas
+    size = _leaving_none_idle(batches, replicas)
+    items = batches.dataset
+    if items is None:
+        items = tf.data.Dataset.from_tensor_slices((tf.range(batches.items),))
+    feeds = items.repeat(times).batch(size)
+    if replicas > 1:
+        feeds = _dealt_out(feeds, Cut(replicas)).map(lambda *feed: feed[:-1])
+    return _gathered(feeds, batches, weighted=False), -(-batches.items * times // size)
+
+
+def _leaving_none_idle(batches: Batches, replicas: int) -> int:
+    """Return the run's batch size, or a little more, so that the last batch has an item for each replica, too."""
+    size = batches.batch_size
+    while size < batches.items and 0 < batches.items % size < replicas:
+        size += replicas
+    return size
+
+
+def _gathered(feeds: tf.data.Dataset, batches: Batches, *, weighted: bool, any_shape: bool = False) -> tf.data.Dataset:
+    """Return batches for `fit`. They repeat without end: TensorFlow then need not look for the end at each step.
+
+    Elements are (inputs, target), or, with `any_shape`, (tensors,); where `weighted`, weights follow.
+    """
+
+    def gather(*feed: tf.Tensor) -> tuple[object, ...]:
+        tensors, weights = batches.tensors(feed[:-1] if weighted else feed), feed[-1:] if weighted else ()
+        if any_shape:
+            return (tuple(tensors), *weights)
+        *inputs, target = tensors
+        return (inputs[0] if len(inputs) == 1 else tuple(inputs), target, *weights)
+
+    return read_ahead(feeds.map(gather).repeat())
+
+
+def _shuffled_arrays(batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int) -> tf.data.Dataset:
+    """Return the indices of each batch, or of each replica's slice of it, one after the other.
+
+    The steps are counted, and the epoch's order is passed from step to step.
+    """
+    steps, size, replicas = batches.steps, batches.batch_size, cut.replicas
+
+    def following(order: tf.Tensor, number: tf.Tensor) -> tuple[tf.Tensor, Feed]:
+        step, replica = number // replicas, number % replicas
+        begins = number % (steps * replicas) == 0
+        order = tf.cond(begins, lambda: batches.order(step // steps), lambda: order)
+        at = step % steps * size
+        feed = (order[at : at + size],)
+        return order, _slice(feed, replica, cut) if cut.needed else feed
+
+    first, end = (epoch * steps + skip) * replicas, epochs * steps * replicas
+    return tf.data.Dataset.range(first, end).scan(batches.order(epoch), following)
+
+
+def _shuffled_dataset(batches: Batches, *, epoch: int, epochs: int, skip: int) -> tf.data.Dataset:
+    """Return a `tf.data.Dataset` in global batches."""
+    size = batches.batch_size
+
+    def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
+        left_out = tf.where(number == epoch, tf.constant(skip * size, tf.int64), 0)
+        items = whole_batches(batches.mixed(number).skip(left_out), size)
+        return items.map(lambda *batch: tuple(tf.nest.flatten(batch)))
+
+    return tf.data.Dataset.range(epoch, epochs).flat_map(one_epoch)
+
+
+def _dealt_out(feeds: tf.data.Dataset, cut: Cut) -> tf.data.Dataset:
+    """Return the replicas' slices of each global batch, in turn."""
+
+    def slices(*feed: tf.Tensor) -> tf.data.Dataset:
+        first, *others = (
+            tf.data.Dataset.from_tensors(_slice(feed, tf.constant(number, tf.int64), cut))
+            for number in range(cut.replicas)
+        )
+        for other in others:
+            first = first.concatenate(other)
+        return first
+
+    return feeds.flat_map(slices)
+
+
+def _slice(feed: Feed, replica: tf.Tensor, cut: Cut) -> Feed:
+    """Return a replica's contiguous slice of a global batch, with the weights of its items.
+
+    The slice has at least one item per pass: missing items are replaced by others with weight 0.
+    """
+    items = tf.shape(feed[0], out_type=tf.int64)[0]
+    start, size = part(items, replica, cut.replicas)
+    rows = tf.range(start, start + tf.maximum(size, cut.passes))
+    weights = tf.where(rows < start + size, 1 / tf.cast(items, tf.float32), 0.0)
+    return (*(tf.gather(each, tf.minimum(rows, items - 1)) for each in feed), weights)
+
+
+def part(items: tf.Tensor, number: int | tf.Tensor, parts: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return start and size of one of `parts` contiguous parts, which differ by one item at most."""
+    least, more = items // parts, items % parts
+    return number * least + tf.minimum(tf.cast(number, items.dtype), more), least + tf.cast(number < more, items.dtype)
 
 
 def train_step(
@@ -38,7 +171,7 @@ def train_step(
     """
     if not by_fit or task.training_step is not None or cut.needed or gradient or context.training.gradient_clip:
         _require_keras_step(task)
-        return CutStep(task, context, cut, gradient)
+        return _cut_step(task, context, gradient, cut.replicas)
     if not _has_keras_step(task.model):
         task.training_metrics = None  # its methods measure
     return _with_values_per_batch(task)
@@ -112,37 +245,37 @@ def measured_function(task: Task, step: Callable[[Any], Any]) -> Callable[[Any],
     return measured
 
 
-class CutStep:
-    """An optimizer step on the parts of a global batch, each weighted by its size, or by its own weight."""
+def _cut_step(task: Task, context: Context, gradient: Gradient | None, replicas: int) -> Callable[[Any], Any]:
+    """Return an optimizer step on the parts of a global batch, each weighted by its size, or by its own weight."""
+    passes, update = Passes(task, context, gradient, part=_weighted_part), Update(task, context)
+    converting = contextlib.nullcontext() if task.training_step is None else _converting()
 
-    def __init__(self, task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:
-        self._task, self._update, self._replicas = task, Update(task, context), cut.replicas
-        self._passes: CutPasses
-        if task.training_step is not None:
-            self._passes = CutStepPasses(task, context, task.training_step, gradient)
-        elif task.training_metrics is not None:
-            self._passes = MeasuredCutPasses(task, context, gradient)
-        else:
-            self._passes = CutPasses(task, context, gradient)
-        self._converting = _converting() if task.training_step is not None else contextlib.nullcontext()
-
-    def __call__(self, data: Any) -> Any:  # noqa: ANN401 (as above)
+    def step(data: Any) -> Any:  # noqa: ANN401 (as above)
         """Make one replica's part of the step. Keras averages the logs of all replicas; these must add up."""
-        if self._task.training_step is None:
+        if task.training_step is None:
             inputs, target, weights = keras.utils.unpack_x_y_sample_weight(data)
             tensors = (*(inputs if isinstance(inputs, tuple) else (inputs,)), target)
         else:
             tensors, weights = data if len(data) == 2 else (data[0], None)
-        with self._converting:
-            passed = self._passes.weighted(tensors, tf.ones([1]) if weights is None else weights)
-        values = self._update.make(passed._replace(outputs=()))
-        values = tf.reshape(values * self._replicas, [-1])
-        names = self._task.value_names
+        with converting:
+            passed = passes.make(tensors, tf.ones([1]) if weights is None else weights)
+        values = tf.reshape(update.make(passed._replace(outputs=())) * replicas, [-1])
+        names = task.value_names
         logs = dict(zip(names, tf.unstack(values, len(names)), strict=True))
         if not passed.outputs:
             return logs
-        part = (tensors[-1], *passed.outputs)
-        return logs, part if weights is None else (*part, weights)
+        measured = (tensors[-1], *passed.outputs)
+        return logs, measured if weights is None else (*measured, weights)
+
+    return step
+
+
+def _weighted_part(tensors: Feed, weights: tf.Tensor, number: int, parts: int) -> tuple[Feed, tf.Tensor]:
+    """Return one of the parts of a slice, whose size is known only at run time, and the sum of its weights."""
+    if parts == 1:
+        return tensors, tf.reduce_sum(weights)
+    start, size = part(tf.shape(weights)[0], number, parts)
+    return tuple(each[start : start + size] for each in tensors), tf.reduce_sum(weights[start : start + size])
 
 
 def _converting() -> AbstractContextManager[Any]:
@@ -155,58 +288,6 @@ def _converting() -> AbstractContextManager[Any]:
 
     tf.function(look).get_concrete_function()
     return found[0]
-
-
-class CutPasses(Passes):
-    """The passes over a replica's slice, whose size is known only at run time."""
-
-    def weighted(self, tensors: Feed, weights: tf.Tensor) -> Passed:
-        """Return the mean values of the slice times the sum of its weights, and the gradients of the loss."""
-        values, gradients = self._passes(tensors, weights)
-        return Passed(values, gradients)
-
-    def _all(self, tensors: Feed, weights: tf.Tensor) -> tuple[tf.Tensor, Gradients]:
-        if self._accumulation == 1:
-            return self._one(tensors, tf.reduce_sum(weights))
-        total: tf.Tensor | None = None
-        sums: Gradients = []
-        done: list[tf.Tensor] = []
-        for number in range(self._accumulation):
-            with tf.control_dependencies(done):  # one after another, or all would be in memory at once
-                start, size = part(tf.shape(weights)[0], number, self._accumulation)
-                mine = tuple(each[start : start + size] for each in tensors)
-                values, gradients = self._one(mine, tf.reduce_sum(weights[start : start + size]))
-            total = values if total is None else total + values
-            sums = [add_gradients(*pair) for pair in zip(sums, gradients, strict=True)] if sums else gradients
-            done = [total, *(each for each in sums if each is not None)]
-        return total, sums
-
-
-class MeasuredCutPasses(MeasuredPasses, CutPasses):
-    """Passes that also return the output, for the recipe's metrics."""
-
-    def weighted(self, tensors: Feed, weights: tf.Tensor) -> Passed:
-        """Return the mean loss of the slice times the sum of its weights, its gradients, and the model's output."""
-        values, gradients, output = self._passes(tensors, weights)
-        return Passed(values, gradients, outputs=(output,))
-
-
-class CutStepPasses(CutPasses, StepPasses):
-    """The passes of a recipe's own step."""
-
-    def weighted(self, tensors: Feed, weights: tf.Tensor) -> Passed:
-        """Return the values and gradients times the share of the items, or times the weight that the step gave."""
-        values, gradients = self._passes(tensors, weights)
-        if not self._step.reader.weighs:
-            return Passed(values, gradients)
-        return Passed(values[:-1] if len(self._task.value_names) > 1 else values[0], gradients, values[-1])
-
-    def _one(self, tensors: Feed, share: tf.Tensor) -> tuple[tf.Tensor, Gradients]:
-        values, gradients = super()._one(tensors, share)
-        if not self._step.reader.weighs:
-            return values, gradients
-        real = tf.cast(share > 0, tf.float32)  # items in the place of missing ones have a weight of the step's, too
-        return values * real, [each if each is None else tf.convert_to_tensor(each) * real for each in gradients]
 
 
 def _require_keras_step(task: Task) -> None:

@@ -10,7 +10,7 @@ from torch import nn
 
 from ...language import tr
 from ..recipe import wrong_return
-from .loop.saver import MODEL, does_not_fit, read
+from .task.saver import MODEL, does_not_fit, read
 
 if TYPE_CHECKING:
     from pathlib import Path

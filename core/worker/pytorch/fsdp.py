@@ -25,7 +25,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, debug
 
 from ...language import tr
-from .loop.common import backward, own_part, step_backward, train_task
+from .loop.common import own_part, train_task
 from .loop.distributed import (
     Ranks,
     agree,
@@ -36,24 +36,11 @@ from .loop.distributed import (
     leave,
     merge_over_ranks,
 )
-from .loop.saver import (
-    MODEL,
-    OPTIMIZER,
-    does_not_fit,
-    load_scale,
-    load_stream,
-    random_file,
-    random_states,
-    read,
-    save_scale,
-    save_stream,
-    set_random_states,
-    write,
-)
 from .loop.validation import EndRequestPoll, Validation
 from .model.blocks import compile_each, items
 from .model.deferred import DeferredModel
 from .task.build import complete, prepare
+from .task.saver import MODEL, OPTIMIZER, Saver, read, write
 from .task.steps import step_module
 
 if TYPE_CHECKING:
@@ -64,8 +51,9 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from .loop.common import Task
+    from .task.build import Task
     from .task.data import MicroBatch
+    from .task.steps import Pass
 
 MIN_PARAMETERS = 1_000_000
 """Smallest block that gets a collective of its own. Smaller ones travel with the rest of the model."""
@@ -99,7 +87,7 @@ def _train(task: Task, context: Context) -> None:
         context,
         lambda part, batches: _accumulate(part, batches, context),
         ranks=Ranks(context),
-        saver=ShardedSaver(task, context),
+        saver=Saver(task, context, _ShardedWeights(task, context)),
         validation=lambda controller, reporter: Validation(
             task, task.module, controller, before=broadcast_buffers, poll=EndRequestPoll(context, reporter)
         ),
@@ -200,29 +188,19 @@ def _uses(module: nn.Module) -> dict[int, int]:
     return uses
 
 
-def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -> tuple[Tensor, float | Tensor]:
-    """Make all passes of one step and reduce gradients with the last. Return this rank's mean loss and its share.
+def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -> Pass:
+    """Make all passes of one step and reduce gradients with the last. Return this rank's mean values and their share.
 
     FSDP averages gradients over ranks, so each pass is weighted by its share times the world size. The average is then
     the gradient of the mean over the global batch, even if the batch does not divide evenly.
     """
-    model, world_size = task.module, context.world_size
-    if context.training.accumulation == 1 and task.training_step is None:
-        batch = micro_batches[0]
-        return backward(task, model, batch, batch.share * world_size), batch.share
-    sharded = cast("FSDPModule", model)
-    weighted, results, share = [], [], 0.0
-    every = _padded(micro_batches, context.training.accumulation)
+    sharded = cast("FSDPModule", task.module)
+    every, found = _padded(micro_batches, context.training.accumulation), []
     for number, batch in enumerate(every, start=1):
-        sharded.set_requires_gradient_sync(number == len(every))
-        if task.training_step is not None:
-            results.append(step_backward(task, model, batch, batch.share * world_size))
-            continue
-        weighted.append(backward(task, model, batch, batch.share * world_size) * batch.share)
-        share += batch.share
-    if task.training_step is not None:
-        return merge_over_ranks(task, results, every)
-    return sum(weighted[1:], start=weighted[0]) / share, share
+        if len(every) > 1:
+            sharded.set_requires_gradient_sync(number == len(every))
+        found.append(task.backward(task, task.module, batch, batch.share * context.world_size))
+    return merge_over_ranks(task, found)
 
 
 def _padded(micro_batches: list[MicroBatch], passes: int) -> list[MicroBatch]:
@@ -231,46 +209,34 @@ def _padded(micro_batches: list[MicroBatch], passes: int) -> list[MicroBatch]:
     return [*micro_batches, *[idle] * (passes - len(micro_batches))]
 
 
-class ShardedSaver:
-    """Saves model and optimizer on rank 0, so that any number of ranks can load them; each rank its random states."""
+class _ShardedWeights:
+    """Saves model and optimizer on rank 0, so that any number of ranks can load them."""
 
     def __init__(self, task: Task, context: Context) -> None:
-        self._task, self._model = task, task.model
+        self._model = task.model
         self._optimizers = tuple(each.optimizer for each in task.turns or (task,))
         self._rank = context.rank
 
     def save(self, folder: Path) -> None:
-        """Write this rank's files."""
         gather = StateDictOptions(full_state_dict=True, cpu_offload=True)
         model = get_model_state_dict(self._model, options=gather)
         optimizer = get_optimizer_state_dict(self._model, self._optimizers, options=gather)
         if self._rank == 0:
             write(folder / MODEL, model)
             write(folder / OPTIMIZER, optimizer)
-            save_scale(self._task, folder)
-        save_stream(self._task, folder, self._rank)
-        write(folder / random_file(self._rank), random_states())
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote. Raises `ValueError` if it is of another model."""
         first = self._rank == 0
         model: dict[str, Any] = read(folder / MODEL) if first else {}
         optimizer: dict[str, Any] = read(folder / OPTIMIZER) if first else {}
         spread = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-        try:
-            if first:
-                self._compare(model)
-            set_model_state_dict(self._model, model, options=spread)
-            device = next(self._model.parameters()).device
-            if broadcast_object(
-                0, first and bool(optimizer["state"]), device
-            ):  # plain SGD has no state, and torch would fail
-                set_optimizer_state_dict(self._model, self._optimizers, optimizer, options=spread)
-            load_scale(self._task, folder)
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise does_not_fit(folder, error) from error
-        load_stream(self._task, folder, self._rank)
-        set_random_states(read(folder / random_file(self._rank)))
+        if first:
+            self._compare(model)
+        set_model_state_dict(self._model, model, options=spread)
+        device = next(self._model.parameters()).device
+        # Plain SGD has no state, and torch would fail.
+        if broadcast_object(0, first and bool(optimizer["state"]), device):
+            set_optimizer_state_dict(self._model, self._optimizers, optimizer, options=spread)
 
     def _compare(self, found: dict[str, Any]) -> None:
         """Raise `ValueError` for another model before anything is sent: else other ranks would wait for ever."""

@@ -13,13 +13,13 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_map, tree_map_only
 
-from ...language import tr
 from .loop.common import train_task
 from .loop.distributed import Ranks, agree, clip_over_ranks, join, leave
 from .loop.validation import EndRequestPoll, Validation, losses_and_metrics
-from .stages.cost import tensors
-from .stages.stage import StageSaver, build_stage
+from .model.placing import tensors
+from .stages.stage import StageWeights, build_stage
 from .task.build import complete, prepare
+from .task.saver import Saver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..recipe import LoadedRecipe
-    from .loop.common import Task
     from .loop.validation import Own
     from .stages.stage import Stage, StageTensors
+    from .task.build import Task
     from .task.data import Batches, MicroBatch
     from .task.stream import StreamBatches
 
@@ -42,15 +42,6 @@ WITHOUT_OUTPUTS: dict[str, Any] = (
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 sees a request to stop or to pause."""
-    if context.training.micro_batches < context.world_size:
-        raise ValueError(
-            tr(
-                "{micro_batches} micro-batches cannot fill a pipeline of {stages} stages. "
-                "Choose at least as many micro-batches as there are devices.",
-                micro_batches=context.training.micro_batches,
-                stages=context.world_size,
-            )
-        )
     raw = prepare(recipe, context, whole_batches=True)
     join(context)
     shape = batch_shape(context, raw.train.items)
@@ -75,7 +66,7 @@ def _train(task: Task, context: Context, stage: Stage, stages: StageRunner) -> N
         context,
         lambda _, batch: (stages.train(batch), share),
         ranks=Ranks(context),
-        saver=StageSaver(stage, task, context),
+        saver=Saver(task, context, StageWeights(stage, task, context)),
         validation=lambda controller, reporter: Validation(
             task, task.model, controller, poll=EndRequestPoll(context, reporter),
             batches=lambda: measured(task, context, stages),

@@ -1,7 +1,10 @@
-"""TensorFlow with a training loop of our own: one file per strategy, each with `train(recipe, context)`.
+"""TensorFlow with a training loop of our own.
 
+- `strategies`, `cluster`: the strategies of one process and of several, a function for each
 - `task`: what is trained: model, data, optimizers and steps of a recipe
-- `loop`: what the loops share: steps, devices, checkpoints, the chief of parameter servers
+- `loop`: train a task, and validate it
+- `step`: what one device does in a step
+- `devices`: claim a worker's devices; put the parts of a model on several of them
 - `_errors`: explain TensorFlow's errors
 
 The environment variables that TensorFlow and Keras read when they are imported are set here. Import this package

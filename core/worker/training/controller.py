@@ -5,20 +5,20 @@ from __future__ import annotations
 import gc
 import math
 import time
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from ...language import tr
 from ...schema.checkpoint import TrainingPosition
 from ..context import REPORT_EVERY_S, Request
+from ..recipe import RecipeFunctionError
 from .checkpoint_store import CheckpointStore
-from .epoch_end import RecipeFunctionError
 from .epoch_results import EpochResults
-from .schedule import LearningRateSchedule, suggest_warmup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ...schema.checkpoint import StateSaver
+    from ...schema.settings import Training
     from ..context import Context
     from .epoch_results import Values
     from .metrics_reporter import MetricsReporter
@@ -27,19 +27,12 @@ DUE = 8
 """A bit beside those of `Request`: a checkpoint is due by the run's own settings."""
 SYNC = 16
 """A bit beside those of `Request`: ranks synchronise at the end of this epoch, where rank 0 may have to decide."""
+WARMUP_EPOCHS = 5
+"""Epochs of the warm-up that is suggested for a scaled learning rate; fewer for a short training."""
 CHECKPOINT_SHARE = 1 / 100
 """Largest share of the training time for checkpoints, where the run leaves their frequency to us."""
 FIRST_GUESS_S = 0.05
 """Seconds that the first checkpoint is assumed to take."""
-
-
-class TrainingSize(TypedDict):
-    """How long an epoch is."""
-
-    steps_per_epoch: int
-    samples_per_epoch: int
-    validates: bool
-    """Whether a validation follows the steps."""
 
 
 class TrainingController:
@@ -164,6 +157,30 @@ class TrainingController:
         """Yield the remaining epochs, from the current one."""
         while self.epoch < self._context.training.epochs and not self._enough:
             yield self.epoch
+
+    def run(
+        self,
+        steps: Callable[[int, int], Iterable[Any]],
+        validate: Callable[[], Values | None],
+        *,
+        rate: Callable[[], float],
+        record: Callable[[Any], bool] | None = None,
+    ) -> None:
+        """Train to the last epoch, or until a stop or a pause is requested: the loop of PyTorch and TensorFlow.
+
+        `steps(epoch, skip)` makes the optimizer steps of an epoch without the first `skip`, each when it is asked for,
+        and yields what it returned. `record` takes that, by default a loss, and returns whether training ends there.
+        `validate` returns the means of a validation, see `after_epoch`; `rate` the learning rate.
+        """
+        record = record or self.after_step
+        for epoch in self.epochs():
+            for found in steps(epoch, self.done_in_epoch):
+                if record(found):
+                    return
+            self.after_epoch_steps(rate())
+            if self.after_epoch(validate()):
+                return
+        self.finish()
 
     # -- what a loop reports ---------------------------------------------------------------------
 
@@ -407,3 +424,44 @@ class TrainingController:
         self._enough = self._results.has_stagnated
         if self._when.unit == "steps":
             self._save_at = (position.step // self._when.every + 1) * self._when.every
+
+
+class LearningRateSchedule:
+    """A factor on the base learning rate for each optimizer step, counted from 1."""
+
+    def __init__(self, training: Training, total_steps: int) -> None:
+        self._cosine = training.schedule == "cosine"
+        self._warmup = training.warmup_steps
+        self._total = total_steps
+        self._scale = training.rate_factor
+
+    @property
+    def varies(self) -> bool:
+        """Whether the factor is ever different from 1."""
+        return self._cosine or self._warmup > 0 or self._scale != 1
+
+    def factor(self, step: int) -> float:
+        """Warm up over `warmup_steps` (Goyal et al. 2017), then return 1 or half a cosine (Loshchilov, Hutter 2017).
+
+        All of it is multiplied by the run's scaling of the rate (`Training.rate_factor`). The factor is above 0 at the
+        first and at the last step: a step with rate 0 would change nothing.
+        """
+        if step <= self._warmup:
+            return self._scale * step / self._warmup
+        if not self._cosine:
+            return self._scale
+        left = max(self._total - self._warmup, 1)
+        return self._scale * 0.5 * (1 + math.cos(math.pi * (step - self._warmup - 1) / left))
+
+
+def suggest_warmup(training: Training, steps_per_epoch: int) -> str:
+    """Return advice to warm up to a scaled learning rate, or "": Goyal et al. 2017 needed one of five epochs."""
+    if training.rate_factor <= 1 or training.warmup_steps:
+        return ""
+    return tr(
+        "The learning rate is {factor:g} times as high as for a batch of {reference}, and there is no warm-up. "
+        "If the loss rises at the beginning, let the rate rise slowly: --warmup-steps {steps}, for example.",
+        factor=training.rate_factor,
+        reference=training.reference_batch,
+        steps=steps_per_epoch * min(WARMUP_EPOCHS, max(1, training.epochs // 10)),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...language import tr, tr_plural
 
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     """The means of a validation by name, a list of one value each. Empty without one or if it was cut short."""
 
 LOSS = "loss"
+
+
+class TrainingSize(TypedDict):
+    """How long an epoch is."""
+
+    steps_per_epoch: int
+    samples_per_epoch: int
+    validates: bool
+    """Whether a validation follows the steps."""
 
 
 def means_by_name(names: Sequence[str]) -> Callable[[Sequence[float]], Values]:

@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ...language import tr
+from ...language import join_sentences, tr
 from ..context import REPORT_EVERY_S
 from .epoch_results import LOSS, EpochMeans
 from .training_metrics import Cost
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from ..context import Context
     from .training_metrics import TrainingMetrics
 
-
 REPORTS_SHARE = 1 / 200
 """Share of the time that reports of several ranks may take. Slower reports are made less often."""
 MAX_INTERVAL_S = 1.0
 """Largest time in seconds between two reports, whatever they cost: requests are read at a report."""
 OFTEN = 8
 """Reports per epoch from which on one more report at the epoch's end is cheap."""
+REPORTED = 8
+"""A skipped step is reported if it is the first, or if their number is a power of this."""
 
 
 class NotFiniteError(RuntimeError):
@@ -363,7 +364,7 @@ class MetricsReporter:
             else tr("The loss became {value} at step {step}.", value=became, step=step)
         )
         if self._context.computes_loss:
-            what = f"{what} {self._context.computes_loss}"
+            what = join_sentences([what, self._context.computes_loss])
         advice = tr("Try a lower rate, warm-up or gradient clipping, and check the data for NaN.")
         if self._context.training.stop_on_nan:
             raise NotFiniteError(
@@ -371,4 +372,33 @@ class MetricsReporter:
             )
         if not self._reported_nan:
             self._reported_nan = True
-            self._context.notice(f"{what} {advice}")
+            self._context.notice(join_sentences([what, advice]))
+
+
+class SkippedSteps:
+    """The steps of one optimizer that were skipped since the training began."""
+
+    def __init__(self, *, name: str = "") -> None:
+        """`name`: the optimizer's, where there are several."""
+        self._name = name
+        self.count = 0
+        self.reported = 0
+        """Their number when it was last reported."""
+
+    def report(self, context: Context, step: int, *, scale: float) -> None:
+        """Tell about a skipped step after so many steps, but not about each: they may be many."""
+        if context.rank or self.count < max(1, self.reported * REPORTED):
+            return
+        self.reported = self.count
+        optimizer = tr(" of optimizer {name}", name=self._name) if self._name else ""
+        context.notice(
+            tr(
+                "float16: {skipped} of the first {step} steps{optimizer} changed nothing, because a gradient was not "
+                "finite. The loss is now scaled by {scale:g}. A few such steps at the start are usual; if they go on, "
+                "choose bfloat16 or float32.",
+                skipped=self.count,
+                step=step,
+                optimizer=optimizer,
+                scale=scale,
+            )
+        )

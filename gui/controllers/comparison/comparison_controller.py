@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.language import tr
+from gui.controllers.runs.export_controller import ExportController
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services.background_task import BackgroundTask, reason
+from gui.services.services import Services
 from gui.services.step_queue import StepQueue
 
 from .comparison_export import ComparisonExport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.comparison.table import Comparison
-    from gui.controllers.runs.export_controller import ExportController
-    from gui.controllers.window.dock_layout import MainPanels
+    from core.comparison.comparison_table import Comparison
     from gui.services.runs.comparison_reader import ComparisonReader
-    from gui.services.services import Services
     from gui.viewmodels.comparison.compared import Entry
 
     from .comparison_view import ComparisonView
@@ -358,7 +357,7 @@ class ComparisonController(QObject):
             return
 
         def work() -> list[str]:
-            from core.comparison.reasons import reasons
+            from core.comparison.measured_run import reasons
             from gui.viewmodels.comparison.run_differences import why_text
 
             return [line for run in others for line in [*why_text(first.id, run.id, reasons(first, run)), ""]]

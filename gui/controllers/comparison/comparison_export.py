@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.language import tr
-from gui.controllers.runs.export_controller import KINDS, PICTURES, picture_work
+from gui.controllers.runs.export_controller import KINDS, PICTURES, ExportController, picture_work
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services import exports
+from gui.services.exports import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.comparison.table import Comparison
-    from gui.controllers.runs.export_controller import ExportController
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.exports import Outcome
+    from core.comparison.comparison_table import Comparison
     from gui.services.runs.comparison_reader import ComparisonReader
 
     from .comparison_view import ComparisonView
@@ -75,7 +73,7 @@ def _choices(view: ComparisonView, comparison: Comparison, target: float | None)
 
 def _text_of(comparison: Comparison, kind: str) -> str:
     """Return the table as text: `.csv`, otherwise as Markdown."""
-    from core.comparison.table import text_table
+    from core.comparison.comparison_table import text_table
 
     table = text_table(comparison)
     return table.csv() if kind == ".csv" else table.markdown()

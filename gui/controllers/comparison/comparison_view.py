@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QSplitter, QVBoxLayout, QWidget
 
 from core.language import tr
 from gui.panels.comparison.differences_card import DifferencesCard
+from gui.plots.comparison.compared_plot import ComparedPlot
 from gui.plots.comparison.compared_readings import ComparedReadingsPlot
 from gui.plots.comparison.comparison_plot import ComparisonPlot
 from gui.style.icons import glyph, icon_size
+from gui.style.theme import Theme
+from gui.viewmodels.comparison.compared import Entry as Compared
 from gui.widgets.compact import compact_button
 from gui.widgets.context_menu import give_menu
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtCore import QPoint
-
-    from gui.plots.comparison.compared_plot import ComparedPlot
-    from gui.style.theme import Theme
-    from gui.viewmodels.comparison.compared import Entry as Compared
     from gui.widgets.context_menu import Entry
 
 BETWEEN_PX = 8

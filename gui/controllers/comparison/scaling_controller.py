@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSize
 
+from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.schema.paths import SCALING_SUFFIX
-from gui.controllers.runs.export_controller import KINDS, PICTURES, picture_work
+from core.schema.spec import RunSpec
+from gui.controllers.runs.export_controller import KINDS, PICTURES, ExportController, picture_work
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services import exports
 from gui.services.background_task import BackgroundTask, problem_of, reason
+from gui.services.exports import Outcome
+from gui.services.services import Services
+from gui.style.theme import Theme
+from gui.viewmodels.runs.run_rows import RunRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from core.history.summary import RunSummary
-    from core.scaling.table import ScalingTable
-    from core.schema.spec import RunSpec
-    from gui.controllers.runs.export_controller import ExportController
-    from gui.controllers.window.dock_layout import MainPanels
+    from core.scaling.scaling_table import ScalingTable
     from gui.panels.comparison.scaling_dialog import Asked
     from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog
     from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
-    from gui.services.exports import Outcome
-    from gui.services.services import Services
-    from gui.style.theme import Theme
-    from gui.viewmodels.runs.run_rows import RunRow
 
 
 NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script is chosen. Choose a recipe instead.")
@@ -152,8 +150,7 @@ class ScalingController(QObject):
     def _specs(self, asked: Asked) -> list[RunSpec]:
         """Return the specs of a new table. Raises `ValueError` with a sentence."""
         from core.config.choices import RecipeChoices
-        from core.scaling.plan import plan_specs
-        from core.scaling.record import free_name
+        from core.scaling.record import free_name, plan_specs
 
         name, batch, _ = asked
         choices = self._panels.setup.choices()
@@ -173,7 +170,7 @@ class ScalingController(QObject):
         ]
 
     def _begin(self, asked: Asked) -> None:
-        from core.scaling import control
+        from core.scaling import scaling_command
         from core.scaling.record import free_name, new_record
 
         try:
@@ -184,25 +181,25 @@ class ScalingController(QObject):
             return
         record = new_record(root, specs, name=name, batch=asked[1], repeats=asked[2])
         devices = self._monitor.all_machines.devices
-        self._start(record.path, lambda: control.begin(record, devices))
+        self._start(record.path, lambda: scaling_command.begin(record, devices))
 
     def _continue(self, path: Path) -> None:
-        from core.scaling import control
+        from core.scaling import scaling_command
 
         table = self._tables.table(path)
         if table is not None:
             record = table.record
-            self._start(path, lambda: control.launch(record))
+            self._start(path, lambda: scaling_command.launch(record))
 
     def _start(self, path: Path, work: Callable[[], object]) -> None:
         if not self._starting.start(lambda: (path, problem_of(work)), lambda error: (path, f"{reason(error)}.")):
             self._message.show_message(tr("A scaling table is being started. Try again when that is done."), "warn")
 
     def _stop(self, path: Path) -> None:
-        from core.scaling import control
+        from core.scaling import scaling_command
 
         table = self._tables.table(path)
-        if table is not None and not control.stop(table.record):
+        if table is not None and not scaling_command.stop(table.record):
             self._message.show_message(tr("Nothing of this table is measured now."), "warn")
 
     # -- the view --------------------------------------------------------------------------------
@@ -296,7 +293,7 @@ class ScalingController(QObject):
 
     def _copy(self, path: Path, form: str) -> None:
         """Copy a table as text."""
-        from core.scaling.table import text_table
+        from core.scaling.scaling_table import text_table
 
         shown = self._tables.table(path)
         if shown is not None and shown.table is not None:
@@ -317,7 +314,7 @@ class ScalingController(QObject):
 
 def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callable[[], Outcome]:
     """Return what writes a file of this kind on another thread."""
-    from core.scaling.table import text_table
+    from core.scaling.scaling_table import text_table
 
     if kind == ".html":
         return lambda: exports.write_scaling_page(table, target)

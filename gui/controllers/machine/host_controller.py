@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QPushButton
 
 from core.hosts.failures import Failure
 from core.hosts.inquiry import clock_problem
-from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
+from core.hosts.mirror.mirror import MirrorState
+from core.language import join_sentences, tr, tr_noop, tr_plural
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services.machine.host_machine import HostMachine
+from gui.services.services import Services
 from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from core.hosts.mirror.mirror import MirrorState
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
 
 OFF = {
     "openRecipe": tr_noop("Recipes of your own are on {host}, and cannot be chosen from here. Start one there."),
@@ -59,7 +56,7 @@ class HostController(QObject):
     def poll(self) -> None:
         """Show what has become of the connection and of what was asked for. Never blocks."""
         for failure in self._machine.fetch_failures():
-            self._panels.message.show_message(tr_stored(failure), "bad")
+            self._panels.message.show_message(tr(failure), "bad")
         for name in self._mirror.fetch_reread():
             self._run_list.forget(self._machine.root / name)
             self._session.reload(self._machine.root / name)
@@ -138,7 +135,7 @@ def connection_message(host: str, state: MirrorState) -> tuple[str, str]:
         return text, "warn"
     if state.cut_since is None:
         return tr("Connecting to {host} …", host=host), "good"
-    why = tr_stored(state.why)
+    why = tr(state.why)
     if not state.was_connected:
         return join_sentences([why, tr("Trying again by itself.")]), "bad"
     since = time.strftime("%H:%M:%S", time.localtime(state.cut_since))

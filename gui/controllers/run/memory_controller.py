@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
@@ -12,12 +11,16 @@ from core.diagnosis.remedies import remedies
 from core.history.device_use import largest_others
 from core.language import tr, tr_noop
 from core.runs.facts.states import state_info
+from core.system.processes import ProcessId
 from core.system.procfs import available_bytes
 from core.text import join_names
+from gui.controllers.window.dock_layout import MainPanels
+from gui.services.services import Services
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.devices.device_rows import OnDevices
 from gui.viewmodels.devices.memory_bars import MemoryKnowledge, memory_bars
 from gui.viewmodels.devices.process_rows import (
+    ProcessRow,
     confirmation,
     leftovers_confirmation,
     leftovers_sentence,
@@ -26,12 +29,6 @@ from gui.viewmodels.devices.process_rows import (
 )
 from gui.viewmodels.run.memory_verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
 from gui.widgets.dialogs.confirm_dialog import ask
-
-if TYPE_CHECKING:
-    from core.system.processes import ProcessId
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
-    from gui.viewmodels.devices.process_rows import ProcessRow
 
 NOBODY = tr_noop("No process holds memory of a device.")
 THERE = tr_noop(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QObject
 
 from core.language import tr
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.runs.outputs import OutputFile
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.controllers.window.help_controller import HelpController
-    from gui.services.services import Services
+from core.runs.outputs import OutputFile
+from gui.controllers.window.dock_layout import MainPanels
+from gui.controllers.window.help_controller import HelpController
+from gui.services.services import Services
 
 
 class OutputController(QObject):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from PySide6.QtCore import QObject
 
+from core.devices.host_names import devices_here
 from core.errors import RunError
-from core.hosts.names import devices_here
-from core.language import tr, tr_stored
+from core.language import tr
 from core.runs.facts.states import state_info
+from gui.controllers.comparison.scaling_controller import ScalingController
+from gui.controllers.setup.start_controller import StartController
+from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.run.reading_bar import ReadingBar
+from gui.services.services import Services
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.memory_verdicts import note
@@ -21,15 +26,6 @@ from gui.viewmodels.run.run_messages import run_message
 from gui.viewmodels.runs.queue_rows import queued_first
 from gui.viewmodels.runs.run_rows import run_rows
 from gui.widgets.dialogs.confirm_dialog import ask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from gui.controllers.comparison.scaling_controller import ScalingController
-    from gui.controllers.setup.start_controller import StartController
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
 
 
 class RunController(QObject):
@@ -150,7 +146,7 @@ class RunController(QObject):
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
-        error = (session.spec_problem, tr_stored(facts.error), facts.traceback) if facts.error else ()
+        error = (session.spec_problem, tr(facts.error), facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))
         self._show_settings()
 

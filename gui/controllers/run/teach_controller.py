@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QObject
 
 from core.language import join_sentences, tr, tr_noop
 from core.metrics.rules.rule import METRIC, STEP, number_at
+from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.log.teach_dialog import TeachDialog
 from gui.services.run.rule_teacher import Answer, Pointed, ReadAnew
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
+from gui.services.services import Services
 
 THERE = tr_noop("Rules are kept beside the script, which is on {host}. Open the window there to teach the log.")
 

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from core.errors import RunError
-from core.history.rename import why_no_name
+from core.history.marks import why_no_name
 from core.language import tr, tr_noop, tr_plural
 from core.runs.run import Run
 from core.schema.paths import SCALING_SUFFIX
+from core.schema.spec import RunSpec
 from gui.controllers.setup.start_controller import ask_first
+from gui.controllers.window.dock_layout import MainPanels
+from gui.controllers.window.help_controller import HelpController
+from gui.panels.runs.run_menu import RunMenu
 from gui.services import exports
 from gui.services.background_task import BackgroundTask
+from gui.services.exports import Outcome
+from gui.services.services import Services
 from gui.viewmodels.runs.owner_question import owner_question
 from gui.viewmodels.runs.run_actions import obstacles
+from gui.viewmodels.table_text import TableText
 from gui.widgets.dialogs.file_dialog import FileDialog
 from gui.widgets.dialogs.name_dialog import NameDialog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from PySide6.QtWidgets import QWidget
-
-    from core.schema.spec import RunSpec
     from core.series.series import Axis, Series
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.controllers.window.help_controller import HelpController
-    from gui.panels.runs.run_menu import RunMenu
     from gui.plots.base import Plot
-    from gui.services.exports import Outcome
-    from gui.services.services import Services
-    from gui.viewmodels.table_text import TableText
 
 KINDS = {
     ".csv": tr_noop("CSV table (*.csv)"), ".md": tr_noop("Markdown table (*.md)"),

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from PySide6.QtCore import QObject
 
 from core.errors import RunError
-from core.history.marks import MAX_NOTE, check_tag
+from core.history.marks import MAX_NOTE, Marks, check_tag
 from core.history.search import parse_search, unknown_sentence
 from core.language import tr, tr_plural
+from gui.controllers.window.dock_layout import MainPanels
+from gui.panels.runs.run_menu import RunMenu
+from gui.services.services import Services
 from gui.style.formatting import number
 from gui.viewmodels.runs.run_actions import not_done, obstacles
 from gui.widgets.dialogs.name_dialog import NameDialog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from core.history.marks import Marks
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.panels.runs.run_menu import RunMenu
-    from gui.services.services import Services
 
 
 class HistoryController(QObject):

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
+from gui.controllers.window.dock_layout import MainPanels
+from gui.services.services import Services
 from gui.viewmodels.runs.missed_rows import missed_rows
-
-if TYPE_CHECKING:
-    from PySide6.QtWidgets import QMainWindow
-
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
 
 
 class MissedController(QObject):

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QObject
 
 from core.language import join_sentences, tr, tr_plural
 from core.text import first_names, join_names
+from gui.controllers.window.dock_layout import MainPanels
+from gui.panels.runs.run_menu import RunMenu
 from gui.services.background_task import BackgroundTask, problem_of, reason
+from gui.services.services import Services
 from gui.viewmodels.runs.queue_rows import HELD, place_of_drop, place_of_step
 from gui.widgets.dialogs.confirm_dialog import ask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.panels.runs.run_menu import RunMenu
-    from gui.services.services import Services
 
 
 class QueueController(QObject):
@@ -143,12 +140,15 @@ class QueueController(QObject):
 
 
 def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401
-    from core.queue import control, failures  # imported here, since the window starts without them
+    from core.queue import (
+        control,  # imported here, since the window starts without them
+        folder,
+    )
     from core.queue.folder import own_line
 
     changes: dict[str, Callable[..., object]] = {
         "move": control.move, "hold": control.hold, "let_go": control.let_go, "cancel": control.cancel,
         "start_now": control.start_now,
-        "release_all": lambda _: failures.let_go(own_line().line),
+        "release_all": lambda _: folder.let_go(own_line().line),
     }  # fmt: skip
     changes[name](run_dir, *more)

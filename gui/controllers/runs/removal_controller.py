@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,23 +12,21 @@ from PySide6.QtCore import QObject
 
 from core.history import removal
 from core.history.removal import Removed
+from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
 from core.schema.paths import SCALING_SUFFIX
-from core.units import disk
+from core.text import disk
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services.background_task import BackgroundTask, reason
 from gui.services.machine.machine import RemovalCheck
+from gui.services.services import Services
 from gui.viewmodels.runs.run_actions import not_done
 from gui.viewmodels.runs.run_rows import run_title
 from gui.widgets.dialogs.confirm_dialog import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.history.summary import RunSummary
     from core.scaling.record import ScalingRecord
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
 
 
 NAMED = 8
@@ -178,7 +177,7 @@ class RemovalController(QObject):
 
     def _check_table(self, path: Path) -> None:
         """Find out whether a table can be deleted, and what its runs take."""
-        from core.scaling import control
+        from core.scaling import scaling_command
         from core.scaling.record import read_record
 
         table = self._tables.table(path)
@@ -188,7 +187,7 @@ class RemovalController(QObject):
 
         def check() -> tuple[ScalingRecord, RemovalCheck, int]:
             now = read_record(record.root, record.name)
-            why_not, runs = control.why_not(now), control.own_runs(now)
+            why_not, runs = scaling_command.why_not(now), scaling_command.own_runs(now)
             return now, RemovalCheck(why_not=why_not, size_bytes=sum(map(removal.size_bytes, runs))), len(runs)
 
         self._checking_table.start(check, lambda error: (record, _check_failed(error), 0))
@@ -237,10 +236,10 @@ class RemovalController(QObject):
         )  # fmt: skip
 
     def _delete_table(self, record: ScalingRecord, *, with_runs: bool) -> None:
-        from core.scaling import control
+        from core.scaling import scaling_command
 
         if with_runs:
-            for each in control.own_runs(record):
+            for each in scaling_command.own_runs(record):
                 self._session.leave(each)
         root, name = record.root, record.name
 
@@ -248,7 +247,7 @@ class RemovalController(QObject):
             problem = tr("{folder} could not be deleted: {reason}.", folder=record.path, reason=reason(error))
             return name, Removed(freed_bytes=0, problem=problem)
 
-        self._deleting_table.start(lambda: (name, control.delete(root, name, with_runs=with_runs)), failed)
+        self._deleting_table.start(lambda: (name, scaling_command.delete(root, name, with_runs=with_runs)), failed)
 
 
 def _check_failed(error: Exception) -> RemovalCheck:

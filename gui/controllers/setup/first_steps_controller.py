@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QObject
 
+from gui.controllers.window.dock_layout import MainPanels
 from gui.viewmodels.devices.device_rows import free_devices
 from gui.viewmodels.run.empty_states import EXAMPLE
 
-if TYPE_CHECKING:
-    from gui.controllers.window.dock_layout import MainPanels
-
-    from .start_controller import StartController
+from .start_controller import StartController
 
 
 class FirstStepsController(QObject):

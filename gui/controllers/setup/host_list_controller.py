@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
@@ -10,20 +11,18 @@ from PySide6.QtGui import QGuiApplication
 from core.errors import RunError
 from core.language import join_sentences, tr
 from core.text import first_names, join_names
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services.devices.host_tester import HostTester
+from gui.services.services import Services
 from gui.viewmodels.devices.device_rows import all_together, free_devices
 from gui.widgets.context_menu import give_menu
 from gui.widgets.dialogs.confirm_dialog import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from core.hosts.host_list import Host
     from core.hosts.inquiry import HostReport
-    from gui.controllers.window.dock_layout import MainPanels
     from gui.panels.devices.host_section import HostSection
     from gui.panels.window.hosts_dialog import HostLine, HostsDialog
-    from gui.services.services import Services
     from gui.widgets.context_menu import Entry
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
 
+from core.catalog.recipes import RecipeFile
 from core.errors import RunError
 from core.language import tr
+from gui.controllers.window.dock_layout import MainPanels
+from gui.controllers.window.help_controller import HelpController
 from gui.widgets.dialogs.file_dialog import FileDialog, python_files
-
-if TYPE_CHECKING:
-    from core.catalog.recipes import RecipeFile
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.controllers.window.help_controller import HelpController
 
 
 class RecipeCopyController(QObject):
@@ -52,7 +49,7 @@ class RecipeCopyController(QObject):
 
     def _copy(self, recipe: RecipeFile, target: Path) -> None:
         from core.catalog import recipe_copy
-        from core.series.export_file import export_bytes
+        from core.series.report import export_bytes
 
         try:
             recipe_copy.check_copy(recipe, target)

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
-from core.config.shell_command import repeat_line, shell_line
-from core.hosts.names import split_name
+from core.config.presets import repeat_line, shell_line
+from core.devices.host_names import split_name
 from core.language import join_sentences, tr, tr_plural
-from core.runs.ownership import owner_of_file, owner_of_run
+from core.runs.foreign import owner_of_file, owner_of_run
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
+from core.schema.spec import RunSpec
 from core.text import join_names
+from gui.controllers.window.dock_layout import MainPanels
+from gui.services.services import Services
 from gui.viewmodels.runs.owner_question import owner_question
 from gui.widgets.dialogs.confirm_dialog import ask
 from gui.widgets.dialogs.name_dialog import NameDialog
 
-from .start_controller import ask_first
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from core.schema.spec import RunSpec
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.services import Services
-
-    from .start_controller import StartController
+from .start_controller import StartController, ask_first
 
 
 class ReuseController(QObject):

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QWidget
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.errors import RunError
 from core.history.device_use import largest_others
-from core.language import tr, tr_stored
+from core.language import tr
+from core.runs.facts.run_facts import RunFacts
+from core.runs.run import Run
+from core.schema.spec import RunSpec
+from gui.controllers.window.dock_layout import MainPanels
 from gui.services.background_task import BackgroundTask, problem_of
+from gui.services.machine.machine import Machine
+from gui.services.services import Services
 from gui.services.setup.start_checker import StartChecker
 from gui.services.setup.start_request import StartRequest, outcome_of, spec_of_choices, spec_unless
 from gui.viewmodels.runs.owner_question import OwnerQuestion, owner_question
-from gui.viewmodels.setup.device_sharing import shared_device_question
+from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion, shared_device_question
 from gui.viewmodels.setup.reading_check import readings_state
 from gui.viewmodels.setup.start_check import (
     StartCheck,
@@ -26,18 +35,6 @@ from gui.viewmodels.setup.start_check import (
 from gui.widgets.dialogs.confirm_dialog import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from PySide6.QtWidgets import QWidget
-
-    from core.runs.facts.run_facts import RunFacts
-    from core.runs.run import Run
-    from core.schema.spec import RunSpec
-    from gui.controllers.window.dock_layout import MainPanels
-    from gui.services.machine.machine import Machine
-    from gui.services.services import Services
-    from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion
     from gui.viewmodels.setup.start_check import Choices
 
 DEBOUNCE_MS = 80
@@ -318,7 +315,7 @@ class StartController(QObject):
     def _take_resumed(self, problem: str) -> None:
         self._resuming_dir = None
         self.resuming_changed.emit()
-        self._message.show_message(tr_stored(problem), "bad")
+        self._message.show_message(tr(problem), "bad")
         self._session.poll()
         self._run_list.poll(now=True)
         if not problem:
@@ -380,7 +377,7 @@ class StartController(QObject):
         )
 
     def _show_failure(self, error: Exception) -> None:
-        self._message.show_message(tr_stored(str(error)), "bad")
+        self._message.show_message(tr(str(error)), "bad")
         self.check_again()
 
     def _poll(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import (
@@ -11,18 +11,14 @@ from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
     QLayout,
+    QMainWindow,
     QPlainTextEdit,
     QScrollArea,
     QSplitter,
     QWidget,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from PySide6.QtWidgets import QMainWindow
-
-    from .dock_layout import DockLayout, MainPanels
+from .dock_layout import DockLayout, MainPanels
 
 
 class CardNavigation(QObject):

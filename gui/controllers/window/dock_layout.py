@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
@@ -17,23 +18,21 @@ from gui.panels.run.header import HeaderPanel
 from gui.panels.runs.machine_entry import MachineEntry
 from gui.panels.runs.run_filter import RunFilter
 from gui.panels.runs.run_list import RunList
+from gui.panels.runs.run_menu import RunMenu
 from gui.panels.runs.several_menu import SeveralBar
 from gui.panels.setup.first_steps import FirstSteps
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.panels.window.menu_bar import MenuBar
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
 from gui.widgets.dock import Dock
 from gui.widgets.messages import MessageStack, MessageStrip
 from gui.widgets.overlay import CentredOverlay, FootOverlay, TopOverlay
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gui.controllers.comparison.comparison_view import ComparisonView
-    from gui.panels.runs.run_menu import RunMenu
-    from gui.style.theme import Theme
 
 
 class MainPanels:

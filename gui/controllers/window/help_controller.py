@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QDialog
 
 from core.config import presets
 from core.language import tr
+from gui.services.services import Services
 from gui.services.window.settings_file import default_file
 from gui.widgets.plain_text import without_mnemonic
 
+from .dock_layout import MainPanels
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from PySide6.QtWidgets import QDialog
-
-    from gui.services.services import Services
     from gui.viewmodels.program_report import Places
-
-    from .dock_layout import MainPanels
 
 MAX_ERROR = 20_000
 """Characters of an error that the report keeps: its end, which says most."""

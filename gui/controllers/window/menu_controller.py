@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QMainWindow
 
 from core.language import tr
+from gui.services.services import Services
 from gui.widgets.dialogs.file_dialog import FileDialog, python_files, script_files
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from PySide6.QtWidgets import QMainWindow
-
-    from gui.services.services import Services
-
-    from .dock_layout import DockLayout, MainPanels
+from .dock_layout import DockLayout, MainPanels
 
 EXPORTS = ("csv", "tensorboard", "report", "model")
 """Actions of a run that are in the menu File."""

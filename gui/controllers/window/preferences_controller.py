@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QMenu
 
 from core.errors import RunError
 from core.language import tr
 from core.system import folders
-from gui.services.window.preferences import THEMES
+from gui.controllers.setup.device_controller import DeviceController
+from gui.services.window.preferences import THEMES, Preferences, PreferencesFile
+
+from .dock_layout import MainPanels
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PySide6.QtWidgets import QMenu
-
     from core.notifications.settings import NotificationSettings
-    from gui.controllers.setup.device_controller import DeviceController
     from gui.panels.window.notifications_dialog import NotificationsDialog
     from gui.panels.window.preferences_dialog import PreferencesDialog
-    from gui.services.window.preferences import Preferences, PreferencesFile
-
-    from .dock_layout import MainPanels
 
 
 class PreferencesController(QObject):

@@ -5,20 +5,14 @@ The choices and the layout are not in it: `window_state` has them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from PySide6.QtWidgets import QAbstractScrollArea, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QMainWindow, QScrollBar, QWidget
 
 from core.runs.run import Run
+from gui.services.services import Services
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PySide6.QtWidgets import QMainWindow, QScrollBar
-
-    from gui.services.services import Services
-
-    from .dock_layout import MainPanels
+from .dock_layout import MainPanels
 
 TRIES = 40
 """Polls after which a scroll position is given up: what it was in has become shorter."""

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMainWindow
 
 from gui.services.window.settings_file import SettingsFile, folder_key
 from gui.style.text_size import set_zoom, zoom
 from gui.widgets.dialogs.file_dialog import FileDialog
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PySide6.QtWidgets import QMainWindow
-
-    from .dock_layout import DockLayout, MainPanels
+from .dock_layout import DockLayout, MainPanels
 
 FRAME = QSize(8, 48)
 """Room for what a window manager adds around a window. Its real size is known only when the window is shown."""

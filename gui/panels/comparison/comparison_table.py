@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import QHeaderView, QStyleOptionViewItem, QTableWidget
 
 from core.language import tr
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
+from gui.viewmodels.comparison.compared import Entry
+from gui.viewmodels.comparison.comparison_rows import Cell, ComparisonRows
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import plain_table, text_item
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtGui import QKeyEvent
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.comparison.compared import Entry
-    from gui.viewmodels.comparison.comparison_rows import Cell, ComparisonRows
 
 DIFFERENCE = Qt.ItemDataRole.UserRole + 1
 """Item data: how far the value is from the baseline."""

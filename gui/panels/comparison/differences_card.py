@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QColor, QFontDatabase, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
@@ -20,7 +21,9 @@ from PySide6.QtWidgets import (
 )
 
 from core.language import join_sentences, tr
-from gui.style.theme import mark
+from gui.style.theme import Theme, mark
+from gui.viewmodels.comparison.compared import Entry
+from gui.viewmodels.comparison.comparison_rows import ComparisonRows
 from gui.widgets.compact import compact_button
 from gui.widgets.context_menu import copy_entries, give_menu
 from gui.widgets.elided_label import ElidedLabel
@@ -29,13 +32,6 @@ from gui.widgets.plain_text import PlainLabel, menu_text, verbatim
 from .comparison_table import ComparisonTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtCore import QPoint
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.comparison.compared import Entry
-    from gui.viewmodels.comparison.comparison_rows import ComparisonRows
     from gui.widgets.context_menu import Action
     from gui.widgets.context_menu import Entry as MenuEntry
 

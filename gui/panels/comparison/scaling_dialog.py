@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QVBoxLayout, QWidget
 
 from core.language import tr
-from core.scaling.plan import FIXED, PER_DEVICE
-from core.scaling.record import MAX_REPEATS
+from core.scaling.record import FIXED, MAX_REPEATS, PER_DEVICE
 from gui.style.text_size import scaled
 from gui.style.theme import mark
 from gui.widgets.dialogs.dialog import answer_buttons
 from gui.widgets.forms.fields import choice, form, label, line, whole_number
 from gui.widgets.plain_text import PlainLabel
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 WIDTH_PX = 460
 Asked = tuple[str, str, int]
-"""Name, one of `core.scaling.plan.BATCHES`, repeats."""
+"""Name, one of `core.scaling.record.BATCHES`, repeats."""
 
 
 class ScalingDialog(QDialog):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SIZE = QSize(900, 540)
 NUMBERS = (0, 2, 3, 4, 5, 6)
-"""Columns of `core.scaling.table.text_table` that are numbers."""
+"""Columns of `core.scaling.scaling_table.text_table` that are numbers."""
 
 
 class ScalingTableDialog(InfoDialog):

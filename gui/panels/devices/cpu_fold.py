@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QEvent, QPointF, QRect, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QPainter, QPaintEvent, QPen
@@ -12,16 +12,12 @@ from PySide6.QtWidgets import QAbstractButton, QStyle, QStyleOptionViewItem, QWi
 
 from core.language import tr
 from gui.style.formatting import memory_size
+from gui.style.theme import Theme
 from gui.viewmodels.devices.device_groups import CpuSummary
 from gui.widgets.painting import draw_elided, paint_row_background
 from gui.widgets.plain_text import verbatim
 
 from .row_sizes import GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gui.style.theme import Theme
 
 
 class CpuFold(QAbstractButton):

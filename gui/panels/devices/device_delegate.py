@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QAbstractItemModel, QEvent, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.formatting import memory
+from gui.style.theme import Theme
+from gui.viewmodels.devices.device_groups import Heading
+from gui.viewmodels.devices.device_rows import DeviceRow
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, outline, paint_row_background
 
 from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtCore import QAbstractItemModel
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.device_groups import Heading
-    from gui.viewmodels.devices.device_rows import DeviceRow
 
 ROW = Qt.ItemDataRole.UserRole + 1
 """Item data: the `DeviceRow`."""

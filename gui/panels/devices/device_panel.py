@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from core.hosts.names import split_name
+from core.devices.host_names import split_name
 from core.language import join_sentences, tr
-from gui.viewmodels.devices.device_rows import all_together, free_devices
+from gui.style.theme import Theme
+from gui.viewmodels.devices.device_groups import CpuSummary
+from gui.viewmodels.devices.device_rows import DeviceRow, all_together, free_devices
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import PlainLabel, verbatim
 
@@ -19,13 +23,6 @@ from .device_table import ROOMY_UP_TO, DeviceTable
 from .machine_list import MachineList
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from PySide6.QtGui import QResizeEvent
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.device_groups import CpuSummary
-    from gui.viewmodels.devices.device_rows import DeviceRow
     from gui.viewmodels.devices.host_headings import HostHeading
 
     from .host_section import HostSection

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
 from core.language import tr, tr_noop
+from gui.style.theme import Theme
 from gui.viewmodels.devices.device_groups import headings
-from gui.viewmodels.devices.device_rows import obstacles
+from gui.viewmodels.devices.device_rows import DeviceRow, obstacles
+from gui.widgets.painting import Index
 from gui.widgets.plain_text import verbatim
 
 from .cpu_fold import CpuFold
 from .device_delegate import FOOT, HEADING, OBSTACLE, ROW, DeviceDelegate
 from .device_menu import DeviceMenu
 from .row_sizes import RowSizes
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.device_rows import DeviceRow
-    from gui.widgets.painting import Index
 
 COLUMNS = (tr_noop("Device"), tr_noop("Utilisation"), tr_noop("Memory"), tr_noop("Status"))
 ROOMY_UP_TO = 4

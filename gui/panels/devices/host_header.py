@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QStyle, QStyleOptionViewItem
 
 from core.language import tr
 from gui.style.icons import paint_mark
+from gui.style.theme import Theme
+from gui.viewmodels.devices.host_headings import HostHeading
 from gui.widgets.painting import draw_elided, paint_row_background
 from gui.widgets.plain_text import verbatim
 
 from .cpu_fold import paint_arrow
 from .row_sizes import GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
-
-if TYPE_CHECKING:
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.host_headings import HostHeading
 
 TONES = {"good": ("good", "muted"), "muted": ("muted", "muted"), "warn": ("warn", "warn"), "bad": ("bad", "bad")}
 """By tone, the colours of the mark and of the words."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QRect, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.language import tr
+from gui.style.theme import Theme
+from gui.viewmodels.devices.device_groups import CpuSummary
+from gui.viewmodels.devices.device_rows import DeviceRow
+from gui.viewmodels.devices.host_headings import HostHeading
 from gui.widgets.announcement import announce
 from gui.widgets.plain_text import PlainLabel, verbatim
 from gui.widgets.steady_button import SteadyButton
@@ -15,14 +19,6 @@ from gui.widgets.steady_button import SteadyButton
 from .device_table import DeviceTable
 from .host_header import HostHeader
 from .row_sizes import GAP_PX, RowSizes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.device_groups import CpuSummary
-    from gui.viewmodels.devices.device_rows import DeviceRow
-    from gui.viewmodels.devices.host_headings import HostHeading
 
 BELOW_PX = 6
 """Room below the text."""

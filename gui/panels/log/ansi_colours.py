@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtGui import QColor, QFont, QTextCharFormat
 
 from gui.style.contrast import legible, parse
+from gui.style.theme import Theme
 
-from .terminal import PLAIN, Style
-
-if TYPE_CHECKING:
-    from gui.style.theme import Theme
-
-    from .terminal import Colour, Rgb
+from .terminal import PLAIN, Colour, Rgb, Style
 
 BASE: tuple[Rgb, ...] = (
     (40, 44, 52), (224, 76, 76), (40, 176, 110), (212, 160, 40), (70, 130, 240), (190, 100, 220), (30, 170, 190),

@@ -6,15 +6,12 @@ import os
 import time
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.schema.files import open_to_read
 from gui.services.background_task import BackgroundTask
 
 from .file_tail import file_size
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHUNK_BYTES = 256 * 1024
 """Bytes to search at once: the window's thread may have to wait for that long."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.schema.files import open_to_read
 
 from .terminal import readable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_BYTES = 1024 * 1024
 """Maximum bytes of the end to read; text that arrives faster than it is read is skipped."""

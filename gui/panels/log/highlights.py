@@ -5,26 +5,21 @@ A number has its tooltip and, for a right click, a menu that says what the numbe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal
-from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QHelpEvent, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QTextEdit
+from PySide6.QtCore import QEvent, QObject, QPoint, QTimer, Signal
+from PySide6.QtGui import QAction, QColor, QContextMenuEvent, QHelpEvent, QTextBlock, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QMenu, QTextEdit
 
 from core.language import tr
 from core.metrics.rules.rule import METRIC, NO_METRIC, STEP, number_at
 from gui.style.contrast import legible, parse
+from gui.style.theme import Theme
 from gui.widgets.plain_text import menu_text, verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from PySide6.QtCore import QPoint
-    from PySide6.QtGui import QTextBlock
-    from PySide6.QtWidgets import QMenu
-
-    from gui.style.theme import Theme
     from gui.viewmodels.run.log_numbers import LogNumber, LogNumbers
 
     from .log_view import LogView

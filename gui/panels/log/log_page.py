@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
+from PySide6.QtGui import QDesktopServices, QKeyEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from core.schema.paths import log_of_rank
+from gui.style.theme import Theme
 from gui.widgets.compact import compact_button, compact_check
 from gui.widgets.forms.choice_box import ChoiceBox
 from gui.widgets.forms.fields import row_of
@@ -19,13 +20,6 @@ from gui.widgets.search_bar import SearchBar
 from .file_search import FileSearch
 from .file_tail import file_size, lines_after, lines_before
 from .log_view import LogView
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PySide6.QtGui import QKeyEvent
-
-    from gui.style.theme import Theme
 
 EARLIER, OPEN, LATER = tr_noop("Show earlier lines"), tr_noop("Open the whole log"), tr_noop("Show later lines")
 RECOUNT_S = 0.5

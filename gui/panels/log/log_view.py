@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument
+from PySide6.QtGui import QResizeEvent, QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QPlainTextEdit
 
 from core.language import tr
+from gui.style.theme import Theme
 
 from .ansi_colours import char_format
 from .file_tail import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from .highlights import Highlights
-from .terminal import PLAIN, Style, Terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from PySide6.QtGui import QResizeEvent
-
-    from gui.style.theme import Theme
-
-    from .terminal import Change, TerminalLine
+from .terminal import PLAIN, Change, Style, Terminal, TerminalLine
 
 SLACK_LINES = 300
 """Lines to remove at a time: removing single lines costs twenty times as much."""

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from core.language import tr
 from core.text import one_line
-from gui.style.theme import mark
+from gui.style.theme import Theme, mark
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtGui import QPaintEvent
-
-    from gui.style.theme import Theme
 
 WIDTH_PX, CURVE_PX = 520, 110
 MARGIN_PX = 6

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPushButton
 
 from core.language import tr
+from gui.style.theme import Theme
 from gui.widgets.compact import compact_button
 from gui.widgets.messages import MessageStrip
-
-if TYPE_CHECKING:
-    from PySide6.QtWidgets import QPushButton
-
-    from gui.style.theme import Theme
 
 
 class LeftoversStrip(MessageStrip):

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap
+from PySide6.QtWidgets import QStyleOptionViewItem
 
 from gui.style.device_colours import faint
-from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, UNCLAIMED
+from gui.style.theme import Theme
+from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, UNCLAIMED, MemoryBar
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, outline
-
-if TYPE_CHECKING:
-    from PySide6.QtWidgets import QStyleOptionViewItem
-
-    from gui.style.theme import Theme
-from gui.viewmodels.devices.memory_bars import MemoryBar
 
 ROW = Qt.ItemDataRole.UserRole + 1
 """Item data: the `MemoryBar`."""

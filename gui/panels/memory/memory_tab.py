@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
+from core.diagnosis.remedies import Remedy
 from core.language import tr, tr_noop
-from gui.viewmodels.devices.memory_bars import memory_table
+from gui.style.theme import Theme
+from gui.viewmodels.devices.memory_bars import MemoryBar, memory_table
+from gui.viewmodels.run.memory_verdicts import VerdictRow
 from gui.widgets.context_menu import give_menu, table_entries
 from gui.widgets.table import ROW_PX, empty_label
 
 from .memory_table import MemoryTable
 from .remedy_list import RemedyList
 from .verdict_table import VerdictTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.diagnosis.remedies import Remedy
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.memory_bars import MemoryBar
-    from gui.viewmodels.run.memory_verdicts import VerdictRow
 
 NO_DEVICES = tr_noop("Waiting for the devices …")
 

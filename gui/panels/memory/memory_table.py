@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTableWidget
 
 from core.language import tr, tr_noop
 from gui.style.formatting import fine_gigabytes, gigabytes
 from gui.style.text_size import scaled
-from gui.viewmodels.devices.memory_bars import FREE, PARTS, TIPS, UNCLAIMED
+from gui.style.theme import Theme
+from gui.viewmodels.devices.memory_bars import FREE, PARTS, TIPS, UNCLAIMED, MemoryBar
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import HEADING_PX, ROW_PX, cell, plain_table, text_item
 
 from .memory_bar import ROW, MemoryBarDelegate, part_brushes, swatch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtGui import QResizeEvent
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.memory_bars import MemoryBar
 
 DEVICE, BAR, FIRST_PART = 0, 1, 2
 COLUMNS = (tr_noop("Device"), tr_noop("Memory, GB"), *PARTS)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QResizeEvent
 from PySide6.QtWidgets import QHeaderView, QTableWidget
 
 from core.language import tr
 from gui.style.text_size import scaled
-from gui.viewmodels.devices.process_rows import AGE, COLUMNS, COMMAND, DEVICE, MEMORY, NAME, PID, RUN, USER, ordered
+from gui.style.theme import Theme
+from gui.viewmodels.devices.process_rows import (
+    AGE,
+    COLUMNS,
+    COMMAND,
+    DEVICE,
+    MEMORY,
+    NAME,
+    PID,
+    RUN,
+    USER,
+    ProcessRow,
+    ordered,
+)
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import cell, plain_table, text_item
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtGui import QResizeEvent
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.process_rows import ProcessRow
 
 NUMBERS = (PID, AGE, MEMORY)
 DESCENDING_FIRST = (AGE, MEMORY)

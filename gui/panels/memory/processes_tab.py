@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from core.language import join_sentences, tr, tr_noop
-from gui.viewmodels.devices.process_rows import process_table
+from gui.style.theme import Theme
+from gui.viewmodels.devices.process_rows import ProcessRow, process_table
 from gui.widgets.compact import compact_button
 from gui.widgets.context_menu import give_menu, table_entries
 from gui.widgets.elided_label import ElidedLabel
@@ -16,14 +18,6 @@ from gui.widgets.plain_text import verbatim
 from gui.widgets.table import empty_label
 
 from .process_table import ProcessTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtGui import QKeyEvent
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.devices.process_rows import ProcessRow
 
 NONE_CHOSEN = tr_noop("Select a process first")
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
+from core.diagnosis.remedies import Remedy
 from core.language import tr, tr_noop
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.diagnosis.remedies import Remedy
 
 HEADING = tr_noop("What you can try, gentlest first. Trainyard never does these for you.")
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.theme import mark
+from gui.viewmodels.run.memory_verdicts import VerdictRow
 from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gui.viewmodels.run.memory_verdicts import VerdictRow
 
 COLUMNS = (tr_noop("Device"), tr_noop("Before → peak → after"), tr_noop("Took"), tr_noop("Verdict"))
 USAGE, VERDICT = 1, len(COLUMNS) - 1

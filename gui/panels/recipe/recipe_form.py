@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
+from core.catalog.recipes import RecipeFile, Setting
 from core.language import tr, tr_noop
+from core.schema.settings import SettingValue
 from gui.style.formatting import setting_title
 from gui.widgets.forms import editors
+from gui.widgets.forms.editors import Editor
 from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import MAX_NUMBER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from core.catalog.recipes import RecipeFile, Setting
-    from core.schema.settings import SettingValue
-    from gui.widgets.forms.editors import Editor
 
 HEADING = tr_noop("Workload")
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QWidget
 
 from core.catalog import frameworks as catalog
 from core.catalog import recipes, strategies
-from core.catalog.interpreters import interpreter
-from core.config.build_spec import default_learning_rate
-from core.config.choices import RecipeChoices
+from core.catalog.frameworks import interpreter
+from core.catalog.recipes import RecipeFile
+from core.config.choices import RecipeChoices, default_learning_rate
+from core.devices.device import Device
 from core.language import tr
+from core.schema.spec import RunSpec
+from gui.style.theme import Theme
 from gui.viewmodels.setup.strategy_rows import strategy_rows
 from gui.widgets.forms import editors
+from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import choice, form, label, select
 from gui.widgets.forms.settings_form import CheckpointForm
 
@@ -25,17 +31,6 @@ from .recipe_picker import RecipePicker
 from .run_form import RunForm
 from .strategy_box import StrategyBox
 from .training_form import TrainingForm
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from PySide6.QtGui import QAction
-
-    from core.catalog.recipes import RecipeFile
-    from core.devices.device import Device
-    from core.schema.spec import RunSpec
-    from gui.style.theme import Theme
-    from gui.widgets.forms.field_group import FieldGroup
 
 
 class RecipeSetup(QWidget):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from core.language import tr
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class RunForm(FieldGroup):

@@ -5,24 +5,20 @@ It also serves the launch modes and the Pythons of a script.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox
 
 from core.language import tr, tr_noop
+from gui.style.theme import Theme
+from gui.viewmodels.setup.strategy_rows import StrategyRow
 from gui.widgets.forms.choice_box import ChoiceBox
 from gui.widgets.forms.fields import field, select
 from gui.widgets.plain_text import verbatim
 
 from .strategy_delegate import SECOND_LINE, StrategyDelegate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.setup.strategy_rows import StrategyRow
 
 TIP = tr_noop("How to spread the training over the devices")
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter
-from PySide6.QtWidgets import QStyle, QStyleOptionViewItem
+from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
 from gui.widgets.painting import Index, ThemedDelegate, outline, small_font
-
-if TYPE_CHECKING:
-    from PySide6.QtWidgets import QWidget
-
-    from gui.style.theme import Theme
 
 SECOND_LINE = Qt.ItemDataRole.UserRole + 1
 """Item data: the text below the title; None for a separator."""

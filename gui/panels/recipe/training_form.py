@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QLineEdit, QVBoxLayout, QWidget
@@ -11,14 +12,9 @@ from core.catalog import frameworks
 from core.language import tr
 from core.schema.setting import settings_of
 from core.schema.settings import COMPUTING, DEVICES, EARLY_STOPPING, OPTIMIZER, Training
-from gui.widgets.forms.editors import MAX_CHARACTERS, of_setting, typed_number
+from gui.widgets.forms.editors import MAX_CHARACTERS, Editor, of_setting, typed_number
 from gui.widgets.forms.fields import side_by_side
 from gui.widgets.forms.settings_form import SettingsForm
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gui.widgets.forms.editors import Editor
 
 
 class TrainingForm(QWidget):

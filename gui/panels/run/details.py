@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
 
 from core.language import tr
+from core.runs.outputs import Outputs
 from gui.panels.log.log_page import SPACING_PX, LogPage
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.processes_tab import ProcessesTab
@@ -15,15 +18,7 @@ from gui.panels.run.event_list import EventList
 from gui.panels.run.outputs_tab import OutputsTab
 from gui.panels.run.settings_view import SettingsView
 from gui.style.text_size import scaled
-from gui.style.theme import mark
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from PySide6.QtGui import QResizeEvent
-
-    from core.runs.outputs import Outputs
-    from gui.style.theme import Theme
+from gui.style.theme import Theme, mark
 
 EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, SETTINGS_TAB, OUTPUTS_TAB, ERROR_TAB = range(7)
 TAB_NAMES = ("events", "log", "memory", "processes", "settings", "outputs", "error")

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QAction, QFontMetrics, QGuiApplication, QKeySequence, QPainter, QResizeEvent
 from PySide6.QtWidgets import QListView, QStyleOptionViewItem, QWidget
 
-from core.diagnosis.timeline import MAX_ENTRIES
+from core.diagnosis.timeline import MAX_ENTRIES, Timeline
 from core.language import tr
 from gui.style.icons import glyph
+from gui.style.theme import Theme
 from gui.viewmodels.run.event_rows import EventRow, EventRows
 from gui.widgets.compact import compact_check
 from gui.widgets.forms.fields import row_of
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background
 from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from core.diagnosis.timeline import Timeline
-    from gui.style.theme import Theme
 
 SLACK_ROWS = 500
 """Epochs that are removed at a time: removing single rows would move all others each time."""

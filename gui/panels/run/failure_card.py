@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontDatabase
+from PySide6.QtGui import QFontDatabase, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from core.language import tr
+from core.schema.spec import RunSpec
 from gui.style.icons import glyph, icon_size
-from gui.style.theme import mark
+from gui.style.theme import Theme, mark
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.painting import paint_card
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QPaintEvent
-
-    from core.schema.spec import RunSpec
-    from gui.style.theme import Theme
     from gui.viewmodels.run.failure_view import FailureView
 
 

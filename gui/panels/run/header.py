@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from core.language import tr
 from gui.panels.runs.missed_button import MissedButton
 from gui.panels.runs.run_menu import RunMenuButton
 from gui.style.text_size import scaled
-from gui.style.theme import mark
+from gui.style.theme import Theme, mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader, run_header
 from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
@@ -20,12 +19,6 @@ from gui.widgets.plain_text import PlainLabel, title_text, verbatim
 from .progress import ProgressLine
 from .run_buttons import RunButtons
 from .state_pill import StatePill
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QResizeEvent
-
-    from gui.style.theme import Theme
-
 
 MIN_NAME_PX = 96
 MIN_OWNER_PX = 40

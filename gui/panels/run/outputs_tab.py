@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QPixmap
+from PySide6.QtGui import QImage, QKeyEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QHeaderView, QSizePolicy, QTableWidget, QVBoxLayout
 
 from core.language import tr
+from core.runs.outputs import OutputFile, Outputs
 from gui.viewmodels.run.output_rows import COLUMNS, output_table, output_texts
 from gui.widgets.context_menu import give_menu, table_entries
 from gui.widgets.plain_text import PlainLabel, verbatim
 from gui.widgets.table import cell, empty_label, plain_table, text_item
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PySide6.QtGui import QKeyEvent, QResizeEvent
-
-    from core.runs.outputs import OutputFile, Outputs
     from gui.widgets.context_menu import Entry
 
 NAME, SIZE, TIME = range(3)

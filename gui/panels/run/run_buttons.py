@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.icons import GAP_PX, glyph, icon_size
-from gui.style.theme import mark
-from gui.viewmodels.run.pause_button import no_run
+from gui.style.theme import Theme, mark
+from gui.viewmodels.run.pause_button import PauseButtonState, no_run
 from gui.viewmodels.run.run_header import Forcing
 from gui.widgets.plain_text import verbatim
 from gui.widgets.steady_button import SteadyButton
-
-if TYPE_CHECKING:
-    from gui.style.theme import Theme
-    from gui.viewmodels.run.pause_button import PauseButtonState
 
 START_KEYS, PAUSE_KEYS, STOP_KEYS, SAVE_KEYS = "Ctrl+Return", "Ctrl+P", "Ctrl+.", "Ctrl+S"
 LONGEST_TEXTS = (tr_noop("Pausing…"), tr_noop("Start over"))

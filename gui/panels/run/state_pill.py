@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QEvent, QRectF
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QPainter, QPaintEvent
 
 from core.language import tr
 from gui.style.icons import paint_mark
 from gui.style.theme import mark
 from gui.widgets.announcement import announce
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QPaintEvent
 
 MARK_AT, ROOM = 1.2, 1.7
 """Distance of the mark from the left, and the width that it takes from the text, in widths of the mark."""

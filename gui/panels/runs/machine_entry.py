@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtWidgets import QPushButton
 
 from core.language import tr, tr_noop
 from gui.style.icons import glyph, icon_size
+from gui.style.theme import Theme
 from gui.widgets.plain_text import menu_text, verbatim
-
-if TYPE_CHECKING:
-    from gui.style.theme import Theme
 
 ICON_PX, ICON_GAP_PX = 13, 5
 """Side of the icon, and room between it and the text, which begins where the names of the runs below do."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QPainter
@@ -19,16 +19,12 @@ from PySide6.QtWidgets import (
 from core.language import tr, tr_plural
 from gui.style.icons import glyph, icon_size, paint_mark
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
+from gui.viewmodels.runs.missed_rows import MissedRow
 from gui.widgets.announcement import announce
 from gui.widgets.compact import compact_button
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import PlainLabel, verbatim
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.runs.missed_rows import MissedRow
 
 ROW = Qt.ItemDataRole.UserRole + 1
 """Item data: the row."""

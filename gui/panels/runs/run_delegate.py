@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen
-from PySide6.QtWidgets import QStyle, QStyleOptionViewItem
+from PySide6.QtWidgets import QListWidget, QStyle, QStyleOptionViewItem
 
 from core.schema.paths import SCALING_SUFFIX
 from gui.style.icons import paint_mark
+from gui.style.theme import Theme
 from gui.widgets.painting import Index, ThemedDelegate, draw_elided, paint_row_background, small_font
-
-if TYPE_CHECKING:
-    from PySide6.QtWidgets import QListWidget
-
-    from gui.style.theme import Theme
 
 TONE = Qt.ItemDataRole.UserRole + 1
 """Item data: name of a colour of the theme."""

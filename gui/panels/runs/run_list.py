@@ -5,8 +5,9 @@ Several runs are chosen with their tick boxes, Space, Shift or Ctrl. A tick is n
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -21,18 +22,13 @@ from PySide6.QtWidgets import QListWidget, QListWidgetItem
 
 from core.language import tr, tr_noop
 from core.schema.paths import SCALING_SUFFIX
+from gui.style.theme import Theme
+from gui.viewmodels.runs.run_rows import RunRow
 from gui.widgets.plain_text import verbatim
 
 from .run_delegate import DAY, MARK, OF_DAY, TONE, RunDelegate, heading_px
 from .run_menu import RunMenu
 from .several_menu import SeveralMenu
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from gui.style.theme import Theme
-    from gui.viewmodels.runs.run_rows import RunRow
 
 STEPS = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 """Keys that move a queued run, with Alt."""

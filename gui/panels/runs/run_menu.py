@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Signal, SignalInstance
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
+from core.history.marks import Marks
 from core.language import tr
 from gui.style.icons import glyph, icon_size
+from gui.style.theme import Theme
 from gui.viewmodels.runs.run_actions import ACTIONS, NO_RUN
 from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from PySide6.QtCore import SignalInstance
-
-    from core.history.marks import Marks
-    from gui.style.theme import Theme
 
 KEYS = {"rename": "F2", "csv": "Ctrl+E"}
 """Keys of the menu of the shown run; the menu of another run has none."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QToolButton, QWidget
 
 from core.language import tr, tr_noop, tr_plural
 from gui.style.icons import glyph, icon_size
+from gui.style.theme import Theme
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from gui.style.theme import Theme
 
 ACTIONS = (
     ("compare", tr_noop("Compare"), tr_noop("Show their curves in one plot, and what differs between them")),

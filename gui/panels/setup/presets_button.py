@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Signal, SignalInstance
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QToolButton
 
 from core.config import presets
+from core.config.presets import Preset
 from core.language import tr, tr_noop, tr_plural
-from core.runs.ownership import owner_of_file
+from core.runs.foreign import owner_of_file
 from gui.widgets.plain_text import menu_text, verbatim
-
-if TYPE_CHECKING:
-    from PySide6.QtCore import SignalInstance
-    from PySide6.QtGui import QAction
-
-    from core.config.presets import Preset
 
 NO_PRESETS = tr_noop("No presets yet")
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
 from core.language import tr, tr_noop
+from core.schema.spec import RunSpec
 from gui.panels.recipe.strategy_box import StrategyBox
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
@@ -22,13 +25,7 @@ from gui.widgets.forms.fields import browse_button, field, form, label, line, wi
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from PySide6.QtWidgets import QLineEdit
-
-    from core.pythons.search import FoundPython
-    from core.schema.spec import RunSpec
-    from gui.style.theme import Theme
+    from core.pythons.discovery import FoundPython
 
 ENVIRONMENT_PX = 48
 """Height of two lines."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from core.language import tr, tr_noop
 from gui.widgets.compact import compact_button
+from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtGui import QKeyEvent, QResizeEvent
-
-    from gui.widgets.forms.field_group import FieldGroup
 
 COLUMN = 44
 """Least width of a column, in letters: enough for fields beside their labels, which need half the height."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from core.catalog import recipes
+from core.catalog.recipes import RecipeFile
+from core.config.choices import RecipeChoices
+from core.devices.device import Device
 from core.language import tr
 from core.schema.settings import GPUS, RELEASE, ReleaseWatch
 from core.schema.spec import SCRIPT, RunSpec
 from gui.panels.recipe.recipe_setup import RecipeSetup, plain
-from gui.style.theme import mark
+from gui.style.theme import Theme, mark
+from gui.viewmodels.setup.script_text import TypedScript
+from gui.viewmodels.setup.start_check import StartCheck
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.forms.fields import FormScroll, row_of, stacked
 from gui.widgets.forms.settings_form import SettingsForm, StopForm
@@ -23,18 +30,6 @@ from .script_form import ScriptForm
 from .settings_sheet import SettingsSheet
 from .start_status import StartStatus
 from .workload_switch import WorkloadSwitch
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from PySide6.QtGui import QAction
-
-    from core.catalog.recipes import RecipeFile
-    from core.config.choices import RecipeChoices
-    from core.devices.device import Device
-    from gui.style.theme import Theme
-    from gui.viewmodels.setup.script_text import TypedScript
-    from gui.viewmodels.setup.start_check import StartCheck
 
 
 class SetupPanel(QWidget):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
+from gui.viewmodels.setup.start_check import StartCheck
 from gui.widgets.announcement import announce
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from gui.viewmodels.setup.start_check import StartCheck
 
 
 class StartStatus(QWidget):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QHeaderView, QTableWidget, QWidget
 
 from core.language import tr, tr_noop
@@ -16,11 +17,6 @@ from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import plain_table, show_texts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PySide6.QtGui import QIcon
 
 ICON_PX = 64
 WIDTH = 76

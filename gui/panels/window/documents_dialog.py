@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QListWidget, QPlainTextEdit
+from PySide6.QtWidgets import QHBoxLayout, QListWidget, QPlainTextEdit, QWidget
 
 from core.language import tr, tr_noop
 from gui.widgets.dialogs.dialog import InfoDialog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from PySide6.QtWidgets import QWidget
 
 WIDTH, LINES, LIST_WIDTH = 128, 36, 24
 """Size of the dialog, and width of the list, in characters and lines."""

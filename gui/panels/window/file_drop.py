@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QGraphicsView
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QGraphicsView, QWidget
 
 from gui.viewmodels.setup.script_text import is_program
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QDropEvent
-    from PySide6.QtWidgets import QWidget
 
 
 def dropped_program(event: QDropEvent) -> Path | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QHeaderView, QLineEdit, QPushButton, QTableWidget
+from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QHeaderView, QLineEdit, QPushButton, QTableWidget, QWidget
 
 from core.language import tr
 from gui.style.theme import mark
@@ -13,11 +13,6 @@ from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.forms.fields import line
 from gui.widgets.plain_text import PlainLabel, verbatim
 from gui.widgets.table import cell, plain_table, text_item
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtWidgets import QWidget
 
 WIDTH = 84
 """Width of the dialog, in letters."""

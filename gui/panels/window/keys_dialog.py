@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from PySide6.QtWidgets import QTableWidget
+from PySide6.QtWidgets import QTableWidget, QWidget
 
 from core.language import tr, tr_noop
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.table import plain_table, show_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtWidgets import QWidget
 
 WIDTH, LINES = 64, 26
 """Size of the dialog, in characters and lines."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
-from PySide6.QtWidgets import QMenu, QMenuBar
+from PySide6.QtWidgets import QAbstractButton, QMenu, QMenuBar
 
 from core.language import tr, tr_noop
 from gui.widgets.plain_text import menu_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from PySide6.QtWidgets import QAbstractButton
 
 TAB_KEYS = 9
 """Tabs that have a key: Ctrl+1 to Ctrl+9."""

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, Signal
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from core.language import tr
-from core.notifications.channels.registry import CHANNELS
-from core.notifications.settings import OCCASIONS
+from core.notifications.channels import OCCASIONS
+from core.notifications.settings import CHANNELS, NotificationSettings
+from core.text import capital
 from gui.viewmodels.notifications import shown_in_fields, with_fields
 from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.forms import editors
+from gui.widgets.forms.editors import Editor
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from PySide6.QtWidgets import QWidget
-
-    from core.notifications.settings import NotificationSettings
-    from gui.widgets.forms.editors import Editor
 
 WIDTH = 68
 """Width of the dialog, in letters."""
 RESULT_LINES = 3
-SECRETS = ("webhook", "ntfy", "apprise")
-"""Fields that show dots while they have no focus."""
 
 
 class NotificationsDialog(InfoDialog):
@@ -69,42 +62,28 @@ class NotificationsDialog(InfoDialog):
         super().reject()
 
     def _make_editors(self) -> dict[str, Editor]:
-        take = self._check
-        made = {
-            "desktop": editors.check(
-                "desktopBox", tr("Notifications on the desktop"), tr("Show a notification where there is a desktop"),
-                self._take, text=tr("On this desktop"),
-            ),
-            "command": editors.text(
-                "commandEdit", tr("Command"),
-                tr("A line for the shell; NOTIFICATION_TITLE and NOTIFICATION_TEXT have the message"), take,
-                empty='mail -s "$NOTIFICATION_TITLE" me@example.org',
-            ),
-            "webhook": editors.text(
-                "webhookEdit", tr("Webhook"), tr("The message is posted to this address as JSON"), take,
-                empty="https://hooks.example.org/…",
-            ),
-            "ntfy": editors.text(
-                "ntfyEdit", tr("ntfy"), tr("The address of a topic of ntfy, on its public server or your own"), take,
-                empty="https://ntfy.sh/TOPIC",
-            ),
-            "apprise": editors.text(
-                "appriseEdit", tr("Apprise"),
-                tr("Addresses of services that Apprise knows, with spaces between them; Apprise must be installed"),
-                take, empty="mailto://… tgram://…",
-            ),
-            "min_duration_s": editors.integer(
-                "minDurationBox", tr("Shortest run, in seconds"),
-                tr("The end of a run that took less time is not notified; waiting in a queue counts"), self._take,
-                minimum=0, arrows=False, suffix=" s",
-            ),
-        }  # fmt: skip
-        for name, editor in made.items():
-            if isinstance(editor.widget, QLineEdit):
-                editor.widget.editingFinished.connect(self._take)
-                if name in SECRETS:
-                    editor.widget.setEchoMode(QLineEdit.EchoMode.Password)
-                    editor.widget.installEventFilter(_DotsUnlessFocused(editor.widget))
+        made = {}
+        for each in CHANNELS:
+            if isinstance(getattr(self._settings, each.name), bool):
+                made[each.name] = editors.check(
+                    f"{each.name}Box", tr(each.title), capital(tr(each.help)), self._take, text=tr("On this desktop")
+                )
+                continue
+            what = capital(tr(each.help))
+            if isinstance(getattr(self._settings, each.name), tuple):
+                what = tr("{what}. Put spaces between several", what=what)
+            made[each.name] = editors.text(f"{each.name}Edit", tr(each.title), what, self._check, empty=each.example)
+            edit = made[each.name].widget
+            assert isinstance(edit, QLineEdit)
+            edit.editingFinished.connect(self._take)
+            if each.is_address:
+                edit.setEchoMode(QLineEdit.EchoMode.Password)
+                edit.installEventFilter(_DotsUnlessFocused(edit))
+        made["min_duration_s"] = editors.integer(
+            "minDurationBox", tr("Shortest run, in seconds"),
+            tr("The end of a run that took less time is not notified; waiting in a queue counts"), self._take,
+            minimum=0, arrows=False, suffix=" s",
+        )  # fmt: skip
         return made
 
     def _add_fields(self) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QPushButton
+from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QPushButton, QWidget
 
 from core.language import available, tr, tr_noop
 from core.schema.setting import settings_of
@@ -23,13 +24,7 @@ from gui.widgets.dialogs.dialog import InfoDialog
 from gui.widgets.dialogs.file_dialog import FileDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.forms import editors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from PySide6.QtWidgets import QFormLayout, QWidget
-
-    from gui.widgets.forms.editors import Editor
+from gui.widgets.forms.editors import Editor
 
 WIDTH = 64
 """Width of the dialog, in letters."""

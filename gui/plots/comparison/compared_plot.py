@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from core.comparison.curves import AXES, axis_of
 from core.language import tr, tr_noop, tr_plural
-from gui.plots.card import PlotCard
+from core.series.series import Axis
+from gui.plots.card import PlotCard, Span
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.multi_line import LineData, MultiLineItem
 from gui.style.device_colours import faint
 from gui.style.formatting import DASH, clock, moment, number
+from gui.style.theme import Theme
+from gui.viewmodels.comparison.compared import ComparedRun, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from core.series.min_max_tree import Floats
-    from core.series.series import Axis
-    from gui.plots.card import Span
-    from gui.style.theme import Theme
-    from gui.viewmodels.comparison.compared import ComparedRun, Entry
 
 MAX_POINTS = 16_000
 """Points of all lines of a plot together: with more lines, the columns of each are wider."""

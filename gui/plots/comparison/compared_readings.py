@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
+from core.comparison.curves import ReadingCurve
+from gui.plots.card import Span
+from gui.style.theme import Theme
+from gui.viewmodels.comparison.compared import ComparedRun
+
 from .compared_plot import ComparedPlot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from core.comparison.curves import ReadingCurve
-    from gui.plots.card import Span
-    from gui.style.theme import Theme
-    from gui.viewmodels.comparison.compared import ComparedRun
 
 
 class ComparedReadingsPlot(ComparedPlot):

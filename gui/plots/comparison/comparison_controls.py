@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QStandardItemModel
 
 from core.comparison.curves import BANDS, DEVIATION, INTERVAL, MIN_MAX
 from core.diagnosis.epoch_numbers import metric_title
@@ -15,11 +17,6 @@ from gui.widgets.compact import compact_check
 from gui.widgets.forms.choice_box import SnugBox
 from gui.widgets.forms.fields import select
 from gui.widgets.plain_text import verbatim
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from PySide6.QtGui import QStandardItemModel
 
 AXES = {
     "step": tr_noop("by step"), "epoch": tr_noop("by epoch"), "samples": tr_noop("by samples"),

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.comparison.curves import Member, curve, group_curve
 from core.language import tr
+from core.series.series import Axis, Series
+from gui.plots.card import Span
 from gui.plots.items.band import BandItem
 from gui.plots.items.canvas import TOP_MARGIN_PX
 from gui.plots.items.line import LineItem
 from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.items.value_marks import EdgeArrows
 from gui.plots.metrics.y_range import fitting_range
+from gui.style.theme import Theme
+from gui.viewmodels.comparison.compared import ComparedRun, Entry
 
 from .compared_plot import ComparedPlot
 from .comparison_controls import ComparisonControls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from core.series.min_max_tree import Floats
-    from core.series.series import Axis, Series
-    from gui.plots.card import Span
-    from gui.style.theme import Theme
-    from gui.viewmodels.comparison.compared import ComparedRun, Entry
 
 BOLD_UP_TO = 8
 """Lines up to which all are bold, with a label at their end and groups with a band. Of more lines, up to as many groups

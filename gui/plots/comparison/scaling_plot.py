@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
-from PySide6.QtWidgets import QFrame, QSizePolicy
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from core.language import tr, tr_plural
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
 from gui.widgets.painting import draw_elided, small_font
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from PySide6.QtGui import QPaintEvent
-    from PySide6.QtWidgets import QWidget
-
-    from gui.style.theme import Theme
 
 MIN_PX = QSize(320, 190)
 MARGIN_PX = 12

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from core.hosts.names import own_id
-from core.units import BYTES_PER_GB
+from core.devices.host_names import own_id
+from core.series.run_series import RunSeries
+from core.series.series import Series
+from core.text import BYTES_PER_GB
 from gui.plots.base import Plot
+from gui.plots.card import Span
 from gui.plots.items.canvas import TOP_MARGIN_PX
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.items.multi_line import LineData, MultiLineItem
 from gui.style.device_colours import faint
 from gui.style.formatting import DASH, clock
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from core.series.run_series import RunSeries
-    from core.series.series import Series
-    from gui.plots.card import Span
-    from gui.style.theme import Theme
+from gui.style.theme import Theme
 
 READOUTS_UP_TO = 4
 """Maximum number of devices whose newest values fit beside the title."""

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import pyqtgraph as pg
 
 from core.language import tr
+from core.series.run_series import RunSeries
+from core.series.series import Series
+from gui.plots.card import Span
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.style.formatting import number
+from gui.style.theme import Theme
 
 from .device_plots import DevicePlot
 from .slowdowns import Slowdowns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from core.series.run_series import RunSeries
-    from core.series.series import Series
-    from gui.plots.card import Span
-    from gui.style.theme import Theme
 
 MARK_PX = 5
 """Width of the mark below a line where its device was slowed down."""

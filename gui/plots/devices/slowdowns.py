@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.series.device_readings import Slowdown
+from core.series.run_series import RunSeries
 from gui.plots.items.line import NOTHING
+from gui.plots.items.multi_line import Flags
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.series.device_readings import Slowdown
     from core.series.min_max_tree import Floats
-    from core.series.run_series import RunSeries
-    from gui.plots.items.multi_line import Flags
 
 
 class SlowdownTimes:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from core.language import tr, tr_noop
 from core.series.device_readings import IntervalMean
+from core.series.run_series import RunSeries
+from core.series.series import Series
+from gui.plots.card import Span
 from gui.plots.items.heat_strips import HeatStripsItem, StripFold, StripRow, column_width_s
 from gui.plots.items.hover import HoverRow
 from gui.plots.items.margin_labels import MarginLabel
 from gui.style.formatting import DASH
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
 from gui.widgets.compact import compact_button
 from gui.widgets.plain_text import verbatim
 
 from .device_plots import READOUTS_UP_TO, DevicePlot
 from .slowdowns import Slowdowns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from core.series.run_series import RunSeries
-    from core.series.series import Series
-    from gui.plots.card import Span
-    from gui.style.theme import Theme
 
 LINES, STRIPS = "lines", "strips"
 OTHER = {LINES: STRIPS, STRIPS: LINES}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyqtgraph as pg
+from PySide6.QtCore import QRectF
 
 from core.language import tr
 from gui.style.formatting import DAY_S, MONTHS, clock, number
 from gui.style.text_size import scaled
-
-if TYPE_CHECKING:
-    from PySide6.QtCore import QRectF
-
 
 TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 LABEL_DISTANCE_PX = 96

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetricsF
+from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent, MouseDragEvent
+from PySide6.QtCore import QEvent, QObject, QPointF, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent
+from PySide6.QtWidgets import QGraphicsSceneWheelEvent
 
 from core.devices.device import LABEL_SEPARATOR
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
 
 from .axes import BottomAxis, LeftAxis
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent, MouseDragEvent
-    from PySide6.QtCore import QObject, QPointF
-    from PySide6.QtGui import QKeyEvent
-    from PySide6.QtWidgets import QGraphicsSceneWheelEvent
-
-    from gui.style.theme import Theme
 
 LEFT_AXIS_WIDTH_PX, MAX_LEFT_WIDTH_PX = 52, 130  # the same in every plot, to align the time axes
 MARK_PX = 18

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 
 from core.language import tr, tr_noop
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
 
-if TYPE_CHECKING:
-    from gui.style.theme import Theme
-
-    from .canvas import Canvas
+from .canvas import Canvas
 
 ENDED, PAUSED = tr_noop("training ended"), tr_noop("training paused")
 HEIGHT_PX = 24

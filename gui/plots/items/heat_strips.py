@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
+
+from core.series.series import Series
+from gui.plots.items.multi_line import Flags
+from gui.style.theme import Theme
 
 from .drawing import ViewDrawing
 from .line import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyqtgraph as pg
-    from numpy.typing import NDArray
 
     from core.series.min_max_tree import Floats
-    from core.series.series import Series
-    from gui.plots.items.multi_line import Flags
-    from gui.style.theme import Theme
 
 HELD_PERIODS = 3.0
 """A reading holds on for this many of the usual times between two readings; after that there is none."""

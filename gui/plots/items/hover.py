@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt
+from PySide6.QtWidgets import QWidget
 
+from gui.style.theme import Theme
 from gui.widgets.plain_text import ColouredLabel, Span
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from PySide6.QtCore import QObject
-    from PySide6.QtWidgets import QWidget
-
-    from gui.style.theme import Theme
-
-    from .canvas import Canvas
+from .canvas import Canvas
 
 ONE_COLUMN_UP_TO = 6
 MAX_ROWS = 16

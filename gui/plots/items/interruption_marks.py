@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from core.language import tr, tr_noop
+from core.series.run_series import Interruption
+from core.series.series import Axis
 from gui.style.formatting import duration
+from gui.style.theme import Theme
 
+from .canvas import Canvas
 from .end_mark import EndMark
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.series.interruptions import Interruption
-    from core.series.series import Axis
-    from gui.style.theme import Theme
-
-    from .canvas import Canvas
 
 TEXTS = {"paused": tr_noop("paused {time}"), "stopped": tr_noop("stopped {time}")}
 DOWN = tr_noop("down {time}")

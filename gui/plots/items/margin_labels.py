@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
@@ -12,15 +12,10 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 from core.devices.device import LABEL_SEPARATOR
 from gui.style.device_colours import faint_text
 from gui.style.text_size import scaled
+from gui.style.theme import Theme
 
+from .canvas import Canvas
 from .drawing import Drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from gui.style.theme import Theme
-
-    from .canvas import Canvas
 
 SQUARE_PX, GAP_PX = 8.0, 4.0
 MIN_FONT_PX = 9

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.series.run_series import RunSeries
+from core.series.series import Axis, Series
+from gui.plots.card import Span
+
 from .ranks import mean_of, of_ranks, own_name
 
 if TYPE_CHECKING:
     from core.series.min_max_tree import Floats
-    from core.series.run_series import RunSeries
-    from core.series.series import Axis, Series
-    from gui.plots.card import Span
 
 VALIDATION = "val_"
 

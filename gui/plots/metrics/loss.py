@@ -6,19 +6,23 @@ Arrows mark values outside the plot, crosses where the metric became NaN or infi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.language import tr, tr_noop
-from core.series.run_series import best_validation
-from gui.plots.base import Plot
+from core.series.run_series import RunSeries, best_validation
+from core.series.series import Axis, Series
+from gui.plots.base import OpenSpan, Plot
+from gui.plots.card import Span
 from gui.plots.items.band import BandItem
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.interruption_marks import InterruptionMarks
 from gui.plots.items.line import LineItem
 from gui.plots.items.value_marks import Crosses, EdgeArrows, EndLabel
 from gui.style.formatting import clock, number, significant
+from gui.style.theme import Theme
 
 from .family import VALIDATION, Family, families
 from .loss_controls import LossControls
@@ -26,14 +30,7 @@ from .ranks import at_step, combine, mean_of, own_name
 from .y_range import fitting_range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from core.series.min_max_tree import Floats
-    from core.series.run_series import RunSeries
-    from core.series.series import Axis, Series
-    from gui.plots.base import OpenSpan
-    from gui.plots.card import Span
-    from gui.style.theme import Theme
 
 TRAIN, RANKS_MEAN, VALIDATED = tr_noop("train"), tr_noop("train, mean of ranks"), tr_noop("validation")
 POSITION = {"step": tr_noop("step {step}"), "epoch": tr_noop("epoch {step}")}

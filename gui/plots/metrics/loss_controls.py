@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtWidgets import QComboBox, QListView
 
 from core.diagnosis.epoch_numbers import metric_title
 from core.language import tr, tr_noop
@@ -15,12 +17,6 @@ from gui.widgets.forms.fields import select
 from gui.widgets.plain_text import verbatim
 
 from .smoothing import MAX_WEIGHT, FoldingControls, SmoothingButton
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from PySide6.QtGui import QStandardItemModel
-    from PySide6.QtWidgets import QListView
 
 MAX_CHARACTERS = 10
 """Maximum characters of a metric's name to reserve room for."""

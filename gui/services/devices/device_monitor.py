@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from core.arrays import np
-from core.devices.device import Survey
+from core.devices.device import Sample, Survey
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
 from core.series.run_series import RunSeries
 from core.series.series import Series
 
 from .host_monitor import HostMonitor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from core.devices.device import Sample
 
 KEPT_S = 3600.0
 """Seconds of the history, which goes on while a run is shown: some megabytes for 8 GPUs."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.devices.device import Survey
-from core.hosts.names import full_name, split_name
+from core.devices.host_names import full_name, split_name
 from core.system.folders import HOSTS_FILE, config_folder
 
 if TYPE_CHECKING:

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.devices.device import Device, Process
 from core.language import tr, tr_noop
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import ProcessInfo
 from core.system import process_info, processes, procfs
 from gui.services.background_task import BackgroundTask, reason
+from gui.services.run.run_session import RunSession
+from gui.services.runs.run_list import RunListService
 from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry
 
+from .device_monitor import DeviceMonitor
 from .leftover_scanner import find_orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Device, Process
     from core.history.leftovers import OrphanedProcess
-    from core.runs.facts.run_facts import RunFacts
-    from core.system.process_info import ProcessInfo
-    from gui.services.run.run_session import RunSession
-    from gui.services.runs.run_list import RunListService
-
-    from .device_monitor import DeviceMonitor
 
 DESCRIBED_S, DESCRIBED_SHOWN_S = 5.0, 1.0
 """Seconds between two descriptions of the known processes: while they are not shown, and while they are."""

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
 
+from core.history.leftovers import OrphanedProcess
 from core.language import tr, tr_noop, tr_plural
+from core.schema.event_kinds import ProcessInfo
 from core.system.processes import ProcessId
 from core.text import first_names, join_names
 from gui.services.background_task import BackgroundTask, reason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from core.history.leftovers import OrphanedProcess
-    from core.system.process_info import ProcessInfo
-    from gui.viewmodels.devices.process_rows import ProcessEntry
+from gui.viewmodels.devices.process_rows import ProcessEntry
 
 MAX_NAMES = 3
 

@@ -6,39 +6,38 @@ What is asked at once, such as a stop, returns before the agent has answered; `f
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import FRAMEWORKS
+from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination
+from core.devices.device import Survey
 from core.devices.helper import HelperAnswer
 from core.errors import RunError
 from core.history.index import is_run
 from core.history.removal import Removed
 from core.hosts.exchange import pack_readings
+from core.hosts.mirror.mirror import Asked, Mirror
 from core.hosts.run_files import is_run_name
 from core.language import join_sentences, tr
-from core.runs.copies import there
+from core.runs.facts.run_facts import RunFacts
+from core.runs.foreign import there
 from core.runs.run import Run
 from core.schema.codec import decode
+from core.schema.spec import RunSpec
+from gui.services.devices.device_monitor import ReadingsSource
 from gui.viewmodels.setup.reading_check import lost
 from gui.viewmodels.setup.script_text import TypedScript
-from gui.viewmodels.setup.start_check import judge, refused
+from gui.viewmodels.setup.start_check import StartCheck, StartConditions, judge, refused
 
 from .host_readings import HostSampler
 from .machine import Machine, RemovalCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from core.config.choices import RecipeChoices, ScriptChoices
-    from core.devices.device import Survey
-    from core.hosts.mirror.mirror import Asked, Mirror
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.spec import RunSpec
-    from gui.services.devices.device_monitor import ReadingsSource
-    from gui.viewmodels.setup.start_check import Choices, StartCheck, StartConditions
+    from gui.viewmodels.setup.start_check import Choices
 
 ANSWER_S = 60.0
 """Longest wait for an answer: a run is resumed within 40 s, and another Python may have to be asked."""

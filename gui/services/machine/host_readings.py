@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
-from core.devices.device import Survey
+from core.devices.device import Sample, Survey
 from core.devices.reader import PROCESSES_S
-from core.devices.source import ReadingsStore
-
-if TYPE_CHECKING:
-    from core.devices.device import Sample
-    from core.hosts.mirror.mirror import Mirror
+from core.devices.sampler import ReadingsStore
+from core.hosts.mirror.mirror import Mirror
 
 
 class HostSampler:

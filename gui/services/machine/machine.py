@@ -5,31 +5,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.config.validation import is_installed, recipe_problems
-from core.history.marks import change_marks
-from core.history.rename import rename
+from core.devices.device import Survey
+from core.history.marks import change_marks, rename
 from core.language import join_sentences, tr
 from core.runs.directory import folder_problem
+from core.runs.facts.run_facts import RunFacts
 from core.runs.run import Run
+from core.schema.spec import RunSpec
+from gui.services.devices.device_monitor import ReadingsSource
 from gui.services.run.run_session import ask_run
-from gui.viewmodels.setup.start_check import check_start, recheck, resume_problems, spec_problems
+from gui.viewmodels.setup.start_check import (
+    StartCheck,
+    StartConditions,
+    check_start,
+    recheck,
+    resume_problems,
+    spec_problems,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from core.config.visible_gpus import GpuCheck
-    from core.devices.device import Survey
+    from core.config.examination import GpuCheck
     from core.history.removal import Removed
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.spec import RunSpec
-    from gui.services.devices.device_monitor import ReadingsSource
-    from gui.viewmodels.setup.start_check import Choices, StartCheck, StartConditions
+    from gui.viewmodels.setup.start_check import Choices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +55,7 @@ class Machine:
     @cached_property
     def _gpus(self) -> GpuCheck:
         """The check of GPUs, which remembers what it was answered."""
-        from core.config.visible_gpus import GpuCheck  # not at the start of the window
+        from core.config.examination import GpuCheck  # not at the start of the window
 
         return GpuCheck()
 

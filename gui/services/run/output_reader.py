@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QImageReader
 
 from core.runs import outputs
-from core.runs.outputs import Outputs
+from core.runs.outputs import OutputFile, Outputs
 from core.schema.files import read_whole
 from gui.services.background_task import BackgroundTask
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.runs.outputs import OutputFile
-
-    from .run_session import RunSession
+from .run_session import RunSession
 
 PERIOD_S = 2.0
 """Seconds between two lists of a live run."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from core.catalog.frameworks import framework_title
 from core.diagnosis.timeline import Timeline
+from core.runs.run import Run
+from core.schema.event_kinds import RunProgress, SupervisorStart, read_all
+from core.schema.events import Event
 from core.schema.paths import SPEC_FILE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from core.runs.run import Run
-    from core.schema.events import Event
-    from core.schema.spec import RunSpec
-    from core.series.run_series import RunSeries
-    from gui.viewmodels.run.progress import ScriptProgress
+from core.schema.spec import RunSpec
+from core.series.run_series import RunSeries
+from gui.viewmodels.run.progress import ScriptProgress
 
 MAX_RUNS = 12
 MAX_BYTES = 256 * 1024 * 1024
@@ -44,10 +41,10 @@ def take_in(read: ReadRun, events: list[Event]) -> None:
     read.timeline.follow(read.run.facts)
     read.run.add_notice(read.run_series.notice)
     for event in events:
-        if event["kind"] == "supervisor":  # the run was started, or resumed
+        if event["kind"] == SupervisorStart.kind:  # the run was started, or resumed
             read.strides.clear()
-        elif event["kind"] == "progress":
-            read.strides.add(event)
+        for progress in read_all(RunProgress, [event]):
+            read.strides.add(progress)
 
 
 def timeline_of(spec: RunSpec | None) -> Timeline:

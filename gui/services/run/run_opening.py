@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from core.runs.facts.run_facts import RunFacts
+from core.schema.events import Event
+from core.series.long_runs import present_facts, sketch
 from core.series.run_series import RunSeries
-from core.series.sketch import present_facts, sketch
 
-from .run_memory import take_in
-
-if TYPE_CHECKING:
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.events import Event
-
-    from .run_memory import ReadRun
+from .run_memory import ReadRun, take_in
 
 OTHERS_S = 0.004
 """A turn of the event loop in which other work has taken longer, such as drawing, is left without reading."""

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from core.diagnosis.timeline import Timeline
+from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import state_info
 from core.runs.run import Run
+from core.schema.event_kinds import Checkpoint
+from core.schema.spec import RunSpec
+from core.series.long_runs import events_size
 from core.series.run_series import RunSeries, loss_of
-from core.series.sketch import events_size
+from core.series.series import Series
 from gui.services.background_task import BackgroundTask
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
 
-from .run_memory import ReadRun, RunMemory, identity_of, siblings, take_in, timeline_of
+from .run_memory import Identity, ReadRun, RunMemory, identity_of, siblings, take_in, timeline_of
 from .run_opening import RunOpening
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.diagnosis.timeline import Timeline
-    from core.history.run_loss import RunLoss
-    from core.runs.facts.run_facts import Checkpoint
-    from core.schema.spec import RunSpec
-    from core.series.series import Series
-
-    from .run_memory import Identity
 
 ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
@@ -268,9 +262,9 @@ class RunSession(QObject):
         """Return a long run that was read before; None if it was not, or has much more events now."""
         if size <= AT_ONCE_BYTES:
             return None
-        from core.series import run_cache  # not at the start of the window: it takes milliseconds
+        from core.series import long_runs  # not at the start of the window: it takes milliseconds
 
-        read = run_cache.load(run_dir)
+        read = long_runs.load(run_dir)
         return read if isinstance(read, ReadRun) and size - read.run.bytes_read <= AT_ONCE_BYTES else None
 
     def _keep_on_disk(self) -> None:
@@ -278,10 +272,10 @@ class RunSession(QObject):
         self._keeping.poll()
         if not self._to_keep or self.live or self.run is None or self._keeping.busy:
             return
-        from core.series import run_cache
+        from core.series import long_runs
 
         self._to_keep = False
-        packed = run_cache.pack(self.run, self._read_run())
+        packed = long_runs.pack(self.run, self._read_run())
         if packed is not None:
             self._keeping.start(packed.write, lambda _: None)
 

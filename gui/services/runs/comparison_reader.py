@@ -5,34 +5,29 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.comparison import table
-from core.comparison.measured_run import removed_sentence, unless_removed
+from core.comparison import comparison_table
+from core.comparison.comparison_table import Comparison
+from core.comparison.measured_run import MeasuredRun, removed_sentence, unless_removed
 from core.errors import RunError
 from core.history.index import is_run
 from core.language import tr
 from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.series import run_cache
+from core.schema.events import Event as RunEvent
+from core.series import long_runs
+from core.series.long_runs import events_size
 from core.series.run_series import RunSeries
-from core.series.sketch import events_size
 from gui.services.background_task import BackgroundTask, reason
 from gui.services.run.run_memory import ReadRun, take_in, timeline_of
 from gui.viewmodels.comparison.compared import ComparedRun
 from gui.viewmodels.run.progress import ScriptProgress
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from core.comparison.measured_run import MeasuredRun
-    from core.comparison.table import Comparison
-    from core.schema.events import Event as RunEvent
 
 MAX_RUNS = 200
 """Runs that are compared at most."""
@@ -221,7 +216,7 @@ def _made(runs: Sequence[MeasuredRun], choice: TableChoice) -> Comparison:
     usual_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:
-        return table.compare(
+        return comparison_table.compare(
             runs, metric=choice.metric, baseline=choice.baseline, target=choice.target, grouped=choice.grouped
         )
     finally:
@@ -273,7 +268,7 @@ class _Reader:
     def _read_events(self, run_dir: Path) -> ReadRun | None:
         """Return a run from the cache, or from its events; None if it is not wanted any more."""
         is_long = events_size(run_dir) > LONG_BYTES
-        kept = run_cache.load(run_dir) if is_long else None
+        kept = long_runs.load(run_dir) if is_long else None
         if isinstance(kept, ReadRun):
             take_in(kept, kept.run.catch_up())
             return kept
@@ -292,13 +287,13 @@ class _Reader:
 def _from_disk(read: ReadRun) -> ReadRun:
     """Keep a run in the user's cache folder, and return it from there: its arrays are mapped and take no memory."""
     read.run_series.prepare()
-    packed = run_cache.pack(read.run, read)
+    packed = long_runs.pack(read.run, read)
     try:
         if packed is not None:
             packed.write()
     except OSError:
         return read  # the disk is full: the next time it is read again
-    kept = run_cache.load(read.run.dir)
+    kept = long_runs.load(read.run.dir)
     return kept if isinstance(kept, ReadRun) else read
 
 

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from core.history.summary import RunSummary
+from core.runs.facts.run_facts import HELD
 from core.runs.facts.states import RunState, state_info
-from core.runs.facts.verdicts import HELD
 from gui.services.window.settings_file import SettingsFile, folder_key
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
-
-    from .run_list import RunListService
+from .run_list import RunListService
 
 VERSION = 2
 MARGIN_S = 10.0

@@ -6,22 +6,21 @@ At first, queued runs for which no process waits any more are taken up again, as
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
+from core.history.summary import RunSummary
 from core.runs.facts.states import state_info
 from gui.services.background_task import BackgroundTask, reason
 
+from .run_list import RunListService
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
     from core.queue.listing import QueuedRun, QueueView
-
-    from .run_list import RunListService
 
 PERIOD_S = 2.0
 """Seconds between two readings while a run under the window's folder is queued."""

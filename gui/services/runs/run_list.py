@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
@@ -12,16 +13,11 @@ from core.errors import RunError
 from core.history.device_use import DeviceUsers
 from core.history.index import RunIndex
 from core.history.search import Search
+from core.history.summary import RunSummary
 from core.history.summary_cache import SummaryCache
 from core.runs.facts.states import state_info
 from gui.services.background_task import BackgroundTask
 from gui.viewmodels.runs.run_rows import run_title
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
 
 PERIOD_S = 1.0
 PATIENCE_S = 0.01

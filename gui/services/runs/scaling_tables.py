@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.scaling.record import ScalingRecord
-    from core.scaling.table import ScalingTable
+    from core.scaling.scaling_table import ScalingTable
     from gui.viewmodels.comparison.scaling_rows import ShownTable
 
     from .run_list import RunListService
@@ -125,6 +125,6 @@ class ScalingTables(QObject):
 
 
 def _numbers(record: ScalingRecord) -> ScalingTable:
-    from core.scaling.table import read_table  # loads numpy
+    from core.scaling.scaling_table import read_table  # loads numpy
 
     return read_table(record)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
 from gui.services.background_task import BackgroundTask, reason
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 AGAIN_S = 2.0
 """Seconds between two trials: the log grows."""
@@ -49,10 +45,10 @@ class ExpressionTester(QObject):
 
 
 def _tried(expression: str, run_dir: Path) -> str:
-    from core.metrics import expression_trial  # not at the start of the window: few type an expression
+    from core.metrics.text.expression import describe_result, try_expression  # not at the start: few type an expression
 
     try:
-        return expression_trial.describe_result(expression_trial.try_expression(expression, run_dir))
+        return describe_result(try_expression(expression, run_dir))
     except ValueError as error:
         return str(error)
 

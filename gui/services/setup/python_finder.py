@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.pythons.search import FoundPython, PythonSearch
+    from core.pythons.discovery import FoundPython, PythonSearch
 
 
 class PythonFinder(QObject):
@@ -31,7 +31,7 @@ class PythonFinder(QObject):
         if not self._is_here:
             return
         if self._search is None:
-            from core.pythons.search import PythonSearch  # not at the start of the window
+            from core.pythons.discovery import PythonSearch  # not at the start of the window
 
             self._search = PythonSearch()
         elif near == self._near or (near is not None and not near.is_dir()):

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import join_sentences
-from core.system.logout import at_logout
+from core.schema.spec import RunSpec
+from core.system.own_processes import at_logout
+from gui.services.machine.machine import Machine
+from gui.viewmodels.setup.start_check import StartCheck, StartConditions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from core.schema.spec import RunSpec
-    from gui.services.machine.machine import Machine
     from gui.viewmodels.setup.device_sharing import Neighbour
-    from gui.viewmodels.setup.start_check import Choices, StartCheck, StartConditions
+    from gui.viewmodels.setup.start_check import Choices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

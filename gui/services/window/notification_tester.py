@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.language import tr
 from core.notifications.delivery import deliver
 from core.notifications.message import trial_message
+from core.notifications.settings import NotificationSettings
 from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.notifications import trial_result
-
-if TYPE_CHECKING:
-    from core.notifications.settings import NotificationSettings
 
 POLL_MS = 100
 

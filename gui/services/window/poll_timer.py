@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer, Signal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LIVE_MS = 100
 """Milliseconds between two polls while the window shows a live run and can be seen."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.language import tr, tr_noop
 from core.schema.setting import settings_of
 from core.schema.settings import ReleaseWatch
 from core.schema.spec import RunSpec
 
-if TYPE_CHECKING:
-    from .settings_file import SettingsFile
+from .settings_file import SettingsFile
 
 KEY = "window/preferences"
 VERSION = 1

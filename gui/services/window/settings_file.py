@@ -7,15 +7,13 @@ import hashlib
 import json
 import os
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QByteArray, QSettings
 
 from core.schema.files import PRIVATE_FOLDER, make_folder, make_private, make_private_folder, touch
 from core.system.folders import CONFIG_VARIABLE, config_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_BYTES = 1024 * 1024
 """Largest size of one value."""

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
 from core.comparison.curves import Guide, ReadingCurve, guide_of
-from core.comparison.measured_run import measured_run
+from core.comparison.measured_run import MeasuredRun, measured_run
 from core.comparison.quantities import choose_metric
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
-from core.history.setting_values import SEED
+from core.history.summary import SEED
 from core.language import tr, tr_plural
-from core.units import BYTES_PER_GB
+from core.runs.run import Run
+from core.series.run_series import RunSeries
+from core.text import BYTES_PER_GB
 from gui.style.formatting import DASH, moment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from core.comparison.measured_run import MeasuredRun
-    from core.runs.run import Run
-    from core.series.run_series import RunSeries
 
 HIDDEN_METRICS = "@"
 """In the names of metrics of other ranks than 0, which are not offered."""

@@ -5,24 +5,19 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
-from core.comparison.table import MAX_COLUMN, setting_text
-from core.devices.names import BETWEEN_KINDS, TIMES
-from core.history.setting_values import setting_words
+from core.comparison.comparison_table import MAX_COLUMN, Comparison, Difference, Row, setting_text
+from core.comparison.quantities import Quantity
+from core.devices.device import BETWEEN_KINDS, TIMES
+from core.history.summary import setting_words
 from core.language import tr, tr_noop, tr_plural
 from core.schema.setting import settings_of
 from core.schema.settings import Training
-from core.text import one_line
-from core.units import BYTES_PER_GB
+from core.text import BYTES_PER_GB, one_line
 from gui.style.formatting import DASH
 from gui.viewmodels.devices.device_rows import short_name
-
-if TYPE_CHECKING:
-    from core.comparison.quantities import Quantity
-    from core.comparison.table import Comparison, Difference, Row
 
 MAX_PEAKS = 4
 """Devices whose peak memory stands in a cell; of more, the highest alone."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from core.history.setting_values import setting_words
+from core.comparison.measured_run import Reasons
+from core.history.summary import setting_words
 from core.language import tr
 from core.text import one_line
 from gui.style.formatting import DASH
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.comparison.reasons import Reasons
 
 
 def why_text(first: str, second: str, why: Reasons) -> list[str]:

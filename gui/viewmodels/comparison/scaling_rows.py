@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
-from core.language import join_sentences, tr, tr_plural, tr_stored
+from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import RunState, state_info
-from gui.viewmodels.runs.run_rows import FOLDED, MEMBER, UNFOLDED
+from core.scaling.record import ScalingRecord
+from core.schema.spec import RunSpec
+from gui.viewmodels.runs.run_rows import FOLDED, MEMBER, UNFOLDED, RunRow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from core.scaling.record import ScalingRecord
-    from core.scaling.table import ScalingTable
-    from core.schema.spec import RunSpec
-    from gui.viewmodels.runs.run_rows import RunRow
+    from core.scaling.scaling_table import ScalingTable
 
 FINISHED = RunState.FINISHED
 NO_RESULT = frozenset({RunState.FAILED, RunState.LOST})
@@ -73,7 +71,7 @@ def strategy_title(spec: RunSpec) -> str:
 
 def shown_cells(table: ScalingTable) -> list[list[str]]:
     """Return the rows of a table with the titles of the window, the first of them its headings."""
-    from core.scaling.table import text_table  # imported here, since the window starts without it
+    from core.scaling.scaling_table import text_table  # imported here, since the window starts without it
 
     return replace(text_table(table, strategy_title), capitals=False).cells()
 
@@ -182,4 +180,4 @@ def sentence(table: ShownTable) -> str:
     if table.is_complete:
         return tr_plural("{count} training has finished.", "All {count} trainings have finished.", total)
     left = tr("{done} of {total} trainings have finished. Continue makes the others.", done=table.done, total=total)
-    return join_sentences([text for text in (tr_stored(table.record.note), left) if text])
+    return join_sentences([text for text in (tr(table.record.note), left) if text])

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from core.devices.device import Survey
 from core.language import tr, tr_plural
 from gui.style.formatting import DASH, memory, percent
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.devices.device import Survey
-
-    from .device_rows import DeviceRow
+from .device_rows import DeviceRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from core.devices.device import Device
-from core.hosts.names import device_here, full_name, own_id
-from core.hosts.watch import Phase
+from core.devices.device import Device, Survey
+from core.devices.host_names import device_here, full_name, own_id
+from core.hosts.watch import HostState, Phase
 from core.language import tr
 from core.text import join_names
 
-from .device_rows import OnDevices
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from core.devices.device import Survey
-    from core.hosts.watch import HostState
-
-    from .device_rows import DeviceRow
+from .device_rows import DeviceRow, OnDevices
 
 SHOWN_ID = 12
 """Characters of the UUID of a device whose label is not known."""

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from core.hosts.connection import Clock
 from core.hosts.failures import Failure
-from core.hosts.watch import Phase
-from core.language import join_sentences, tr, tr_plural, tr_stored
-from core.units import duration
+from core.hosts.watch import HostState, Phase
+from core.language import join_sentences, tr, tr_plural
+from core.text import duration
 from gui.style.formatting import percent
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.hosts.connection import Clock
-    from core.hosts.watch import HostState
-
-    from .device_rows import DeviceRow
+from .device_rows import DeviceRow
 
 LONG_S = 60.0
 """Offset of a clock from which on it is shown as a duration."""
@@ -62,7 +57,7 @@ def host_heading(state: HostState, rows: Sequence[DeviceRow]) -> HostHeading:
     """Return the heading of a host with these devices."""
     mark, tone, words = _state(state)
     failed = state.phase is not Phase.REACHABLE and state.error is not None
-    notes = (str(state.error) if failed else "", state.clock_problem, tr_stored(state.survey.banner or ""))
+    notes = (str(state.error) if failed else "", state.clock_problem, tr(state.survey.banner or ""))
     return HostHeading(
         name=state.host.name,
         mark=mark,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence  # noqa: TC003 (of a dataclass)
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from core.devices.device import Device, Sample, Survey
 from core.language import tr, tr_noop
+from core.schema.event_kinds import ProcessInfo
 from gui.style.formatting import fine_gigabytes
 from gui.viewmodels.table_text import TableText
-
-if TYPE_CHECKING:
-    from core.devices.device import Device, Sample, Survey
-    from core.system.process_info import ProcessInfo
 
 PARTS = (tr_noop("This run"), tr_noop("Other runs"), tr_noop("Others"), tr_noop("Unclaimed"), tr_noop("Free"))
 THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from core.history.leftovers import OrphanedProcess
 from core.language import tr, tr_noop, tr_plural
+from core.schema.event_kinds import ProcessInfo
 from core.system.own_processes import is_trainyard
 from core.text import first_names, join_names, one_line
 from gui.style.formatting import DASH, age, memory_size
 from gui.viewmodels.table_text import TableText
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from core.history.leftovers import OrphanedProcess
-    from core.system.process_info import ProcessInfo
 
 COLUMNS = (
     "PID", tr_noop("User"), tr_noop("Name"), tr_noop("Command"), tr_noop("Age"), tr_noop("Memory"), tr_noop("Device"),

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
-
-if TYPE_CHECKING:
-    from core.runs.facts.run_facts import RunFacts
 
 
 class Situation(Enum):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from core.diagnosis.timeline import TimelineEntry
 from core.language import tr, tr_noop
 from gui.style.formatting import day
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from core.diagnosis.timeline import TimelineEntry
 
 SPOKEN = {"warn": tr_noop("{time}, Warning: {text}"), "bad": tr_noop("{time}, Error: {text}")}
 """What a screen reader hears before a row that is marked by a sign and a colour."""

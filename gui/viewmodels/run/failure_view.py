@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from core.config.smaller_batch import smaller_batch
+from core.config.validation import smaller_batch
 from core.diagnosis.failures import Cause, failure_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.spec import RunSpec
+from core.runs.facts.run_facts import RunFacts
+from core.schema.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.arrays import np
 from core.metrics.dialects.registry import statement_of
 from core.metrics.rules.rule import METRIC, NUMBER
 from core.metrics.rules.rule_set import RuleSet, usable_rules
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.series.run_series import RunSeries
-    from core.series.series import Series
+from core.series.run_series import RunSeries
+from core.series.series import Series
 
 VALIDATION = "val_"
 RECENT = 20_000

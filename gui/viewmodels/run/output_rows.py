@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.units import disk
+from core.runs.outputs import OutputFile
+from core.text import disk
 from gui.style.formatting import moment
 from gui.viewmodels.table_text import TableText
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.runs.outputs import OutputFile
 
 COLUMNS = (tr_noop("File"), tr_noop("Size"), tr_noop("Time"))
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.language import tr
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
-from core.units import duration
+from core.schema.event_kinds import Checkpoint
+from core.text import duration
 from gui.style.formatting import moment, number
-
-if TYPE_CHECKING:
-    from core.runs.facts.run_facts import Checkpoint, RunFacts
 
 MUCH_S = 120.0
 """Seconds of training that a stop loses only after a question."""

@@ -5,28 +5,23 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from core.catalog import frameworks, strategies
 from core.diagnosis.start_phases import start_words
+from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop, tr_plural
 from core.metrics.common.reading import IN_EPOCH
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.runs.requests import unanswered
 from core.schema.settings import StopTimeouts, escalation_steps
+from core.schema.spec import RunSpec
 from gui.style.formatting import DASH, duration, number, rate, step_rate
 
 from .memory_verdicts import released_words
 from .pause_button import PauseButtonState, no_run, pause_button_state, saved_words
-from .progress import has_ended, watched_s
+from .progress import ProgressView, has_ended, watched_s
 from .state_words import STATE_MARKS, loss_words, state_sentence
-
-if TYPE_CHECKING:
-    from core.history.run_loss import RunLoss
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.spec import RunSpec
-
-    from .progress import ProgressView
 
 SECOND_THOUGHT_S = 0.8
 """Seconds before a stop can be forced, so that a double click on Stop does not force it."""

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.catalog import recipes
 from core.catalog.frameworks import framework
+from core.catalog.recipes import RecipeFile
 from core.catalog.strategies import strategy_of
-from core.config.presets import secret_names
-from core.config.shell_command import repeat_line
+from core.config.presets import repeat_line, secret_names
 from core.config.strategy_settings import rate_arithmetic, without_meaning
 from core.language import tr, tr_noop
-from core.runs.facts.model_parts import part_sentences
+from core.runs.facts.run_facts import RunFacts, part_sentences
+from core.schema.event_kinds import Source
 from core.schema.setting import settings_of
 from core.schema.settings import COUNTED, Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.schema.spec import RunSpec
 from core.text import join_names
 from gui.style.formatting import setting_title
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from core.catalog.recipes import RecipeFile
-    from core.runs.facts.run_facts import RunFacts
-    from core.runs.facts.software import Source
-    from core.schema.spec import RunSpec
 
 HIDDEN = tr_noop("hidden")
 """In the place of a value that looks like a secret."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop
 from core.runs.facts.states import RunState, state_info
 from gui.style.formatting import significant
-
-if TYPE_CHECKING:
-    from core.history.run_loss import RunLoss
 
 STATE_MARKS = {
     RunState.CREATED: "clock",

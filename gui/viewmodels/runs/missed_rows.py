@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from core.history.summary import RunSummary
 from core.language import tr
-from core.runs.facts.verdicts import HELD
+from core.runs.facts.run_facts import HELD
 from gui.style.formatting import moment
 from gui.viewmodels.run.memory_verdicts import SHORT, TONES
 
 from .run_rows import mark, outcome, tone
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.language import tr, tr_noop
-from core.runs.ownership import execution_warning
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
-
+from core.runs.foreign import execution_warning
+from core.schema.spec import RunSpec
 
 QUESTIONS = {
     "Start": (tr_noop("Start {what}, which belongs to {owner}?"), tr_noop("Start anyway")),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.history.summary import RunSummary
 from core.language import tr
 from core.runs.facts.states import state_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from core.history.summary import RunSummary
     from core.queue.listing import QueuedRun
 
 HELD = "held"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.states import state_info
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from core.history.summary import RunSummary
 
 NO_RUN = tr_noop("No run is shown. Select one in the list.")
 MAX_REASONS = 5

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from core.devices.device import Survey
+from core.history.summary import RunSummary
 from core.language import tr, tr_noop
+from core.schema.spec import RunSpec
 from core.text import join_names
 from gui.viewmodels.runs.run_rows import run_title
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from core.devices.device import Survey
-    from core.history.summary import RunSummary
-    from core.schema.spec import RunSpec
-
-    Neighbour = tuple[str, Path]
-    """A device id, and the directory of a live run on that device."""
+Neighbour = tuple[str, Path]
+"""A device id, and the directory of a live run on that device."""
 
 
 QUESTIONS = {

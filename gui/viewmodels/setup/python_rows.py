@@ -12,8 +12,8 @@ from .strategy_rows import StrategyRow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from core.pythons.discovery import FoundPython
     from core.pythons.python_info import Package, PythonInfo
-    from core.pythons.search import FoundPython
 
 ASKED = tr_noop("Reading its version and packages …")
 AUTOMATIC = tr_noop("The Python of the active environment or next to the script; otherwise Trainyard's own")

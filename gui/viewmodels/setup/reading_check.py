@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
 
+from core.devices.device import Device, Sample, Survey
 from core.language import tr, tr_plural
 from core.text import first_names, join_names
 from gui.style.formatting import gigabytes, memory, percent
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from core.devices.device import Device, Sample, Survey
-
-    HeldBy = Mapping[str, str]
+HeldBy = Mapping[str, str]
 
 MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
 """Share of a GPU's memory, and per cent of its time: above them, other processes are mentioned before a start."""

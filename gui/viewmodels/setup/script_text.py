@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.config.choices import ScriptChoices
 from core.language import tr
 from core.launchers.notebook import SUFFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from core.schema.spec import RunSpec
+from core.schema.spec import RunSpec
 
 MODULE = "-m "
 """The prefix of a module's name, as for `python -m`."""

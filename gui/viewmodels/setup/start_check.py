@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.config import validation
-from core.config.examination import changed_at, examine, examine_script, spec_obstacles
-from core.config.validation import ProblemKind
+from core.config.choices import RecipeChoices
+from core.config.examination import Examination, changed_at, examine, spec_obstacles
+from core.config.validation import Problem, ProblemKind
+from core.devices.device import Device, Survey
 from core.history.device_use import use_sentences
 from core.language import join_sentences, tr, tr_noop
 from core.launchers.loopback import ALLOW
+from core.runs.facts.run_facts import RunFacts
+from core.schema.spec import RunSpec
 from core.text import first_names, join_names
 
 from .reading_check import lost, reading_doubts, ready_sentence
 from .script_text import MODULE, TypedScript
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.config.choices import RecipeChoices, ScriptChoices
-    from core.config.examination import Examination
-    from core.config.script_check import ScriptCheckResult
-    from core.config.validation import Problem
-    from core.devices.device import Device, Survey
-    from core.runs.facts.run_facts import RunFacts
-    from core.schema.spec import RunSpec
-
     from .reading_check import HeldBy
 
     Choices = RecipeChoices | TypedScript
@@ -105,11 +100,6 @@ def check_start(choices: Choices, now: StartConditions) -> StartCheck:
     except ValueError as error:
         return refused(now.folder_problem, str(error))
     return judge(examine(given, now.survey.devices), now)
-
-
-def check_script_start(choices: ScriptChoices, result: ScriptCheckResult, now: StartConditions) -> StartCheck:
-    """Check the choices for a script, which itself has been checked with this result."""
-    return judge(examine_script(choices, result, now.survey.devices), now)
 
 
 def judge(found: Examination, now: StartConditions) -> StartCheck:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from core.catalog import strategies
+from core.catalog.strategies import Strategy
 from core.config import validation
 from core.config.validation import ProblemKind
+from core.devices.device import Device
 from core.language import tr
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from core.catalog.strategies import Strategy
-    from core.devices.device import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QVBoxLayout, QWidget
@@ -10,9 +10,6 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QVBoxLayou
 from core.language import tr
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WIDTH_PX = 460
 

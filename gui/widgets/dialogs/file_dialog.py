@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QFileDialog, QHeaderView, QToolButton, QTreeView
+from PySide6.QtWidgets import QFileDialog, QHeaderView, QToolButton, QTreeView, QWidget
 
 from core.language import tr, tr_noop
 from gui.style.icons import glyph, icon_size
 from gui.style.text_size import scaled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from PySide6.QtWidgets import QWidget
 
 ANY_FILE = tr_noop("All files (*)")
 ROLE = QPalette.ColorRole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialog, QLineEdit, QVBoxLayout, QWidget
@@ -12,9 +12,6 @@ from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
 
 from .dialog import answer_buttons
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WIDTH_PX = 380
 

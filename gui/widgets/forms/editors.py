@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
 
 from core.language import tr
-from core.schema.setting import Flag, Number, OneOf, Whole
+from core.schema.setting import Flag, Number, OneOf, Setting, Whole
+from core.schema.settings import SettingValue
 from core.text import capital
 from gui.style.text_size import scaled
 
 from .fields import MAX_NUMBER, ROW_PX, choice, field, line, select, whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from core.schema.setting import Setting
-    from core.schema.settings import SettingValue
 
 MAX_CHARACTERS = 40
 """Maximum characters of a number; longer values are not restored."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QWidget
 
 from core.language import tr
+from core.schema.settings import SettingValue
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
 
+from .editors import Editor
 from .fields import form, label
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from core.schema.settings import SettingValue
-
-    from .editors import Editor
 
 LABEL_PX = 166
 """Width of labels: that of the longest one, so that the fields of groups below each other are aligned."""

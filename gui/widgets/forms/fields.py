@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
 from PySide6.QtCore import QEvent, QLocale, QObject, QPoint, QSize, Qt, QTimer
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
@@ -27,11 +28,6 @@ from gui.style.theme import inset
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .choice_box import ChoiceBox
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from PySide6.QtGui import QResizeEvent
 
 LABEL_WIDTH_PX = 128
 ROW_PX, ABOVE_PX = 30, 22

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from core.language import tr
 from core.schema.setting import settings_of
 from core.schema.settings import CHECKPOINTS, COUNTED, STOP, Checkpoints, StopTimeouts
-from core.schema.spec import SCRIPT
+from core.schema.spec import SCRIPT, RunSpec
 from core.text import capital
 
 from . import editors
 from .field_group import FieldGroup
-
-if TYPE_CHECKING:
-    from core.schema.spec import RunSpec
 
 
 class SettingsForm(FieldGroup):

@@ -1,14 +1,20 @@
 """MobileNetV2 that classifies cats and dogs (cats_vs_dogs: 23 262 photographs, 0.8 GB, downloaded once)."""
 
+import hashlib
+import os
 import sys
+import tempfile
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
 
 import keras
 import tensorflow as tf
-from _shared.fetch import fetch, folder
 
 # The address is tensorflow_datasets' own. We download it ourselves: tensorflow_datasets retries for minutes offline.
-FOLDER = "https://download.microsoft.com/download/3/E/1/3E1C3F21-ECDB-4869-8368-6DEBA77B919F/"
-ARCHIVE = "kagglecatsanddogs_5340.zip"
+ADDRESS = (
+    "https://download.microsoft.com/download/3/E/1/3E1C3F21-ECDB-4869-8368-6DEBA77B919F/kagglecatsanddogs_5340.zip"
+)
 SHA256 = "b7974bd00a84a99921f36ee4403f089853777b5ae8d151c76a86e64900334af9"
 SPLITS = {"train": "train[:95%]", "val": "train[95%:]"}
 
@@ -54,9 +60,39 @@ def cats_vs_dogs(split):
     try:
         return builder.as_dataset(split=split, as_supervised=True)
     except AssertionError:  # raised if the data set has not been made yet
-        archive = fetch(folder("cats_vs_dogs") / ARCHIVE, FOLDER + ARCHIVE, SHA256)
+        archive = downloaded("cats_vs_dogs", ADDRESS, SHA256)
         builder.download_and_prepare(download_config=tfds.download.DownloadConfig(manual_dir=archive.parent))
     return builder.as_dataset(split=split, as_supervised=True)
+
+
+def downloaded(folder, address, sha256):
+    """Return the path of a file of public data, downloaded once into the user's cache folder.
+
+    Only what is downloaded is checked: a file that the user put there may be an extract or another edition.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "trainyard" / "data"
+    path = Path(os.environ.get("TRAINYARD_DATA") or cache).expanduser() / folder / address.rpartition("/")[2]
+    if path.exists():
+        return path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # First into a folder of its own: two ranks that download at once both get the whole file.
+        with tempfile.TemporaryDirectory(dir=path.parent) as own, urllib.request.urlopen(address, timeout=20) as answer:
+            part, digest = Path(own, path.name), hashlib.sha256()
+            with part.open("wb") as file:
+                while block := answer.read(1 << 20):
+                    digest.update(block)
+                    file.write(block)
+            if digest.hexdigest() != sha256:
+                raise ValueError(f"its SHA-256 is {digest.hexdigest()} instead of {sha256}")
+            part.replace(path)
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise OSError(
+            f"{path.name} could not be downloaded from {address} ({reason}). "
+            f"Get it elsewhere, put it into the folder {path.parent}, and start again."
+        ) from error
+    return path
 
 
 def optimizer(learning_rate=0.001):

@@ -1,8 +1,8 @@
 """Two LSTMs, on two devices if placed so, that classify which of two waves swings faster (synthetic data)."""
 
 import keras
-from _placed import Placed
-from _shared.pairs import pairs_of_waves
+import numpy as np
+import tensorflow as tf
 from keras import layers
 
 
@@ -29,11 +29,26 @@ def placed_model(devices, hidden=32, steps=24):
 
 
 def train_data(items=2_000, steps=24):
-    return pairs_of_waves(1, items, steps)
+    return waves(1, items, steps)
 
 
 def val_data(val_items=500, steps=24):
-    return pairs_of_waves(2, val_items, steps)
+    return waves(2, val_items, steps)
+
+
+def waves(seed, items, steps):
+    """Return left and right waves (items, steps, 2), and labels (items,): the left one swings slower, as fast, faster.
+
+    A wave is a noisy sine and cosine with a random phase. One wave alone does not determine the label.
+    """
+    random = np.random.default_rng(seed)
+    pace = random.integers(0, 3, (2, items))
+    pair = []
+    for swings in np.take([0.10, 0.16, 0.22], pace):  # per step
+        phase = 2 * np.pi * (swings[:, None] * np.arange(steps) + random.random((items, 1)))
+        clean = np.stack([np.sin(phase), np.cos(phase)], axis=-1)
+        pair.append((clean + random.normal(0, 0.2, clean.shape)).astype(np.float32))
+    return *pair, np.sign(pace[0] - pace[1]) + 1
 
 
 def optimizer(learning_rate=0.005):
@@ -42,3 +57,35 @@ def optimizer(learning_rate=0.005):
 
 def metrics():
     return {"accuracy": keras.metrics.sparse_categorical_accuracy}
+
+
+class Placed(keras.layers.Wrapper):
+    """A layer that has its variables on `device`, such as "/gpu:1", and computes there."""
+
+    def __init__(self, layer, device):
+        super().__init__(layer, name=layer.name)
+        self.device = device
+
+    def build(self, input_shape=None):
+        with tf.device(self.device):
+            super().build(input_shape)
+
+    def call(self, inputs):
+        # A device scope covers only the forward pass. The custom gradient sets the device of the backward pass.
+        @tf.custom_gradient
+        def forward(values):
+            with tf.device(self.device), tf.GradientTape() as tape:
+                if values.dtype.is_floating:
+                    tape.watch(values)
+                output = self.layer(values)
+
+            def backward(change, variables=()):
+                with tf.device(self.device):
+                    return tape.gradient(output, [values, list(variables)], change)
+
+            return output, backward
+
+        return forward(inputs)
+
+    def compute_output_shape(self, input_shape):
+        return self.layer.compute_output_shape(input_shape)

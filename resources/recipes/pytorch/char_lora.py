@@ -10,14 +10,15 @@ Fine-tuning needs a model that was trained before. There are two ways to get one
 The adapters learn the second half of the text.
 """
 
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
-from _data import accuracy, characters
-from _shared.text import vocabulary
-from char_transformer import Block, Embedding
 from torch import nn
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import cross_entropy, linear, scaled_dot_product_attention
+
+FILE = Path(__file__).resolve().parent.parent.parent / "data" / "founding.txt"
 
 
 class Adapted(nn.Module):
@@ -45,8 +46,57 @@ def adapt(gpt, rank, alpha):
     return gpt
 
 
+class Embedding(nn.Module):
+    """The embedding of each character plus that of its position."""
+
+    def __init__(self, characters, width, context):
+        super().__init__()
+        self.character = nn.Embedding(characters, width)
+        self.position = nn.Embedding(context, width)
+        for table in (self.character, self.position):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, codes):
+        return self.character(codes) + self.position.weight[: codes.shape[1]]
+
+
+class Attention(nn.Module):
+    """Causal self-attention: each character attends to itself and to earlier ones."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.look = nn.Linear(width, 3 * width, bias=False)
+        self.join = nn.Linear(width, width, bias=False)
+
+    def forward(self, inputs):
+        items, context, width = inputs.shape
+        query, key, value = self.look(inputs).view(items, context, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        seen = scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.join(seen.transpose(1, 2).reshape(items, context, width))
+
+
+class Block(nn.Module):
+    """Attention, then a small network per character, each with a residual connection."""
+
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.attend = nn.Sequential(nn.LayerNorm(width), Attention(width, heads), nn.Dropout(dropout))
+        self.think = nn.Sequential(
+            nn.LayerNorm(width),
+            nn.Linear(width, 4 * width),
+            nn.GELU(),
+            nn.Linear(4 * width, width),
+            nn.Dropout(dropout),
+        )
+
+    def forward(self, inputs):
+        seen = inputs + self.attend(inputs)
+        return seen + self.think(seen)
+
+
 def model(*, text="", base="", base_steps=200, rank=4, alpha=8.0, layers=2, heads=4, width=64, context=64):
-    kinds = vocabulary(text)
+    kinds = coded(text)[0]
     gpt = nn.Sequential(
         Embedding(kinds, width, context),
         *(Block(width, heads, 0.0) for _ in range(layers)),
@@ -82,7 +132,7 @@ def train_base(gpt, text, context, steps):
 
 def half(which, text, context):
     """Return the windows of one half of the training text, and the characters that come next."""
-    inputs, target = characters(text, "train", context)
+    inputs, target = windows(text, "train", context)
     middle = len(inputs) // 2
     chosen = slice(None, middle) if which == "first" else slice(middle, None)
     return inputs[chosen], target[chosen]
@@ -93,7 +143,36 @@ def train_data(text="", context=64):
 
 
 def val_data(text="", context=64):
-    return characters(text, "val", context)
+    return windows(text, "val", context)
+
+
+def windows(text, part, context):
+    """Return windows (items, context) of the characters of a text, as numbers, and the characters that come next.
+
+    The last tenth of the text is for validation (`part` "val").
+    """
+    codes = coded(text)[1]
+    cut = round(len(codes) * 0.9)
+    codes = codes[cut:] if part == "val" else codes[:cut]
+    items = (len(codes) - 1) // context
+    if items < 1:
+        raise ValueError(f"The text {text or FILE} is too short for a context of {context}. Use a longer text.")
+    inputs, following = codes[: items * context], codes[1 : items * context + 1]
+    return tuple(torch.from_numpy(each.reshape(items, context)) for each in (inputs, following))
+
+
+@cache
+def coded(text):
+    """Return how many different characters a text file has, and its characters as numbers; "" is the included text."""
+    path = Path(text).expanduser() if text else FILE
+    try:
+        content = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"The text {path} cannot be read: {error.strerror}. Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"The text {path} is not in UTF-8. Save it in that encoding.") from error
+    kinds, codes = np.unique(np.frombuffer(content.encode("utf-32-le"), "<u4"), return_inverse=True)
+    return len(kinds), codes.astype(np.int64)
 
 
 def loss():
@@ -108,3 +187,8 @@ def optimizer(params, learning_rate=0.003):
 
 def metrics():
     return {"accuracy": accuracy}
+
+
+def accuracy(output, target):
+    """Return the share of targets that have the highest output."""
+    return (output.argmax(dim=-1) == target).float().mean()

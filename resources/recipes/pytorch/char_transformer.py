@@ -1,10 +1,14 @@
 """A small GPT that predicts the next character of a text (any text file; one is included)."""
 
+from functools import cache
+from pathlib import Path
+
+import numpy as np
 import torch
-from _data import accuracy, characters
-from _shared.text import vocabulary
 from torch import nn
 from torch.nn import functional
+
+FILE = Path(__file__).resolve().parent.parent.parent / "data" / "founding.txt"
 
 
 class Embedding(nn.Module):
@@ -57,7 +61,7 @@ class Block(nn.Module):
 
 
 def model(*, text="", layers=2, heads=4, width=64, context=64, dropout=0.0):
-    characters = vocabulary(text)
+    characters = coded(text)[0]
     return nn.Sequential(
         Embedding(characters, width, context),
         *(Block(width, heads, dropout) for _ in range(layers)),
@@ -72,11 +76,40 @@ def stages(*, text="", layers=2, heads=4, width=64, context=64, dropout=0.0):
 
 
 def train_data(text="", context=64):
-    return characters(text, "train", context)
+    return windows(text, "train", context)
 
 
 def val_data(text="", context=64):
-    return characters(text, "val", context)
+    return windows(text, "val", context)
+
+
+def windows(text, part, context):
+    """Return windows (items, context) of the characters of a text, as numbers, and the characters that come next.
+
+    The last tenth of the text is for validation (`part` "val").
+    """
+    codes = coded(text)[1]
+    cut = round(len(codes) * 0.9)
+    codes = codes[cut:] if part == "val" else codes[:cut]
+    items = (len(codes) - 1) // context
+    if items < 1:
+        raise ValueError(f"The text {text or FILE} is too short for a context of {context}. Use a longer text.")
+    inputs, following = codes[: items * context], codes[1 : items * context + 1]
+    return tuple(torch.from_numpy(each.reshape(items, context)) for each in (inputs, following))
+
+
+@cache
+def coded(text):
+    """Return how many different characters a text file has, and its characters as numbers; "" is the included text."""
+    path = Path(text).expanduser() if text else FILE
+    try:
+        content = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"The text {path} cannot be read: {error.strerror}. Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"The text {path} is not in UTF-8. Save it in that encoding.") from error
+    kinds, codes = np.unique(np.frombuffer(content.encode("utf-32-le"), "<u4"), return_inverse=True)
+    return len(kinds), codes.astype(np.int64)
 
 
 def loss():
@@ -90,3 +123,8 @@ def optimizer(params, learning_rate=0.003):
 
 def metrics():
     return {"accuracy": accuracy}
+
+
+def accuracy(output, target):
+    """Return the share of targets that have the highest output."""
+    return (output.argmax(dim=-1) == target).float().mean()

@@ -1,8 +1,12 @@
 """A small convolutional network that classifies handwritten digits of 8x8 pixels."""
 
+from pathlib import Path
+
+import numpy as np
 import torch
-from _data import accuracy, digits
 from torch import nn
+
+FILE = Path(__file__).resolve().parent.parent.parent / "data" / "digits.npz"
 
 
 def model(width=16, dropout=0.0):
@@ -29,9 +33,32 @@ def val_data(seed=0):
     return digits(seed, "val")
 
 
+def digits(seed, part):
+    """Return images (items, 1, 8, 8) of about zero mean and unit variance, and labels (items,).
+
+    Of each digit, a fifth of the images is for validation (`part` "val"), drawn with `seed`.
+    """
+    with np.load(FILE) as data:
+        images, labels = data["images"], data["labels"]
+    order = np.random.default_rng(seed).permutation(len(labels))
+    chosen = []
+    for digit in range(10):
+        members = order[labels[order] == digit]
+        cut = round(len(members) / 5)
+        chosen.append(members[:cut] if part == "val" else members[cut:])
+    index = np.sort(np.concatenate(chosen))
+    pixels = (images[index].astype(np.float32) - np.float32(4.88)) / np.float32(6.02)  # they are from 0 to 16
+    return torch.from_numpy(pixels).unsqueeze(1), torch.from_numpy(labels[index].astype(np.int64))
+
+
 def optimizer(params, learning_rate=0.05, momentum=0.9):
     return torch.optim.SGD(params, lr=learning_rate, momentum=momentum)
 
 
 def metrics():
     return {"accuracy": accuracy}
+
+
+def accuracy(output, target):
+    """Return the share of targets that have the highest output."""
+    return (output.argmax(dim=-1) == target).float().mean()

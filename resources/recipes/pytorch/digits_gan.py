@@ -4,10 +4,14 @@
 once for each of them, by name. After each epoch, the run's folder `outputs` gets a picture of drawn digits.
 """
 
+from pathlib import Path
+
+import numpy as np
 import torch
-from _data import ink
 from torch import nn
 from torch.nn.functional import leaky_relu, pad, softplus
+
+FILE = Path(__file__).resolve().parent.parent.parent / "data" / "digits.npz"
 
 
 class Generator(nn.Module):
@@ -49,6 +53,23 @@ def train_data(seed=0, latent=16):
 def val_data(seed=0, latent=16):
     pixels = ink(seed, "val")
     return {"pixels": pixels, "noise": noise(seed + 1, len(pixels), latent)}
+
+
+def ink(seed, part):
+    """Return images (items, 64) of digits, with 0 for paper and 1 for ink.
+
+    Of each digit, a fifth of the images is for validation (`part` "val"), drawn with `seed`.
+    """
+    with np.load(FILE) as data:
+        images, labels = data["images"], data["labels"]
+    order = np.random.default_rng(seed).permutation(len(labels))
+    chosen = []
+    for digit in range(10):
+        members = order[labels[order] == digit]
+        cut = round(len(members) / 5)
+        chosen.append(members[:cut] if part == "val" else members[cut:])
+    index = np.sort(np.concatenate(chosen))
+    return torch.from_numpy(images[index].astype(np.float32) / 16).flatten(1)
 
 
 def noise(seed, items, latent):

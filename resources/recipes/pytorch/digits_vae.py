@@ -1,9 +1,13 @@
 """A variational autoencoder of handwritten digits: reconstruction plus KL divergence (Kingma and Welling 2014)."""
 
+from pathlib import Path
+
+import numpy as np
 import torch
-from _data import ink
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
+
+FILE = Path(__file__).resolve().parent.parent.parent / "data" / "digits.npz"
 
 
 class Autoencoder(nn.Module):
@@ -32,6 +36,23 @@ def train_data(seed=0):
 
 def val_data(seed=0):
     return {"pixels": ink(seed, "val")}
+
+
+def ink(seed, part):
+    """Return images (items, 64) of digits, with 0 for paper and 1 for ink.
+
+    Of each digit, a fifth of the images is for validation (`part` "val"), drawn with `seed`.
+    """
+    with np.load(FILE) as data:
+        images, labels = data["images"], data["labels"]
+    order = np.random.default_rng(seed).permutation(len(labels))
+    chosen = []
+    for digit in range(10):
+        members = order[labels[order] == digit]
+        cut = round(len(members) / 5)
+        chosen.append(members[:cut] if part == "val" else members[cut:])
+    index = np.sort(np.concatenate(chosen))
+    return torch.from_numpy(images[index].astype(np.float32) / 16).flatten(1)
 
 
 def training_step(model, batch, beta=1.0):

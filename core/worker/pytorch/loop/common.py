@@ -1,95 +1,147 @@
-"""What all PyTorch strategies share: the task, the passes of a step, and the training of a task."""
+"""What all PyTorch strategies share: the passes of a step, the optimizer's step, and the training of a task."""
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from ...steps import turn_names
 from ...training.controller import TrainingController
-from ...training.loop import run_epochs
 from ...training.metrics_reporter import MetricsReporter
-from .saver import WholeSaver
-from .update import stepper
+from ..task.optimizers import check_used, merge_turns
+from ..task.saver import Saver
 from .validation import Validation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Sequence
 
     from torch import Tensor, nn
 
     from ....schema.checkpoint import StateSaver
     from ...context import Context
-    from ...training.controller import TrainingSize
     from ...training.metrics_reporter import Ranks
-    from ..task.data import Batches, MicroBatch
-    from ..task.optimizers import RecipeSchedule
-    from ..task.steps import Measured, StepReader
-    from ..task.stream import StreamBatches
-    from ..task.training_metrics import TrainingMetrics
-    from .scaling import LossScaler
-    from .update import Accumulate, Agree, Clip
+    from ..task.build import Task
+    from ..task.data import MicroBatch
+    from ..task.steps import Pass
 
-    Loss = Callable[[Tensor, Tensor], Tensor]
+    Clip = Callable[[Iterable[nn.Parameter], float], object]
+    Agree = Callable[[Tensor], object]
+    Accumulate = Callable[[Task, Any], Any]
+    """Makes the passes of a step on a batch: returns the mean loss, or this rank's and its share."""
 
 
-@dataclass
-class Task:
-    """A recipe's parts, built: everything that a training loop needs."""
+def stepper(
+    task: Task,
+    context: Context,
+    controller: TrainingController,
+    accumulate: Accumulate,
+    *,
+    clip: Clip = clip_grad_norm_,
+    agree: Agree | None = None,
+) -> Callable[[Any], Any]:
+    """Return the function that makes one whole step on a batch, and returns what `accumulate` does.
 
-    model: nn.Module
-    module: nn.Module
-    """What strategies wrap and loops call: the model, with the recipe's own steps around it where it has them."""
-    loss: Loss
-    optimizer: torch.optim.Optimizer
-    """The recipe's, or the first of several."""
-    train: Batches | StreamBatches
-    val: Batches | StreamBatches | None
-    metrics: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
-    autocast: AbstractContextManager[Any] | None
-    """For bfloat16 and float16, reusable. None for float32: entering even an empty context costs microseconds per
-    step."""
-    schedule: RecipeSchedule | None = None
-    """The recipe's own schedule of the learning rate."""
-    training_step: StepReader | None = None
-    """Reads what the recipe's own `training_step` returns; None to train with `loss`."""
-    validation_step: StepReader | None = None
-    """Reads what the recipe's own `validation_step` returns; None to validate with `loss` and `metrics`."""
-    training_metrics: TrainingMetrics | None = None
-    """Measures `metrics` on training batches, too."""
-    scaler: LossScaler | None = None
-    """Scales the loss, for float16."""
-    turns: tuple[Task, ...] = ()
-    """A task for each of several optimizers; empty for one."""
-    turn: tuple[str, ...] = ()
-    """In such a task, the name of its optimizer: what the recipe's step gets after the batch."""
+    `clip` scales the gradients of a whole model in place to a largest norm. `agree` sets a number to the largest of all
+    ranks; for strategies whose ranks have parts of the gradients.
+    """
+    if task.turns:
+        return _Turns([(each, _updater(each, context, controller, clip, agree)) for each in task.turns], accumulate)
+    zero_grad, update = task.optimizer.zero_grad, _updater(task, context, controller, clip, agree)
 
-    def __post_init__(self) -> None:
-        self.is_plain = self.autocast is None and self.training_metrics is None and self.scaler is None
-        """Whether a pass is the model, the loss and nothing else. Asked in each step, so it is not a property."""
-        self.forward: Callable[..., Any] = self.module if self.training_step is None else self.module.forward
-        """The forward pass where no strategy wraps the module: a recipe's own step needs none of its hooks."""
+    def step(batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
+        zero_grad()
+        found = accumulate(task, batch)
+        update()
+        return found
 
-    @property
-    def value_names(self) -> Sequence[str]:
-        """What each step is reported with: the loss, and the metrics of the recipe's own step."""
-        if self.turns:
-            return turn_names({each.turn[0]: each.training_step for each in self.turns if each.training_step})
-        return (self.training_step and self.training_step.names) or ("loss",)
+    return step
 
-    @property
-    def size(self) -> TrainingSize:
-        """How long an epoch is."""
-        return {
-            "steps_per_epoch": self.train.steps,
-            "samples_per_epoch": self.train.items,
-            "validates": self.val is not None,
-        }
+
+def _updater(
+    task: Task, context: Context, controller: TrainingController, clip: Clip, agree: Agree | None
+) -> Callable[[], object]:
+    """Return the function that makes an optimizer step with the run's schedule, weight decay and gradient clipping.
+
+    It is plain `optimizer.step` where the settings add nothing.
+    """
+    training = context.training
+    is_plain = training.weight_decay is None and training.gradient_clip is None and task.schedule is None
+    if is_plain and task.scaler is None and not controller.rate_varies:
+        return task.optimizer.step
+    return _Update(task, context, controller, clip, agree)
+
+
+class _Update:
+    def __init__(
+        self, task: Task, context: Context, controller: TrainingController, clip: Clip, agree: Agree | None
+    ) -> None:
+        optimizer = task.optimizer
+        self._optimizer, self._context, self._controller = optimizer, context, controller
+        self._clip, self._agree = clip, agree
+        self._schedule, self._scaler = task.schedule, task.scaler
+        self._decay, self._max_norm = context.training.weight_decay, context.training.gradient_clip
+        self._rates = [float(group["lr"]) for group in optimizer.param_groups]
+        if self._decay is not None:
+            for group in optimizer.param_groups:
+                group["weight_decay"] = 0.0  # `_shrink` replaces it
+
+    def __call__(self) -> None:
+        groups = self._optimizer.param_groups  # read each time: loading a checkpoint replaces them
+        if self._controller.rate_varies:
+            factor = self._controller.rate_factor()
+            for group, rate in zip(groups, self._rates, strict=True):
+                group["lr"] = rate * factor
+        if self._scaler is None:
+            self._prepare()
+            self._optimizer.step()
+        else:
+            finite = self._scaler.unscale(self._optimizer, self._agree)
+            if finite:
+                self._prepare()
+            self._scaler.finish(self._optimizer, finite=finite)
+            if not finite:
+                self._scaler.report(self._context, self._controller.step + 1)
+        if self._schedule is not None:
+            self._schedule.follow(self._controller.step + 1 - (self._scaler.skipped if self._scaler else 0))
+
+    def _prepare(self) -> None:
+        """Clip the gradients, and let the weights decay."""
+        if self._max_norm is not None:
+            groups = self._optimizer.param_groups
+            self._clip([parameter for group in groups for parameter in group["params"]], self._max_norm)
+        if self._decay:
+            self._shrink(self._decay)
+
+    @torch.no_grad()
+    def _shrink(self, decay: float) -> None:
+        """Apply decoupled weight decay as AdamW does, with any optimizer (Loshchilov and Hutter 2019)."""
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.mul_(1 - group["lr"] * decay)
+
+
+class _Turns:
+    """One step of several optimizers: each in turn gets the gradients of its own pass, and moves its parameters."""
+
+    def __init__(self, turns: list[tuple[Task, Callable[[], object]]], accumulate: Accumulate) -> None:
+        self._turns, self._accumulate = turns, accumulate
+        self._checked = False
+
+    def __call__(self, batch: Any) -> Any:  # noqa: ANN401 (as `accumulate`)
+        found = []
+        for turn, update in self._turns:
+            # Another optimizer's pass has left gradients here. Not `model.zero_grad`: after a validation, the model of
+            # FSDP has its gathered parameters in the place of the shards.
+            for other, _ in self._turns:
+                other.optimizer.zero_grad()
+            found.append(self._accumulate(turn, batch))
+            if not self._checked:
+                check_used(turn)
+            update()
+        self._checked = True
+        return merge_turns(found)
 
 
 def learning_rate(optimizer: torch.optim.Optimizer) -> float:
@@ -97,64 +149,12 @@ def learning_rate(optimizer: torch.optim.Optimizer) -> float:
     return float(optimizer.param_groups[0]["lr"])
 
 
-def backward(task: Task, model: Callable[..., Any], batch: MicroBatch, scale: float) -> Tensor:
-    """Make one forward and backward pass on `scale` times the mean loss. Return the mean loss, detached."""
-    loss = task.loss(model(*batch.inputs), batch.target) if task.is_plain else _measured_loss(task, model, batch)
-    scaled = loss if scale == 1.0 else loss * scale  # saves a small model two multiplications
-    if not task.is_plain and task.scaler is not None:
-        scaled = task.scaler.scale(scaled)
-    scaled.backward()  # type: ignore[no-untyped-call]
-    return loss.detach()
-
-
-def _measured_loss(task: Task, model: Callable[..., Any], batch: MicroBatch) -> Tensor:
-    """Return the loss of a forward pass in the run's precision, and measure the metrics in the steps that do so."""
-    if task.autocast is None:
-        output = model(*batch.inputs)
-        loss = task.loss(output, batch.target)
-    else:
-        with task.autocast:
-            output = model(*batch.inputs)
-            loss = task.loss(output, batch.target)
-    if task.training_metrics is not None and task.training_metrics.is_due:
-        with task.autocast or contextlib.nullcontext():
-            task.training_metrics.measure(task.metrics, output, batch.target, batch.share)
-    return loss  # before the backward pass, the output is free again
-
-
-def step_backward(task: Task, module: Callable[..., Any], batch: MicroBatch, scale: float) -> Measured:
-    """Make the pass of a recipe's own step on `scale` times its loss, or, if it has a weight, on weight times loss."""
-    assert task.training_step is not None
-    if task.autocast is None:
-        measured = task.training_step.read(module(batch.data, *task.turn))
-    else:
-        with task.autocast:
-            measured = task.training_step.read(module(batch.data, *task.turn))
-    if not measured.loss.requires_grad:
-        raise task.training_step.no_graph()
-    if measured.weight is None:
-        loss = measured.loss if scale == 1.0 else measured.loss * scale  # saves a small model two multiplications
-    else:
-        weight = measured.weight if batch.share else torch.zeros_like(measured.weight)
-        measured = measured._replace(weight=weight)
-        loss = measured.loss.float() * weight.float()
-    if task.scaler is not None:
-        loss = task.scaler.scale(loss)
-    loss.backward()  # type: ignore[no-untyped-call]
-    return measured
-
-
-def merge(results: Sequence[Measured], micro_batches: Sequence[MicroBatch]) -> tuple[Tensor, float | Tensor]:
-    """Return the mean values over micro-batches, and their weight: the sum of the shares, or of the steps' weights."""
-    if results[0].weight is None:
-        weights: list[Any] = [batch.share for batch in micro_batches]
-    else:
-        weights = [result.weight for result in results]
-    if len(results) == 1:
-        return results[0].values, weights[0]
-    total = sum(weights[1:], start=weights[0])
-    parts = [result.values * weight for result, weight in zip(results, weights, strict=True)]
-    return torch.stack(parts).sum(0) / total, total
+def merge(found: Sequence[Pass]) -> Pass:
+    """Return the mean values over the passes of a step, and the sum of their weights."""
+    if len(found) == 1:
+        return found[0]
+    total: Any = sum(weight for _, weight in found)
+    return torch.stack([values * weight for values, weight in found]).sum(0) / total, total
 
 
 @torch.no_grad()
@@ -178,21 +178,13 @@ def passes(task: Task, model: Callable[..., Any], micro_batches: list[MicroBatch
 
     With a step of the recipe's own, it is followed by the step's metrics: shape (1 + metrics).
     """
-    if task.training_step is not None:
-        if len(micro_batches) == 1:
-            results = [step_backward(task, model, micro_batches[0], 1.0)]
-            if results[0].weight is None:
-                return results[0].values
-        else:
-            results = [step_backward(task, model, batch, batch.share) for batch in micro_batches]
-        values, weight = merge(results, micro_batches)
-        if isinstance(weight, torch.Tensor):
-            scale_gradients(task.optimizer, 1 / weight)
-        return values
     if len(micro_batches) == 1:
-        return backward(task, model, micro_batches[0], 1.0)
-    losses = [backward(task, model, batch, batch.share) * batch.share for batch in micro_batches]
-    return torch.stack(losses).sum()
+        values, weight = task.backward(task, model, micro_batches[0], 1.0)
+    else:
+        values, weight = merge([task.backward(task, model, batch, batch.share) for batch in micro_batches])
+    if isinstance(weight, torch.Tensor):
+        scale_gradients(task.optimizer, 1 / weight)
+    return values
 
 
 def own_passes(task: Task, micro_batches: list[MicroBatch]) -> Tensor:
@@ -223,7 +215,7 @@ def train_task(
     reporter = MetricsReporter(
         context, ranks=ranks, names=lambda: task.value_names, fetch=_fetch, metrics=task.training_metrics
     )
-    controller = TrainingController(context, reporter, saver or WholeSaver(task, context), **task.size)
+    controller = TrainingController(context, reporter, saver or Saver(task, context), **task.size)
     step = stepper(task, context, controller, accumulate, clip=clip, agree=agree)
     checks = validation(controller, reporter) if validation else Validation(task, task.module, controller)
     task.module.train()
@@ -231,8 +223,7 @@ def train_task(
     if begun is not None:
         begun(controller.step)
     given = batches or task.train.shuffled
-    run_epochs(
-        controller,
+    controller.run(
         lambda epoch, skip: map(step, given(epoch, skip)),
         checks.means,
         rate=lambda: learning_rate(task.optimizer),

@@ -1,19 +1,21 @@
-"""What training loops of several ranks share: join and leave, broadcast, clipping, the reduction of losses."""
+"""What training loops of several ranks share: meet and leave, broadcast, clip, reduce the losses, check the link."""
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional  # before `join`, see `leave`
+from torch.distributed import FileStore, Store, TCPStore  # type: ignore[attr-defined]  # documented, not declared
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from ....schema.paths import RENDEZVOUS
 from ...steps import other_names
-from ...training.host_files import HostFiles
+from ...training import hosts
 from .common import merge, own_part, scale_gradients
-from .over_hosts import backend_of, broadcast_bytes, check_link, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from ....schema.rank import RankAssignment
     from ...context import Context
-    from ..task.data import MicroBatch
-    from ..task.steps import Measured, StepReader
-    from .common import Task
+    from ..task.build import Task
+    from ..task.steps import Pass, StepReader
 
 
 def join(context: Context) -> None:
@@ -41,7 +43,7 @@ def join(context: Context) -> None:
     )
     if context.assignment.meeting:
         check_link(context)
-        HostFiles(context, broadcast_bytes).fetch_checkpoint()
+        hosts.HostFiles(context, broadcast_bytes).fetch_checkpoint()
 
 
 def leave() -> None:
@@ -73,14 +75,14 @@ def clip_over_ranks(parameters: Iterable[nn.Parameter], max_norm: float) -> None
     """Scale gradients, of which each rank has a part, to a largest norm over all ranks. Takes one reduction."""
     parameters = list(parameters)
     gradients = [own_part(each.grad) for each in parameters if each.grad is not None]
-    square = get_total_norm(gradients).square().to(_reducing_device())
+    square = get_total_norm(gradients).square().to(_device())
     dist.all_reduce(square)
     clip_grads_with_norm_(parameters, max_norm, square.sqrt())
 
 
 def agree(number: Tensor) -> None:
     """Set a number to the largest of all ranks."""
-    largest = number.to(_reducing_device(), copy=True)
+    largest = number.to(_device(), copy=True)
     dist.all_reduce(largest, dist.ReduceOp.MAX)
     number.copy_(largest)
 
@@ -90,28 +92,23 @@ def _weigh_over_ranks(task: Task, weight: Tensor) -> Tensor:
 
     They are then those of the weighted mean loss of the global batch. `weight`: this rank's. Return its share.
     """
-    total = weight.to(_reducing_device(), copy=True)
+    total = weight.to(_device(), copy=True)
     dist.all_reduce(total)
     total = total.to(weight.device)
     scale_gradients(task.optimizer, dist.get_world_size() / total)
     return weight / total
 
 
-def merge_over_ranks(
-    task: Task, results: Sequence[Measured], micro_batches: Sequence[MicroBatch]
-) -> tuple[Tensor, float | Tensor]:
-    """Return this rank's mean values over its passes of a recipe's own step, and their share of the global batch.
+def merge_over_ranks(task: Task, found: Sequence[Pass]) -> Pass:
+    """Return this rank's mean values over its passes, and their share of the global batch.
 
-    Gradients of weighted losses are divided by the global batch's weight. Raises `ValueError` on all ranks if the step
-    returned different names on them.
+    Gradients of weighted losses are divided by the global batch's weight. Raises `ValueError` on all ranks if the
+    recipe's own step returned different names on them.
     """
-    assert task.training_step is not None
-    if not task.training_step.agreed:
+    if task.training_step is not None and not task.training_step.agreed:
         _agree_on_names(task.training_step)
-    values, weight = merge(results, micro_batches)
-    if not isinstance(weight, torch.Tensor):
-        return values, weight
-    return values, _weigh_over_ranks(task, weight)
+    values, weight = merge(found)
+    return values, _weigh_over_ranks(task, weight) if isinstance(weight, torch.Tensor) else weight
 
 
 def _agree_on_names(step: StepReader) -> None:
@@ -123,7 +120,7 @@ def _agree_on_names(step: StepReader) -> None:
         raise other_names(rank, names[rank], names[0])
 
 
-def _reducing_device() -> str:
+def _device() -> str:
     return "cuda" if dist.get_backend() == "nccl" else "cpu"
 
 
@@ -138,7 +135,7 @@ class Ranks:
     def collect_files(self, folder: Path) -> None:
         """Bring files to the machine of rank 0."""
         if self._context.assignment.meeting:
-            HostFiles(self._context, broadcast_bytes).collect(folder)
+            hosts.HostFiles(self._context, broadcast_bytes).collect(folder)
 
     def wait_for(self, losses: list[Tensor]) -> None:
         """Wait until the losses are computed."""
@@ -148,7 +145,7 @@ class Ranks:
     def reduce(self, losses: list[Tensor], shares: list[Any], numbers: list[float]) -> list[float]:
         """Return the sums over all ranks of each loss times its share, and of each number."""
         # Losses are float32; a number may be a count that float32 would round.
-        shared = torch.tensor(numbers, dtype=torch.float64, device=_reducing_device())
+        shared = torch.tensor(numbers, dtype=torch.float64, device=_device())
         if losses:
             stacked = torch.stack(losses).double()
             if isinstance(shares[0], torch.Tensor):
@@ -162,3 +159,65 @@ class Ranks:
         dist.all_reduce(shared)
         values: list[float] = shared.tolist()
         return values
+
+
+def open_store(assignment: RankAssignment, path: str) -> Store:
+    """Return the store at which the ranks meet: a file, or for several machines an address that rank 0 listens on."""
+    if not assignment.meeting:
+        return FileStore(path, assignment.world_size)
+    host, _, port = assignment.meeting.rpartition(":")
+    if assignment.rank:
+        return TCPStore(host, int(port), assignment.world_size, is_master=False)
+    # On this address only: by itself, the store listens on all addresses of the machine.
+    with socket.create_server((host, int(port)), reuse_port=False) as listener:
+        descriptor = os.dup(listener.fileno())
+    return TCPStore(
+        host, int(port), assignment.world_size, is_master=True, wait_for_workers=False, master_listen_fd=descriptor
+    )
+
+
+def backend_of(kind: str) -> str:
+    """Return the backend with which ranks exchange data: NCCL where their devices are GPUs, and else gloo."""
+    return "gloo" if kind == "cpu" else "nccl"
+
+
+def check_link(context: Context) -> None:
+    """Check the link between the ranks, with either backend: see `hosts.check_link`."""
+    device = _device()
+
+    def ones() -> Tensor:
+        tensor = torch.ones(hosts.LINK_BYTES // 4, device=device)
+        float(tensor[0])  # waits until a GPU has filled it
+        return tensor
+
+    def is_summed(tensor: Tensor) -> bool:
+        dist.all_reduce(tensor)  # a GPU may still work on it: the comparison waits for the end
+        return bool((tensor == context.world_size).all())
+
+    hosts.check_link(context, dist.get_backend(), ones, is_summed)
+
+
+def broadcast_bytes(rank: int, data: bytes) -> bytes:
+    """Return on all ranks the bytes that `rank` gives."""
+    device = _device()
+    mine = dist.get_rank() == rank
+    size = torch.tensor([len(data) if mine else 0], dtype=torch.int64, device=device)
+    dist.broadcast(size, src=rank)
+    count = int(size.item())
+    if not count:
+        return b""
+    tensor = _tensor(data, device) if mine else torch.empty(count, dtype=torch.uint8, device=device)
+    dist.broadcast(tensor, src=rank)
+    return data if mine else tensor.cpu().numpy().tobytes() if _has_numpy() else bytes(tensor.cpu().tolist())
+
+
+def _tensor(data: bytes, device: str) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device)
+
+
+def _has_numpy() -> bool:
+    try:
+        import numpy  # noqa: F401, ICN001  # PyTorch works without it
+    except ImportError:
+        return False
+    return True

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ...training.controller import TrainingController
     from ...training.epoch_results import Values
     from ...training.metrics_reporter import MetricsReporter
+    from ..task.build import Task
     from ..task.data import MicroBatch
-    from .common import Task
 
     Own = tuple[float | Tensor, Sequence[Tensor]] | None
     """What this rank has measured on a batch: the items, or a weight, and the means over them; None for nothing."""

@@ -1,5 +1,5 @@
 """A model cut into the stages of a pipeline.
 
 `sources`: where a recipe's model can be cut. `trace`: models that are no sequence of layers. `cost`: what each layer
-costs. `cut`: where the cut is best. `stage`: this rank's stage.
+costs. `stage`: this rank's stage.
 """

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
+
+from ..model.placing import tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from .cut import Layer
+    from ..model.placing import Layer
 
     Autocast = AbstractContextManager[Any] | None
 
@@ -106,11 +108,6 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     with torch.no_grad():
         for buffer, value in kept:
             buffer.copy_(value)
-
-
-def tensors(value: Any) -> list[Tensor]:  # noqa: ANN401 (whatever a layer returns)
-    """Return all tensors in a value."""
-    return [each for each in tree_leaves(value) if isinstance(each, Tensor)]
 
 
 def _now(device: torch.device) -> float:

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from ....language import tr
+from ..model.placing import is_sequential, layers_of, split_points, tensors, with_layers_before
 from ..task.build import seed_everything
-from .cost import draws, tensors
-from .cut import is_sequential, layers_of, split_points, with_layers_before
+from .cost import draws
 from .trace import inner_layers, traced_stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...recipe import LoadedRecipe
+    from ..model.placing import Layer
     from .cost import Call
-    from .cut import Layer
 
 
 class Source(Protocol):

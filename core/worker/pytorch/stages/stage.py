@@ -15,19 +15,10 @@ from torch.utils._pytree import tree_map_only
 from ....language import tr
 from ....schema import checkpoint
 from ..loop.distributed import broadcast_object
-from ..loop.saver import (
-    does_not_fit,
-    load_scale,
-    random_file,
-    random_states,
-    read,
-    save_scale,
-    set_random_states,
-    write,
-)
+from ..model.placing import CannotSplitError, split_evenly, too_few_parts
 from ..task.build import autocast_of, build_loss
+from ..task.saver import random_states, read, set_random_states, write
 from .cost import NOTHING, Call, calls, seconds, unchanged
-from .cut import CannotSplitError, split_evenly, too_few_parts
 from .sources import Source, source
 
 if TYPE_CHECKING:
@@ -36,8 +27,7 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ..loop.common import Task
-    from ..task.build import Unplaced
+    from ..task.build import Task, Unplaced
     from .cost import Autocast
 
 CUT = "cut.json"
@@ -268,12 +258,11 @@ def _common_end(one: str, other: str) -> int:
     return count
 
 
-class StageSaver:
+class StageWeights:
     """Saves this rank's stage under the whole model's names; rank 0 adds where the model was cut."""
 
     def __init__(self, stage: Stage, task: Task, context: Context) -> None:
-        self._stage, self._task, self._optimizer = stage, task, task.optimizer
-        self._rank = context.rank
+        self._stage, self._optimizer, self._rank = stage, task.optimizer, context.rank
 
     def save(self, folder: Path) -> None:
         """Write this rank's files."""
@@ -281,20 +270,13 @@ class StageSaver:
         state = {full: held[name] for name, full in self._stage.names.items()}
         write(folder / f"model-{self._rank}.pt", state)
         write(folder / f"optimizer-{self._rank}.pt", self._optimizer.state_dict())
-        write(folder / random_file(self._rank), random_states())
         if self._rank == 0:
             (folder / CUT).write_text(json.dumps(self._stage.begins) + "\n", encoding="utf-8")
-            save_scale(self._task, folder)
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote. Raises `ValueError` if it is of another model."""
-        try:
-            self._load_weights(read(folder / f"model-{self._rank}.pt"))
-            self._optimizer.load_state_dict(read(folder / f"optimizer-{self._rank}.pt"))
-            load_scale(self._task, folder)
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise does_not_fit(folder, error) from error
-        set_random_states(read(folder / random_file(self._rank)))
+        self._load_weights(read(folder / f"model-{self._rank}.pt"))
+        self._optimizer.load_state_dict(read(folder / f"optimizer-{self._rank}.pt"))
 
     def _load_weights(self, state: dict[str, Tensor]) -> None:
         names, module = self._stage.names, self._stage.module

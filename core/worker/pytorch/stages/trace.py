@@ -12,15 +12,15 @@ from torch.distributed.pipelining import SplitPoint, pipeline
 from torch.fx import Graph, GraphModule, Node
 
 from ....language import tr
+from ..model.placing import CannotSplitError, is_sequential
 from .cost import calls
-from .cut import CannotSplitError, is_sequential
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import torch
 
-    from .cut import Layer
+    from ..model.placing import Layer
 
 
 def inner_layers(model: nn.Module, inputs: Sequence[Tensor]) -> list[Layer]:

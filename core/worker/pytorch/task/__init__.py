@@ -1,9 +1,9 @@
 """What is trained: the parts of a recipe, as PyTorch needs them.
 
 - `build`: make model, data and optimizer from a recipe
-- `data`, `stream`: the batches of data sets, and of data that can only be read in order
-- `nested`: batches of any shape
-- `optimizers`: one or several optimizers; the recipe's learning rates
-- `steps`: the steps that a recipe computes itself
+- `data`, `stream`: the batches of data sets, of any shape, and of data that can only be read in order
+- `optimizers`: one or several optimizers; the recipe's learning rates; the loss scale of float16
+- `steps`: one forward and backward pass; the steps that a recipe computes itself
+- `saver`: write and read checkpoints
 - `training_metrics`: the recipe's metrics on training batches
 """

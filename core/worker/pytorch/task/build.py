@@ -13,28 +13,89 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ....language import tr, tr_plural
-from ...recipe import wrong_return
-from ...steps import check_names, has_steps, validates_itself
+from ....language import tr
+from ...recipe import set_epoch_end, wrong_return
+from ...steps import check_names, has_steps, turn_names, validates_itself
 from ...streams import stream_steps
-from ...training.epoch_end import set_epoch_end
-from ..loop.common import Task
-from ..loop.saver import undisturbed
-from ..loop.scaling import LossScaler
 from ..model.blocks import checkpoint_blocks, compile_module
 from .data import Batches, as_dataset, is_stream, share_socket_folder
-from .optimizers import build_optimizers, recipe_schedule, turns_of
-from .steps import readers, step_module
+from .optimizers import LossScaler, build_optimizers, recipe_schedule, turns_of
+from .saver import undisturbed
+from .steps import measured_pass, plain_pass, readers, step_module, step_pass
 from .stream import Shares, StreamBatches
 from .training_metrics import TrainingMetrics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+
+    from torch import Tensor
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ..loop.common import Loss
+    from ...training.epoch_results import TrainingSize
+    from .optimizers import RecipeSchedule
+    from .steps import Backward, StepReader
     from .stream import Source
+
+    Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass
+class Task:
+    """A recipe's parts, built: everything that a training loop needs."""
+
+    model: nn.Module
+    module: nn.Module
+    """What strategies wrap and loops call: the model, with the recipe's own steps around it where it has them."""
+    loss: Loss
+    optimizer: torch.optim.Optimizer
+    """The recipe's, or the first of several."""
+    train: Batches | StreamBatches
+    val: Batches | StreamBatches | None
+    metrics: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
+    autocast: AbstractContextManager[Any] | None
+    """For bfloat16 and float16, reusable. None for float32: entering even an empty context costs microseconds per
+    step."""
+    schedule: RecipeSchedule | None = None
+    """The recipe's own schedule of the learning rate."""
+    training_step: StepReader | None = None
+    """Reads what the recipe's own `training_step` returns; None to train with `loss`."""
+    validation_step: StepReader | None = None
+    """Reads what the recipe's own `validation_step` returns; None to validate with `loss` and `metrics`."""
+    training_metrics: TrainingMetrics | None = None
+    """Measures `metrics` on training batches, too."""
+    scaler: LossScaler | None = None
+    """Scales the loss, for float16."""
+    turns: tuple[Task, ...] = ()
+    """A task for each of several optimizers; empty for one."""
+    turn: tuple[str, ...] = ()
+    """In such a task, the name of its optimizer: what the recipe's step gets after the batch."""
+
+    def __post_init__(self) -> None:
+        is_plain = self.autocast is None and self.training_metrics is None and self.scaler is None
+        self.backward: Backward = plain_pass if is_plain else measured_pass
+        """Makes a pass. Chosen once: a small model takes microseconds for one."""
+        if self.training_step is not None:
+            self.backward = step_pass
+        self.forward: Callable[..., Any] = self.module if self.training_step is None else self.module.forward
+        """The forward pass where no strategy wraps the module: a recipe's own step needs none of its hooks."""
+
+    @property
+    def value_names(self) -> Sequence[str]:
+        """What each step is reported with: the loss, and the metrics of the recipe's own step."""
+        if self.turns:
+            return turn_names({each.turn[0]: each.training_step for each in self.turns if each.training_step})
+        return (self.training_step and self.training_step.names) or ("loss",)
+
+    @property
+    def size(self) -> TrainingSize:
+        """How long an epoch is."""
+        return {
+            "steps_per_epoch": self.train.steps,
+            "samples_per_epoch": self.train.items,
+            "validates": self.val is not None,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,18 +137,14 @@ def prepare(
         share_socket_folder(context.run_dir)
     device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
     data = {name: _data(recipe, name, seed) for name in ("train_data", "val_data")}
-    with making or _made_on(device if context.training.make_on_device else None):
+    # A device as a context: new tensors are on it unless they name another.
+    with making or (device if context.training.make_on_device else contextlib.nullcontext()):
         model = build_model(recipe, "model", seed)
     make = partial(_batches, recipe, context, device, whole=whole_batches)
     train = make("train_data", data["train_data"])
     val = None if data["val_data"] is None else make("val_data", data["val_data"])
     context.notice_large_batch(train.items)
     return Unplaced(model=model, train=train, val=val, device=device)
-
-
-def _made_on(device: torch.device | None) -> AbstractContextManager[Any]:
-    """Return a context in which new tensors are on this device unless they name another; None for the CPU."""
-    return device or contextlib.nullcontext()
 
 
 def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: object) -> nn.Module:
@@ -243,27 +300,12 @@ def seed_everything(seed: int) -> None:
 
 def claim_device(context: Context) -> torch.device:
     """Return this rank's device. Raises `RuntimeError` unless the process sees exactly the ticked devices."""
-    assignment = context.assignment
-    ticked = len(assignment.devices)
     gpus = torch.cuda.device_count()
     context.record_seen(gpus=gpus, threads=torch.get_num_threads())
-    if assignment.kind == "cpu":
-        if gpus:
-            raise RuntimeError(
-                tr("This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this.", gpus=gpus)
-            )
+    context.check_seen(gpus, context.assignment.devices, _cuda_advice)
+    if context.assignment.kind == "cpu":
         return torch.device("cpu")
-    if gpus != ticked:
-        raise RuntimeError(
-            tr(
-                "This worker sees {seen}, but {chosen} ({devices}). {advice}",
-                seen=tr_plural("{count} CUDA device", "{count} CUDA devices", gpus),
-                chosen=tr_plural("{count} was chosen", "{count} were chosen", ticked),
-                devices=", ".join(assignment.devices),
-                advice=_cuda_advice(),
-            )
-        )
-    device = torch.device("cuda", assignment.local_rank)
+    device = torch.device("cuda", context.assignment.local_rank)
     torch.cuda.set_device(device)
     return device
 

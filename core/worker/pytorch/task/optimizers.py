@@ -11,18 +11,18 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from ....language import tr
 from ....schema.settings import DEFAULT_LEARNING_RATE
 from ...recipe import TRAINING_STEP, wrong_return
-from ...steps import OPTIMIZERS, foreign_parameter, shared_parameter, unused_optimizer, wrong_optimizers
-from ..loop.scaling import LossScaler
+from ...steps import OPTIMIZERS, check_optimizers, check_owners, unused_optimizer
+from ...training.metrics_reporter import SkippedSteps
 from .steps import StepReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor, nn
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ..loop.common import Task
+    from .build import Task
 
 
 def build_optimizers(recipe: LoadedRecipe, context: Context, model: nn.Module) -> dict[str, torch.optim.Optimizer]:
@@ -61,26 +61,11 @@ def _is_optimizer(value: object) -> bool:
 def _several(recipe: LoadedRecipe, model: nn.Module) -> dict[str, torch.optim.Optimizer]:
     found = recipe.call(OPTIMIZERS, model)
     remedy = tr("Return a dict of names and torch.optim.Optimizer, such as {example}.", example="{'generator': Adam()}")
-    if not isinstance(found, dict):
-        raise wrong_return(OPTIMIZERS, recipe, found, remedy)
-    wrong = [(name, each) for name, each in found.items() if not _is_optimizer(each)]
-    if wrong or not found or not all(isinstance(name, str) and name for name in found):
-        raise wrong_optimizers(recipe, found, remedy)
-    _check_parameters(recipe, model, found)
-    return found
-
-
-def _check_parameters(recipe: LoadedRecipe, model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer]) -> None:
-    """Raise `ValueError` if two optimizers have one parameter, or if one is not of the model."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    owners: dict[int, str] = {}
-    for owner, optimizer in optimizers.items():
-        for parameter in _parameters(optimizer):
-            if id(parameter) not in names:
-                raise foreign_parameter(recipe, owner)
-            if id(parameter) in owners:
-                raise shared_parameter(recipe, owners[id(parameter)], owner, names[id(parameter)])
-            owners[id(parameter)] = owner
+    check_optimizers(recipe, found, remedy, _is_optimizer)
+    owned = {name: _parameters(optimizer) for name, optimizer in found.items()}
+    check_owners(recipe, owned, {id(parameter): name for name, parameter in model.named_parameters()})
+    several: dict[str, torch.optim.Optimizer] = found
+    return several
 
 
 def _set_rate(optimizers: Mapping[str, torch.optim.Optimizer], rate: float) -> None:
@@ -191,3 +176,63 @@ def recipe_schedule(
 
 def _values(group: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in group.items() if name != "params"}
+
+
+class LossScaler:
+    """Scales the loss of one optimizer, so that gradients in float16 neither vanish nor overflow.
+
+    A step whose gradients overflow is skipped, and the scale is halved. It doubles after 2000 good steps.
+    """
+
+    def __init__(self, device: torch.device, *, name: str = "") -> None:
+        """`name`: the optimizer's, where there are several."""
+        self._scaler = _Scaler(device.type)
+        self._scaler.scale(torch.ones((), device=device))  # torch makes the scale with its first use
+        self._skipped = SkippedSteps(name=name)
+
+    @property
+    def skipped(self) -> int:
+        """Steps skipped since the training began."""
+        return self._skipped.count
+
+    def scale(self, loss: torch.Tensor) -> torch.Tensor:
+        """Return the loss times the scale."""
+        scaled: torch.Tensor = self._scaler.scale(loss)
+        return scaled
+
+    def unscale(self, optimizer: torch.optim.Optimizer, agree: Callable[[torch.Tensor], object] | None) -> bool:
+        """Divide the gradients by the scale. Return whether all are finite, on all ranks.
+
+        `agree`: sets a number to the largest of all ranks, where each rank has a part of the gradients.
+        """
+        self._scaler.unscale_(optimizer)
+        found = self._scaler.found_infinite(optimizer)
+        if agree is not None:
+            for each in found:
+                agree(each)
+        return not sum(each.item() for each in found)
+
+    def finish(self, optimizer: torch.optim.Optimizer, *, finite: bool) -> None:
+        """Take the optimizer's step if the gradients are finite, and adapt the scale."""
+        self._scaler.step(optimizer)
+        self._scaler.update()
+        self._skipped.count += not finite
+
+    def report(self, context: Context, step: int) -> None:
+        """Tell about skipped steps."""
+        self._skipped.report(context, step, scale=self._scaler.get_scale())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"scaler": self._scaler.state_dict(), "skipped": self._skipped.count, "reported": self._skipped.reported}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        self._scaler.load_state_dict(state["scaler"])
+        self._skipped.count, self._skipped.reported = state["skipped"], state["reported"]
+
+
+class _Scaler(torch.amp.GradScaler):
+    def found_infinite(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+        """Return for each device a tensor that is above 0 if a gradient there is not finite."""
+        return list(self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values())

@@ -1,7 +1,8 @@
-"""A recipe's own `training_step(model, batch)` and `validation_step(model, batch)`."""
+"""The passes of a step: of the recipe's loss, or of its own `training_step(model, batch)` and `validation_step`."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...recipe import LoadedRecipe
+    from .build import Task
+    from .data import MicroBatch
 
     Step = Callable[..., Any]
+    Pass = tuple[Tensor, float | Tensor]
+    """The mean loss of a pass, or loss and metrics of a recipe's own step, shape (1 + metrics), detached; and what they
+    count: the share of the items, or the weight that the step gave."""
+    Backward = Callable[[Task, Callable[..., Any], MicroBatch, float], Pass]
+    """Makes a pass of the task with this model on a scale times the mean loss; a weight of the step replaces the
+    scale."""
 
 
 class StepModule(nn.Module):
@@ -114,3 +123,47 @@ def readers(recipe: LoadedRecipe) -> tuple[StepReader | None, StepReader | None]
         return StepReader(function, recipe.name_and_line(function))
 
     return reader(TRAINING_STEP), reader(validating_function(recipe)) if validates_itself(recipe) else None
+
+
+def plain_pass(task: Task, model: Callable[..., Any], batch: MicroBatch, scale: float) -> Pass:
+    """Make a pass of the model, the loss and nothing else."""
+    loss = task.loss(model(*batch.inputs), batch.target)
+    (loss if scale == 1.0 else loss * scale).backward()  # type: ignore[no-untyped-call]  # saves two multiplications
+    return loss.detach(), batch.share
+
+
+def measured_pass(task: Task, model: Callable[..., Any], batch: MicroBatch, scale: float) -> Pass:
+    """Make a pass in the run's precision, and measure the metrics in the steps that do so."""
+    if task.autocast is None:
+        output = model(*batch.inputs)
+        loss = task.loss(output, batch.target)
+    else:
+        with task.autocast:
+            output = model(*batch.inputs)
+            loss = task.loss(output, batch.target)
+    if task.training_metrics is not None and task.training_metrics.is_due:
+        with task.autocast or contextlib.nullcontext():
+            task.training_metrics.measure(task.metrics, output, batch.target, batch.share)
+    del output  # free before the backward pass
+    scaled = loss if scale == 1.0 else loss * scale
+    (scaled if task.scaler is None else task.scaler.scale(scaled)).backward()  # type: ignore[no-untyped-call]
+    return loss.detach(), batch.share
+
+
+def step_pass(task: Task, module: Callable[..., Any], batch: MicroBatch, scale: float) -> Pass:
+    """Make the pass of a recipe's own step."""
+    assert task.training_step is not None
+    if task.autocast is None:
+        loss, values, weight = task.training_step.read(module(batch.data, *task.turn))
+    else:
+        with task.autocast:
+            loss, values, weight = task.training_step.read(module(batch.data, *task.turn))
+    if not loss.requires_grad:
+        raise task.training_step.no_graph()
+    if weight is None:
+        loss = loss if scale == 1.0 else loss * scale
+    else:
+        weight = weight if batch.share else torch.zeros_like(weight)
+        loss = loss.float() * weight.float()
+    (loss if task.scaler is None else task.scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+    return values, batch.share if weight is None else weight

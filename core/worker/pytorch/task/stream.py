@@ -11,8 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 from torch.utils.data import _utils as loader_internals
 
 from ...streams import StreamRandomness, too_short
-from .data import MicroBatch, checked, spread
-from .nested import map_tensors
+from .data import MicroBatch, checked, map_tensors, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

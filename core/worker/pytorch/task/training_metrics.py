@@ -11,7 +11,7 @@ from torch import Tensor
 from ....language import tr
 from ...training import training_metrics
 from ...training.training_metrics import Cost, median
-from .nested import map_tensors
+from .data import map_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -4,5 +4,6 @@
 - `data`, `stream`: the batches of arrays and data sets, and of data that are read item by item
 - `optimizers`: one or several optimizers
 - `steps`: the steps that a recipe computes itself
+- `saver`: write and read checkpoints
 - `training_metrics`: the recipe's metrics on training batches
 """

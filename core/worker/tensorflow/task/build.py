@@ -13,13 +13,12 @@ import keras
 import tensorflow as tf
 
 from ....language import tr
-from ...recipe import wrong_return
+from ...recipe import set_epoch_end, wrong_return
 from ...steps import check_names, has_steps, turn_names, validates_itself
-from ...training.epoch_end import set_epoch_end
-from ...training.skipped_steps import SkippedSteps
-from ..loop.saver import undisturbed
+from ...training.metrics_reporter import SkippedSteps
 from .data import Batches
 from .optimizers import build_optimizers
+from .saver import undisturbed
 from .steps import training_steps, try_out, validation_step
 from .stream import batches_of
 from .training_metrics import TrainingMetrics
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from ...training.controller import TrainingSize
+    from ...training.epoch_results import TrainingSize
     from .steps import RecipeStep, StepReader
 
     Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]

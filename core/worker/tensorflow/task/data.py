@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from ....language import tr, tr_noop
 from ...streams import limited_items
-from ..loop.devices import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     Feed = tuple[tf.Tensor, ...]
     """The arguments of a step's function: each of shape (items of the global batch, ...)."""
 
+HOST = "/cpu:0"
+"""The device that holds the data sets and coordinates."""
 CUT_AT_ONCE = 1024
 """Steps whose indices are made at once: an epoch of millions of steps must not become millions of tensors."""
 AHEAD = 2

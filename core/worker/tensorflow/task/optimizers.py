@@ -10,7 +10,7 @@ import tensorflow as tf
 from ....language import tr
 from ....schema.settings import DEFAULT_LEARNING_RATE
 from ...recipe import wrong_return
-from ...steps import OPTIMIZERS, foreign_parameter, shared_parameter, wrong_optimizers
+from ...steps import OPTIMIZERS, check_optimizers, check_owners
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,12 +101,8 @@ def _several(recipe: LoadedRecipe, model: keras.Model) -> dict[str, Owned]:
         "variables. For example: {example}.",
         example="{'generator': (keras.optimizers.Adam(), model.generator)}",
     )
-    if not isinstance(found, dict):
-        raise wrong_return(OPTIMIZERS, recipe, found, remedy)
-    owned = {name: _owned(pair) for name, pair in found.items()}
-    if not owned or None in owned.values() or not all(isinstance(name, str) and name for name in owned):
-        raise wrong_optimizers(recipe, found, remedy)
-    several = {name: each for name, each in owned.items() if each is not None}
+    check_optimizers(recipe, found, remedy, lambda pair: _owned(pair) is not None)
+    several = {name: owned for name, pair in found.items() if (owned := _owned(pair))}
     _check(recipe, model, several)
     return several
 
@@ -125,7 +121,6 @@ def _owned(pair: Any) -> Owned | None:  # noqa: ANN401 (whatever the recipe retu
 
 def _check(recipe: LoadedRecipe, model: keras.Model, optimizers: Mapping[str, Owned]) -> None:
     """Raise `ValueError` if two optimizers are one or share a variable, or if one has none, or one of another model."""
-    known = {id(variable) for variable in model.trainable_variables}
     owners: dict[int, str] = {}
     for name, (optimizer, variables) in optimizers.items():
         assert variables is not None
@@ -148,12 +143,8 @@ def _check(recipe: LoadedRecipe, model: keras.Model, optimizers: Mapping[str, Ow
                 )
             )
         owners[id(optimizer)] = name
-        for variable in variables:
-            if id(variable) not in known:
-                raise foreign_parameter(recipe, name)
-            if id(variable) in owners:
-                raise shared_parameter(recipe, owners[id(variable)], name, variable.path)
-            owners[id(variable)] = name
+    owned = {name: each.variables or [] for name, each in optimizers.items()}
+    check_owners(recipe, owned, {id(variable): variable.path for variable in model.trainable_variables})
 
 
 def _set_rate(recipe: LoadedRecipe, function: str, optimizers: Mapping[str, Owned], rate: float) -> None:

@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from ....language import tr
 from ...streams import StreamRandomness, limited_items, stream_steps, too_short
-from ..loop.devices import HOST
-from .data import Batches, check_spec, has_free_sizes, permutation, read_ahead, spread, whole_batches
+from .data import HOST, Batches, check_spec, has_free_sizes, permutation, read_ahead, spread, whole_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -1,0 +1,373 @@
+"""The commands `stop`, `pause` and `save`, for runs that train; `queue`, for runs that wait."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+from core.cli.shared.follow import POLL_S, StopMessages, hard_end
+from core.cli.shared.lookup import EXIT_CODES, find
+from core.cli.shared.output import ending, say, say_json, say_rows, say_run, warn
+from core.errors import RunError
+from core.history import index
+from core.language import tr, tr_noop, tr_plural
+from core.queue import control, folder
+from core.queue.folder import own_line
+from core.queue.listing import STATE_WORDS, OtherRun, QueuedRun, clock, queue_view
+from core.runs import stopped
+from core.runs.facts.run_facts import RunFacts
+from core.runs.facts.states import RunState, state_info
+from core.runs.requests import unanswered
+from core.runs.run import Run
+from core.schema.event_kinds import Checkpoint
+from core.schema.paths import CHECKPOINTS, CONTROL
+from core.system.process_info import user_name
+from core.table import Column, Table
+from core.text import join_names, short
+
+ANSWER_S = 2.0
+"""Seconds to wait for a new checkpoint or a notice after a save request was taken; then the latest one counts."""
+
+STOPPED_S = 0.5
+"""Seconds that a process must be stopped before it is named."""
+
+
+def add_force(parser: ArgumentParser) -> None:
+    """Add the option of `stop`."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help=tr(
+            "kill the workers at once; after training, do not wait for device memory; continue a stopped supervisor"
+        ),
+    )
+
+
+def stop(options: Namespace) -> int:
+    """Stop a run, and wait until it has stopped."""
+    run = _live_run(options)
+    if run.facts.state is RunState.QUEUED:
+        control.cancel(run.dir)
+    if options.force and (done := stopped.continue_supervisor(run.dir, run.facts)):
+        warn(done)
+    forced = options.force and state_info(run.facts.state).can_force
+    run.request("force" if forced else "stop")
+    state = _wait(run, "stop", quiet=options.json, force=options.force and not forced, forced=forced)
+    if not options.json and (sentence := hard_end(run.facts)):
+        warn(sentence)
+    say_run(options, run, ending(run))
+    return 0 if state is RunState.STOPPED else EXIT_CODES[state]
+
+
+def pause(options: Namespace) -> int:
+    """Save a checkpoint and end a run, and wait until it has ended; `resume` continues it."""
+    run = _live_run(options)
+    _check_answers(run, "pause")
+    if not state_info(run.facts.state).can_pause and run.facts.state is not RunState.CREATED:
+        raise ValueError(
+            tr(
+                "Run {id} cannot be paused: it is {label}.",
+                id=run.id,
+                label=tr(state_info(run.facts.state).label).lower(),
+            )
+        )
+    run.request("pause")
+    state = _wait(run, "pause", quiet=options.json)
+    say_run(options, run, ending(run))
+    return 0 if state is RunState.PAUSED else EXIT_CODES[state]
+
+
+def save(options: Namespace) -> int:
+    """Save a checkpoint of a run now, and wait until it is written."""
+    run = _live_run(options)
+    _check_answers(run, "save")
+    if run.facts.state is RunState.QUEUED:
+        raise ValueError(tr("Run {id} cannot be saved: it has not started.", id=run.id))
+    run.request("save")
+    try:
+        written = _saved_checkpoint(run, run.facts.checkpoint)
+    except KeyboardInterrupt:
+        raise _interrupted(run, "save") from None
+    path = run.dir / CHECKPOINTS / written.name
+    if options.json:
+        say_json({"run": run.id, "checkpoint": written.name, "step": written.step, "path": str(path)})
+    else:
+        say(str(path))
+    return 0
+
+
+UNANSWERED = {
+    "pause": tr_noop(
+        "Run {id} was not paused: Trainyard cannot pause a script. It continues; "
+        "`trainyard stop {id}` ends it, with SIGINT first."
+    ),
+    "save": tr_noop(
+        "Run {id} was not saved: Trainyard cannot save a script. It continues; "
+        "`trainyard stop {id}` ends it, with SIGINT first."
+    ),
+}
+INTERRUPTED = {
+    "stop": tr_noop("Interrupted. The run still stops; `trainyard attach {id}` follows it."),
+    "pause": tr_noop("Interrupted. The run still pauses; `trainyard attach {id}` follows it."),
+    "save": tr_noop("Interrupted. The run still saves a checkpoint; `trainyard attach {id}` follows it."),
+}
+"""Sentences by request."""
+
+
+def _check_answers(run: Run, request: str) -> None:
+    if unanswered(run.spec(), request):
+        raise ValueError(tr(UNANSWERED[request], id=run.id))
+
+
+def _live_run(options: Namespace) -> Run:
+    run = find(options)
+    run.catch_up()
+    if state_info(run.facts.state).over:
+        raise ValueError(
+            tr("Run {id} is over already: {label}.", id=run.id, label=tr(state_info(run.facts.state).label).lower())
+        )
+    return run
+
+
+def _wait(run: Run, request: str, *, quiet: bool, force: bool = False, forced: bool = False) -> RunState:
+    """Wait until the run is over, and print what it waits for unless `quiet`.
+
+    `force`: force the end once possible. `forced`: this was requested already.
+
+    Stopped processes, which may keep it waiting for ever, are named in any case.
+
+    Raises `RunError` on Ctrl-C, or if the run cannot be paused.
+    """
+    messages, stopped_processes = StopMessages(run.facts, forced=force or forced), _StoppedProcesses()
+    try:
+        while not state_info(run.facts.state).over:
+            run.poll()
+            stopped_processes.show(run.facts)
+            for sentence in () if quiet else messages.new(run.facts):
+                warn(sentence)
+            if force and state_info(run.facts.state).can_force:
+                run.request("force")
+                force = False
+            if request == "pause" and run.facts.state is RunState.RUNNING and not _is_pending(run, request):
+                run.poll()  # the reason is written before the request is taken back
+                raise RunError(
+                    tr(
+                        "Run {id} could not be paused and continues. {last_notice}",
+                        id=run.id,
+                        last_notice=_last_notice(run),
+                    ).strip()
+                )
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        raise _interrupted(run, request) from None
+    return run.facts.state
+
+
+class _StoppedProcesses:
+    """Prints which processes are stopped, each set of them once, and only if they stay stopped for `STOPPED_S`."""
+
+    def __init__(self) -> None:
+        self._shown, self._since = "", time.monotonic()
+
+    def show(self, facts: RunFacts) -> None:
+        """Print the sentences on stopped processes when it is time."""
+        text = facts.stopped_processes or ""
+        if not text:
+            self._since = time.monotonic()
+        elif text != self._shown and time.monotonic() - self._since > STOPPED_S:
+            self._shown = text
+            warn(tr(text))
+
+
+def _interrupted(run: Run, request: str) -> RunError:
+    return RunError(tr(INTERRUPTED[request], id=run.id))
+
+
+def _saved_checkpoint(run: Run, before: Checkpoint | None) -> Checkpoint:
+    """Wait for the checkpoint that was asked for. Raises `RunError` if the run cannot save one."""
+    notices, stopped_processes = len(run.facts.notices), _StoppedProcesses()
+    answered_at: float | None = None
+    while True:
+        run.poll()
+        stopped_processes.show(run.facts)
+        facts = run.facts
+        answered = not _is_pending(run, "save")
+        if answered and facts.checkpoint is not None and facts.checkpoint != before:
+            return facts.checkpoint
+        if state_info(facts.state).over:
+            raise RunError(
+                tr(
+                    "Run {id} was over before it could be saved: {label}.",
+                    id=run.id,
+                    label=tr(state_info(facts.state).label).lower(),
+                )
+            )
+        if answered and len(facts.notices) > notices:
+            raise RunError(tr("Run {id} could not be saved. {last_notice}", id=run.id, last_notice=_last_notice(run)))
+        answered_at = (answered_at or time.monotonic()) if answered else None
+        if answered_at is not None and time.monotonic() - answered_at > ANSWER_S:
+            if facts.checkpoint is None:
+                raise RunError(tr("Run {id} could not be saved. The end of its log may show why.", id=run.id))
+            return facts.checkpoint
+        time.sleep(POLL_S)
+
+
+def _is_pending(run: Run, request: str) -> bool:
+    return (run.dir / CONTROL / request).exists()
+
+
+def _last_notice(run: Run) -> str:
+    return tr(run.facts.notices[-1]) if run.facts.notices else ""
+
+
+ACTIONS = ("move", "hold", "release", "start", "revive")
+
+
+def add_queue_actions(parser: ArgumentParser) -> None:
+    """Add the arguments of `queue`."""
+    add = parser.add_argument
+    add(
+        "action", nargs="?", metavar="ACTION", choices=ACTIONS,
+        help=tr("move RUN PLACE, hold [RUN], release [RUN], start RUN, or revive; without one, the queue is listed"),
+    )  # fmt: skip
+    add(
+        "run", nargs="?", metavar="RUN", help=tr("a queued run; without one, hold and release are for your whole queue")
+    )
+    add("--all", action="store_true", help=tr("list also the queued runs of other users"))
+    add("place", nargs="?", type=int, metavar="PLACE", help=tr("for move: the new place among your runs, from 1"))
+    add("--recorded", action="store_true", help=tr("for release: train the recipe or script as it was queued"))
+    add("--current", action="store_true", help=tr("for release: train the recipe or script as it is now"))
+
+
+def queue(options: Namespace) -> int:
+    """List the queued runs with their places and reasons, or change the queue."""
+    _check(options)
+    if options.action is None:
+        return _list(options)
+    if options.action == "revive":
+        return _revive(options)
+    if options.run is None:
+        return _whole_queue(options)
+    run_dir = index.find(options.runs, options.run)
+    _change(options, run_dir)
+    if options.json:
+        say_json(Table(_columns(), queue_view(options.runs).runs).documents())
+    return 0
+
+
+def _check(options: Namespace) -> None:
+    if options.action == "move" and options.place is None:
+        raise ValueError(tr("The place is missing. Give it: trainyard queue move RUN PLACE"))
+    if options.action != "move" and options.place is not None:
+        raise ValueError(tr("Only `queue move` takes a place. Leave {place} out.", place=options.place))
+    if options.action == "revive" and options.run is not None:
+        raise ValueError(tr("`queue revive` takes up all runs of the folder. Leave {run} out.", run=options.run))
+    if options.all and options.action is not None:
+        raise ValueError(tr("--all is for the list of queued runs. Leave it out."))
+    if (options.recorded or options.current) and (options.action != "release" or options.run is None):
+        raise ValueError(tr("--recorded and --current are for `queue release RUN`. Leave them out."))
+    if options.recorded and options.current:
+        raise ValueError(tr("Both --recorded and --current are given. A run trains one of them: leave one out."))
+
+
+def _list(options: Namespace) -> int:
+    view = queue_view(options.runs)
+    for sentence in (*view.troubles, *([view.held] if view.held else [])):
+        warn(sentence)
+    others = view.others if options.all else ()
+    if not view.runs and not others and not options.json:
+        warn(tr("No run is queued in {runs}.", runs=options.runs))
+    runs: list[Queued] = [*view.runs, *others]
+    if options.all and not options.json:
+        runs.sort(key=lambda each: (each.line_place is None, each.line_place or 0))
+    return say_rows(options, _columns(is_everyones=options.all), runs)
+
+
+Queued = QueuedRun | OtherRun
+
+
+def _of(
+    own: Callable[[QueuedRun], object], other: Callable[[OtherRun], object] = lambda _: None
+) -> Callable[[Queued], object]:
+    return lambda run: own(run) if isinstance(run, QueuedRun) else other(run)
+
+
+def _columns(*, is_everyones: bool = False) -> tuple[Column[Queued], ...]:
+    """Return what is listed of each run. `is_everyones`: with the queued runs of other users."""
+    me, now = user_name(os.getuid()), time.time()
+    place = "line_place" if is_everyones else "place"
+    return (
+        Column("place", _of(lambda run: run.place), text=lambda run: short(getattr(run, place))),
+        Column("user", _of(lambda _: me, lambda run: run.user), "" if is_everyones else None),
+        Column("run", _of(lambda run: run.run_dir.name, lambda run: run.run)),
+        Column("state", lambda run: run.state, text=lambda run: tr(STATE_WORDS[run.state])),
+        Column("needs", lambda run: run.needs),
+        Column("expected_start", lambda run: run.expected_start, "start",
+               lambda run: None if run.expected_start is None else clock(run.expected_start, now)),
+        Column("reason", lambda run: run.reason),
+        Column("dir", _of(lambda run: str(run.run_dir)), None),
+        Column("priority", _of(lambda run: run.request.priority), None),
+        Column("waits", _of(lambda run: run.waits, lambda _: True), None),
+        Column("line_place", lambda run: run.line_place, None),
+    )  # fmt: skip
+
+
+def _change(options: Namespace, run_dir: Path) -> None:
+    if options.action == "hold":
+        control.hold(run_dir)
+        text = tr("Run {run} is held.", run=run_dir.name)
+    elif options.action == "start":
+        control.start_now(run_dir)
+        text = tr("Run {run} starts now, also beside other runs on its devices.", run=run_dir.name)
+    elif options.action == "release":
+        chosen = "recorded" if options.recorded else "current" if options.current else None
+        control.let_go(run_dir, chosen)
+        text = tr("Run {run} is no longer held.", run=run_dir.name)
+    else:
+        priority = control.move(run_dir, options.place, list(queue_view(options.runs).runs))
+        text = tr(
+            "Run {run} is at place {place} now, with priority {priority}.",
+            run=run_dir.name,
+            place=options.place,
+            priority=priority,
+        )
+    if not options.json:
+        say(text)
+
+
+def _whole_queue(options: Namespace) -> int:
+    if options.action == "move":
+        raise ValueError(tr("The run is missing. Give it: trainyard queue move RUN PLACE"))
+    if options.action == "start":
+        raise ValueError(tr("The run is missing. Give it: trainyard queue start RUN"))
+    line = own_line().line
+    try:
+        if options.action == "hold":
+            folder.hold(line)
+            text = tr("Your queue is held: none of your queued runs starts.")
+        elif folder.let_go(line):
+            text = tr("Your queue is no longer held.")
+        else:
+            text = tr("Your queue was not held.")
+    except OSError as error:
+        raise RunError(tr("{folder} could not be written: {why}.", folder=line.own, why=error.strerror)) from error
+    if options.json:
+        say_json(Table(_columns(), queue_view(options.runs).runs).documents())
+    else:
+        say(text)
+    return 0
+
+
+def _revive(options: Namespace) -> int:
+    found = control.revive(options.runs)
+    names = [run_dir.name for run_dir in found]
+    if options.json:
+        say_json(names)
+    elif names:
+        say(tr_plural("{runs} waits again.", "{runs} wait again.", len(names), runs=join_names(names)))
+    else:
+        say(tr("No run had to be taken up again."))
+    return 0

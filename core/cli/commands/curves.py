@@ -1,0 +1,206 @@
+"""The commands `import`, `reread` and `try`: curves of other programs, and of the output of scripts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.cli.shared.lookup import find
+from core.cli.shared.output import say, say_json, say_table, warn
+from core.history import index
+from core.language import tr, tr_plural
+from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
+from core.metrics.text import expression
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from core.metrics.reread import Result, Times
+
+
+ROLES = ("metric", STEP, EPOCH, NO_METRIC)
+"""What a number can be."""
+
+
+def reread(options: Namespace) -> int:
+    """Read the curves of a script's run again from its log and files, and replace the recorded ones."""
+    from core.metrics import reread as rereading  # loads numpy
+
+    run_dir = index.find(options.runs, options.run)
+    result = rereading.reread(run_dir)
+    if options.json:
+        say_json({
+            "run": run_dir.name,
+            "metrics": {
+                name: {"before": before, "after": after} for name, before, after in _counts(result)
+            },
+            "kept": list(result.kept), "times": asdict(result.times), "troubles": list(result.troubles),
+        })  # fmt: skip
+        return 0
+    rows = [(name, str(before), str(after)) for name, before, after in _counts(result)]
+    if not rows:
+        say(tr("No measurement was found in its output or files, and none was recorded before."))
+        return 0
+    say_table([(tr("METRIC"), tr("BEFORE"), tr("AFTER")), *rows])
+    for sentence in (*_about_times(result.times), *_about_kept(result), *result.troubles):
+        say(sentence, lines=True)
+    return 0
+
+
+def _counts(result: Result) -> list[tuple[str, int, int]]:
+    """Return name, values before and values after of each metric."""
+    names = sorted({*result.before, *result.after})
+    return [(name, result.before.get(name, 0), result.after.get(name, 0)) for name in names]
+
+
+def _about_times(times: Times) -> list[str]:
+    sentences = []
+    if times.interpolated:
+        sentences.append(
+            tr_plural(
+                "The time of {count} row of values is not recorded; it was placed between its neighbours.",
+                "The times of {count} rows of values are not recorded; they were placed between their neighbours.",
+                times.interpolated,
+            )
+        )
+    if times.spread:
+        sentences.append(
+            tr_plural(
+                "No time is recorded for {count} row of values; it was placed in the middle of the run.",
+                "No time is recorded for {count} rows of values; they were spread evenly over the run.",
+                times.spread,
+            )
+        )
+    return sentences
+
+
+def _about_kept(result: Result) -> list[str]:
+    if not result.kept:
+        return []
+    names = ", ".join(result.kept)
+    return [tr("Kept as recorded, since the file they come from cannot be read any more: {names}.", names=names)]
+
+
+def add_expression(parser: ArgumentParser) -> None:
+    """Add the arguments of `try`."""
+    add = parser.add_argument
+    add(
+        "expression", metavar="REGEX", nargs="?", default="",
+        help=tr("a regular expression with a named group for each metric: (?P<loss>\\S+)"),
+    )  # fmt: skip
+    add(
+        "--point", nargs=2, metavar=("LINE", "NUMBER"),
+        help=tr("a line of the log and a number in it: show the rule that reads it, and the curve that it gives"),
+    )  # fmt: skip
+    add("--name", metavar="NAME", help=tr("the name of the metric; default: the words before the number"))
+    add(
+        "--as",
+        dest="role",
+        choices=ROLES,
+        default="metric",
+        help=tr("what the number is: {roles}", roles=", ".join(ROLES)),
+    )
+    add(
+        "--rules", metavar="FILE", default="",
+        help=tr("the file in which --keep keeps the rule; default: SCRIPT.rules.json beside the script"),
+    )  # fmt: skip
+    add("--keep", action="store_true", help=tr("keep the rule, and read the curves of this run again with it"))
+
+
+def try_expression(options: Namespace) -> int:
+    """Show what an expression would read from the end of a run's log, or what a number in the log would give."""
+    if options.point:
+        if options.expression:
+            raise ValueError(tr("Give an expression or --point, not both."))
+        return _point(options)
+    if not options.expression:
+        raise ValueError(tr("Give a regular expression, or --point LINE NUMBER."))
+    run = find(options)
+    result = expression.try_expression(options.expression, run.dir)
+    if options.json:
+        say_json({
+            "run": run.id, "lines": result.lines, "matched": result.matched, "problem": result.problem,
+            "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in result.readings],
+        })  # fmt: skip
+    else:
+        say(expression.describe_result(result), lines=True)
+    return 0
+
+
+# -- teach by pointing ---------------------------------------------------------------------------
+
+
+def _point(options: Namespace) -> int:
+    """Show the rule for a number that the user points at, and the curve that it gives; keep it if that was asked."""
+    from core.metrics import teaching  # loads numpy
+
+    run = find(options)
+    line, number = options.point
+    teacher = teaching.Teacher(run.dir)
+    position = teacher.find(line, number)
+    role = (
+        options.role
+        if options.role != "metric"
+        else teaching.metric(options.name or teacher.propose_name(line, position))
+    )
+    lesson = teacher.teach(line, position, role)
+    kept = teacher.keep(lesson, options.rules) if options.keep else None
+    if options.json:
+        say_json({
+            "run": run.id, "rule": str(lesson.rule), "rules": [str(rule) for rule in lesson.rules],
+            "matched": lesson.matched,
+            "curves": {name: list(map(list, points)) for name, points in lesson.curves.items()},
+            "problems": list(lesson.problems), "kept": str(kept.path) if kept else None,
+            "reread": kept is not None and kept.reread is not None,
+        })  # fmt: skip
+        return 0
+    say(tr("Rule: {rule}", rule=str(lesson.rule)), lines=True)
+    for sentence in (*teaching.describe(lesson), *lesson.problems):
+        say(sentence, lines=True)
+    if kept is None:
+        say(tr("Nothing was kept. --keep keeps the rule, and reads the curves of this run again."))
+        return 0
+    say(teaching.describe_kept(kept), lines=True)
+    return 0
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    """Add the argument of `import`."""
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+",
+        help=tr("a folder with TensorBoard event files or tables, or one such file (.csv, .tsv, .jsonl)"),
+    )  # fmt: skip
+
+
+def import_paths(options: Namespace) -> int:
+    """Import curves of other programs as runs to compare: TensorBoard event files, CSV tables, JSON lines."""
+    from core.metrics import import_curves  # loads numpy
+
+    rows: list[dict[str, Any]] = []
+    for path in options.paths:
+        found = import_curves.find_runs(Path(path))
+        is_alone = len(found) == 1 and not found[0].beside
+        while found:
+            each = found.pop(0)
+            try:
+                made = import_curves.import_run(each, options.runs)
+            except ValueError as error:
+                if is_alone:
+                    raise
+                warn(str(error))
+                found[:0] = each.beside
+                continue
+            for sentence in (*(other.left_out for other in each.beside), *made.notices):
+                warn(sentence)
+            rows.append({"run": made.run_dir.name, "source": str(made.source), "metrics": made.values})
+    if not rows:
+        raise ValueError(tr("Nothing was imported."))
+    if options.json:
+        say_json(rows)
+    else:
+        headings = [tr("RUN"), tr("METRICS"), tr("VALUES"), tr("SOURCE")]
+        lines = [[each["run"], str(len(each["metrics"])), str(sum(each["metrics"].values())), each["source"]]
+                 for each in rows]  # fmt: skip
+        say_table([headings, *lines])
+    return 0

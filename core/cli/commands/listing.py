@@ -1,0 +1,319 @@
+"""The commands `runs`, `show`, `rename` and `mark`: list and search runs, show one, rename or mark it."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.catalog.frameworks import framework_title
+from core.catalog.strategies import strategy_of
+from core.cli.shared import export_options
+from core.cli.shared.lookup import all_runs, find
+from core.cli.shared.output import (
+    failure_words,
+    log_of,
+    lost_remedy,
+    no_measurement,
+    release_lines,
+    say,
+    say_json,
+    say_rows,
+    warn,
+)
+from core.config.strategy_settings import rate_arithmetic
+from core.diagnosis.timeline import Timeline
+from core.history import marks
+from core.history.marks import Marks
+from core.history.run_loss import RunLoss
+from core.history.search import parse_search, unknown_sentence
+from core.history.summary import RunSummary
+from core.language import tr, tr_noop, tr_plural
+from core.queue.listing import why_it_waits
+from core.runs import outputs
+from core.runs.facts.run_facts import RunFacts, part_sentences
+from core.runs.facts.states import RunState, state_info
+from core.runs.run import Run
+from core.schema.spec import RunSpec
+from core.series import report
+from core.table import Column
+from core.text import BYTES_PER_MB, disk, join_names, short
+
+SIGNS = {"warn": "!", "bad": "x"}
+"""What marks an event that is not as it should be."""
+
+
+def add_search(parser: ArgumentParser) -> None:
+    """Add the arguments of `runs`."""
+    parser.add_argument(
+        "search", metavar="FILTER", nargs="*",
+        help=tr("words of names, tags and notes, and conditions: state:failed 'lr<1e-3' tag:baseline sort:-loss"),
+    )  # fmt: skip
+    export_options.add_table_options(parser.add_argument)
+    export_options.add_force(parser.add_argument)
+
+
+def list_runs(options: Namespace) -> int:
+    """List runs, newest first: all that are not archived, or those that a search finds."""
+    export_options.check_files(options)
+    search = parse_search(" ".join(options.search))
+    every = all_runs(options.runs)
+    if every and (unknown := search.unknown_keys(every)):
+        raise ValueError(unknown_sentence(unknown))
+    summaries = search.find(every)
+    export_options.write_tables(options, lambda: report.runs_table(summaries))
+    if export_options.given_files(options) and not options.json:
+        _say_what_is_missing(options, every, summaries)
+        return 0
+    if not options.json:
+        _say_what_is_missing(options, every, summaries)
+    return say_rows(options, _columns(summaries), summaries)
+
+
+def _columns(summaries: Sequence[RunSummary]) -> tuple[Column[RunSummary], ...]:
+    """Return what is listed of each run. People compare runs by the loss; programs get all of them."""
+    shows_name = any(each.renamed for each in summaries)
+    return (
+        Column("run", lambda each: each.dir.name),
+        Column("dir", lambda each: str(each.dir), None),
+        Column("state", lambda each: each.state.value, text=lambda each: tr(state_info(each.state).label).lower()),
+        Column("started", lambda each: each.started, None),
+        Column("ended", lambda each: each.ended, None),
+        Column("step", lambda each: each.step),
+        Column("loss", lambda each: each.last_loss, text=lambda each: _loss_text(each.loss)),
+        Column("mean_loss", lambda each: each.mean_loss, None),
+        Column("best_validation_loss", lambda each: each.best_validation and each.best_validation[1], None),
+        Column("name", lambda each: each.name, "" if shows_name else None),
+        Column(
+            "marks",
+            text=lambda each: " ".join([*(["*"] if each.marks.star else []), *each.marks.tags]) or None,
+            is_optional=True,
+        ),
+        Column("star", lambda each: each.marks.star, None),
+        Column("archived", lambda each: each.marks.archived, None),
+        Column("tags", lambda each: list(each.marks.tags), None),
+        Column("owner", lambda each: each.owner, is_optional=True),
+        Column("error", lambda each: each.error, None),
+    )
+
+
+def _say_what_is_missing(options: Namespace, every: Sequence[RunSummary], found: Sequence[RunSummary]) -> None:
+    """Say why no run is listed, or that archived ones are not."""
+    if not every:
+        where = tr("There are no runs in {runs}", runs=options.runs)
+        warn(
+            tr("{where} yet.", where=where)
+            if options.runs.exists()
+            else tr("There is no folder {runs}, so there are no runs yet.", runs=options.runs)
+        )
+    elif not found and options.search:
+        warn(tr_plural("The search fits none of the {count} run.", "The search fits none of the {count} runs.",
+                       len(every)))  # fmt: skip
+    archived = 0 if options.search else sum(each.marks.archived for each in every)
+    if archived:
+        warn(
+            tr_plural(
+                "{count} archived run is not listed; archived:yes lists it.",
+                "{count} archived runs are not listed; archived:yes lists them.",
+                archived,
+            )
+        )
+
+
+def _loss_text(loss: RunLoss | None) -> str:
+    """Return `val. 0.306` for the best validation loss; without a validation the smoothed last loss, `0.214`."""
+    if loss is None:
+        return short(None)
+    return tr("val. {loss}", loss=short(loss.value)) if loss.is_validation else short(loss.value)
+
+
+def add_events(parser: ArgumentParser) -> None:
+    """Add the option of `show`."""
+    parser.add_argument("--events", action="store_true", help=tr("show what happened in the run, one line a thing"))
+
+
+def add_name(parser: ArgumentParser) -> None:
+    """Add the argument of `rename`."""
+    parser.add_argument("name", metavar="NAME", help=tr("the new name; the folder of the run keeps its own"))
+
+
+def rename_run(options: Namespace) -> int:
+    """Give a run of your own another name, which lists and the window show."""
+    run = find(options)
+    name = marks.rename(run.dir, options.name)
+    if options.json:
+        say_json({"run": run.id, "name": name})
+    else:
+        say(tr("{id} is now called {name}.", id=run.id, name=name))
+    return 0
+
+
+def add_marks(parser: ArgumentParser) -> None:
+    """Add the options of `mark`."""
+    add = parser.add_argument
+    add("--star", action=BooleanOptionalAction, help=tr("give it a star, or take it away"))
+    add("--tag", metavar="TAG", action="append", default=[], help=tr("add a tag; may be repeated"))
+    add("--untag", metavar="TAG", action="append", default=[], help=tr("remove a tag; may be repeated"))
+    add("--note", metavar="TEXT", default="", help=tr("add a note; notes are only added"))
+    add("--archive", action=BooleanOptionalAction, help=tr("leave it out of lists, or list it again"))
+
+
+def mark_run(options: Namespace) -> int:
+    """Give a run of your own a star, tags or a note, or archive it; without options, show what it has."""
+    run = find(options)
+    found = marks.change_marks(
+        run.dir, star=options.star, archived=options.archive, add_tags=options.tag, remove_tags=options.untag,
+        note=options.note,
+    )  # fmt: skip
+    if options.json:
+        say_json({"run": run.id, **marks.marks_fields(found)})
+        return 0
+    for line in _mark_lines(found) or [tr("It has no marks.")]:
+        say(line)
+    return 0
+
+
+def _mark_lines(found: Marks) -> list[str]:
+    """Return a line for the star, tags and archive of a run, and one for each note."""
+    kinds = [
+        *([tr("a star")] if found.star else []),
+        *([tr_plural("the tag {tags}", "the tags {tags}", len(found.tags), tags=", ".join(found.tags))]
+          if found.tags else []),
+        *([tr("a place in the archive")] if found.archived else []),
+    ]  # fmt: skip
+    lines = [tr("It has {marks}.", marks=join_names(kinds))] if kinds else []
+    for note in found.notes:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(note.time))
+        lines.append(tr("Note of {time}: {text}", time=when, text=" ".join(note.text.split())))
+    return lines
+
+
+def show(options: Namespace) -> int:
+    """Show a run: its state, metrics, checkpoints, device memory and errors."""
+    run = find(options)
+    if options.events:
+        return _show_events(options, run)
+    document = report.document(run)
+    if options.json:
+        say_json(document)
+        return 0
+    say(_heading(run))
+    if run.owner:
+        say(tr("  It belongs to {owner}.", owner=run.owner))
+    for line in _mark_lines(marks.read_marks(run.dir)):
+        say(f"  {line}")
+    say(f"  {_training(run.spec())}")
+    if scaled := rate_arithmetic(run.spec().training):
+        say(tr("  learning rate: {product}", product=scaled))
+    for line in _measurement_lines(run, document):
+        say(f"  {line}")
+    for each in document["checkpoints"]:
+        written = tr(
+            "{size:.1f} MB ({reason})",
+            size=each["bytes"] / BYTES_PER_MB,
+            reason=tr(REASONS.get(str(each["reason"]), short(each["reason"]))),
+        )
+        say(tr("  checkpoint {name}: step {step}, {written}", name=each["name"], step=each["step"], written=written))
+    for line in (*_output_lines(run.dir), *_part_lines(run.facts), *release_lines(run.facts)):
+        say(f"  {line}")
+    for sentence in _sentences(run):
+        say(f"  {tr(sentence)}".replace("\n", "\n    "), lines=True)
+    return 0
+
+
+REASONS = {
+    "asked": tr_noop("asked"), "auto": tr_noop("auto"), "end": tr_noop("end"), "epoch": tr_noop("epoch"),
+    "error": tr_noop("error"),
+    "minutes": tr_noop("minutes"), "pause": tr_noop("pause"), "steps": tr_noop("steps"),
+}  # fmt: skip
+
+
+def _heading(run: Run) -> str:
+    label = tr(state_info(run.facts.state).label).lower()
+    return tr_plural(
+        "{id}: {label}, {count} step", "{id}: {label}, {count} steps", run.facts.step, id=run.id, label=label
+    )
+
+
+def _measurement_lines(run: Run, document: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each metric, or that none was found."""
+    for name, values in document["metrics"].items():
+        yield tr(
+            "{name}: last {last}, smallest {smallest}, {count}", name=name, last=short(values["last"]),
+            smallest=short(values["min"]), count=tr_plural("{count} value", "{count} values", values["count"]),
+        )  # fmt: skip
+    if not document["metrics"] and (sentences := no_measurement(run)):
+        yield from sentences.split("\n")
+
+
+def _sentences(run: Run) -> Iterator[str]:
+    """Yield what a user should know: why the run failed, what is wrong with it, and what to do."""
+    facts = run.facts
+    if facts.state is RunState.QUEUED and run.owner is None:
+        yield why_it_waits(run.dir)
+    words, log = (failure_words(run), log_of(run)) if facts.error else (None, None)
+    momentary = (facts.stopped_processes, facts.stalled, *facts.slowed.values())
+    yield from filter(None, (facts.error, words, *momentary, *facts.warnings, log, lost_remedy(run)))
+
+
+def _show_events(options: Namespace, run: Run) -> int:
+    """Print what happened in the run, or return it as one JSON document."""
+    spec = run.spec()
+    timeline = Timeline(spec, framework_title(spec.framework), max_entries=None)
+    timeline.fold(run.catch_up())
+    timeline.follow(run.facts)
+    if options.json:
+        entries = [{"time": each.time, "tone": each.tone, "text": each.text} for each in timeline.entries]
+        say_json({"run": run.id, "state": run.facts.state.value, "events": entries})
+        return 0
+    for each in timeline.entries:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.time))
+        say(f"{when}  {SIGNS.get(each.tone, ' ')} {' '.join(each.text.splitlines())}")
+    return 0
+
+
+def _output_lines(run_dir: Path) -> Iterator[str]:
+    """Yield a line about the files that functions of the recipe have written, if there are any."""
+    found = outputs.listed(run_dir)
+    if not found.files:
+        return
+    count = tr_plural("{count} file", "{count} files", len(found.files))
+    yield tr(
+        "outputs: {count}, {size}, newest {newest}",
+        count=count if found.is_complete else tr("more than {count}", count=count),
+        size=disk(found.size_bytes),
+        newest=found.files[0].name,
+    )
+
+
+def _part_lines(facts: RunFacts) -> list[str]:
+    """Return what each device holds of the model, where a strategy divides it."""
+    labels = {name: str(fields.get("label") or name) for name, fields in facts.devices.items()}
+    found = part_sentences(facts.parts.values(), labels)
+    return [tr("{label} holds {sentence}", label=label, sentence=sentence) for label, sentence in found]
+
+
+def _training(spec: RunSpec) -> str:
+    """Return what is trained, how, and on which devices."""
+    devices = ", ".join(spec.devices)
+    if spec.imported:
+        return tr("imported from {path}", path=spec.imported)
+    if spec.script is None:
+        return tr(
+            "{framework} {strategy} on {devices}, recipe {path}",
+            framework=spec.framework,
+            strategy=spec.strategy,
+            devices=devices,
+            path=spec.own_recipe.path,
+        )
+    command = shlex.join([spec.python, *spec.script.command])
+    return tr(
+        "script on {devices}, {launch}: {command} in {folder}",
+        devices=devices,
+        launch=tr(strategy_of(spec).title).lower(),
+        command=command,
+        folder=spec.working_dir,
+    )

@@ -1,0 +1,354 @@
+"""The commands `devices`, `catalog`, `recipes` and `pythons`: what trains here and on the known hosts, and what."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from core.catalog import recipe_copy, recipes
+from core.catalog.frameworks import FRAMEWORKS, framework
+from core.catalog.recipes import RecipeFile
+from core.catalog.strategies import STRATEGIES, Strategy
+from core.cli.shared.lookup import survey
+from core.cli.shared.output import say, say_json, say_rows, warn
+from core.config import validation
+from core.devices.device import Device, Sample, shown_name
+from core.devices.host_names import full_name
+from core.history.device_use import DeviceUse, devices_in_use, use_sentences
+from core.hosts.host_list import load
+from core.language import tr, tr_noop
+from core.launchers import loopback
+from core.pythons.discovery import FoundPython, PythonSearch
+from core.pythons.python_info import REMEDY, Package, PythonInfo
+from core.series.report import export_bytes
+from core.table import Column
+from core.text import first_names, join_names, size
+
+if TYPE_CHECKING:
+    from core.hosts.inquiry import HostReport
+
+
+LARGE_SHARE = 0.25
+"""Part of a GPU's memory from which other programs on it are reported before a start. A desktop uses less."""
+MAX_NAMES = 2
+"""Processes of a device that are named; the others are counted."""
+
+
+def devices(options: Namespace) -> int:
+    """List the devices of this machine and of the known hosts, how busy they are, and what uses them."""
+    listed = load()
+    if listed.problem:
+        warn(listed.problem)
+    if not listed.hosts:
+        rows, shown = _local(options)
+    else:
+        from core.hosts.inquiry import Inquiry  # only where there are hosts
+
+        with Inquiry(listed.hosts, devices=True) as inquiry:
+            rows, shown = _local(options)
+            for report in inquiry.reports():
+                further_rows, further_shown = _remote(report)
+                rows += further_rows
+                shown += further_shown
+    if options.json:
+        say_json(rows)
+        return 0
+    return say_rows(options, DEVICE_COLUMNS, shown)
+
+
+class Shown(NamedTuple):
+    """A device with what people read of it."""
+
+    name: str
+    device: Device
+    sample: Sample | None
+    users: Sequence[str]
+
+
+Rows = tuple[list[dict[str, Any]], list[Shown]]
+"""Devices for programs and for people."""
+
+
+def _local(options: Namespace) -> Rows:
+    """Return the devices of this machine."""
+    found = survey()
+    uses = devices_in_use(found, options.runs)
+    samples = {sample.device_id: sample for sample in found.samples}
+    rows, shown = [], []
+    for device in found.devices:
+        sample, use = samples.get(device.id), uses.get(device.id, DeviceUse())
+        rows.append(_row(device, sample, [run.dir.name for run in use.runs]))
+        shown.append(Shown(device.short_name, device, sample, _users(use)))
+    if found.banner:
+        warn(tr(found.banner))
+    return rows, shown
+
+
+def _remote(report: HostReport) -> Rows:
+    """Return the devices of a host. A host that cannot be asked is one row that says why."""
+    name = report.host.name
+    found = report.devices
+    if found is None:
+        warn(str(report.error))
+        return [_unasked(report)], []
+    samples = {sample.device_id: sample for sample in found.samples}
+    rows, shown = [], []
+    for device in found.devices:
+        sample, use = samples.get(device.id), found.uses.get(device.id)
+        runs, others = (use.runs, use.others) if use else ((), ())
+        named = {"id": full_name(name, device.id), "short_name": full_name(name, device.short_name), "host": name}
+        rows.append({**_row(device, sample, list(runs)), **named})
+        users = [*(tr("run {dir}", dir=each) for each in runs), *([_first(others)] if others else [])]
+        shown.append(Shown(named["short_name"], device, sample, users))
+    if found.banner:
+        warn(tr("{name}: {reason}", name=name, reason=tr(found.banner)))
+    return rows, shown
+
+
+def _unasked(report: HostReport) -> dict[str, Any]:
+    """Return the row of a host that cannot be asked, with the fields of a device that is lost and cannot be chosen."""
+    host, why = report.host, str(report.error)
+    place = Device(id=host.name, kind="host", label=host.name, name=host.address, blocked=why)
+    return {**_row(place, None, []), "lost": why, "host": host.name}
+
+
+def _row(device: Device, sample: Sample | None, runs: list[str]) -> dict[str, Any]:
+    """Return a device and its reading, for programs."""
+    return {
+        "id": device.id, "kind": device.kind, "label": device.label, "name": device.name,
+        "memory_total_bytes": device.memory_total_bytes, "pci_bus_id": device.pci_bus_id,
+        "minor": device.minor, "cores": list(device.cores), "shared_memory": device.shared_memory,
+        "utilisation_percent": sample.utilisation_percent if sample else None,
+        "memory_used_bytes": sample.memory_used_bytes if sample else None,
+        "asleep": sample.asleep if sample else None,
+        "lost": sample.lost if sample else None,
+        "blocked": device.blocked, "short_name": device.short_name,
+        "runs": runs, "processes": _processes(sample),
+    }  # fmt: skip
+
+
+def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) -> str | None:
+    """Return what else uses the devices of a run; None if nothing does, or other programs use little memory."""
+    users: dict[str, list[str]] = {}
+    for device in chosen:
+        use, total = uses.get(device.id, DeviceUse()), device.memory_total_bytes
+        users[device.id] = [tr("run {dir}", dir=run.dir.name) for run in use.runs]
+        if total and (use.others_bytes or 0) >= LARGE_SHARE * total:
+            users[device.id].append(
+                tr(
+                    "{use} with {others_bytes} of its {total}",
+                    use=_others(use),
+                    others_bytes=size(use.others_bytes),
+                    total=size(total),
+                )
+            )
+    sentences = use_sentences(chosen, users).values()
+    return tr("This run shares its devices: {sentences}.", sentences="; ".join(sentences)) if sentences else None
+
+
+def _users(use: DeviceUse) -> list[str]:
+    return [*(tr("run {dir}", dir=run.dir.name) for run in use.runs), *([_others(use)] if use.others else [])]
+
+
+def _others(use: DeviceUse) -> str:
+    """Return `pid 4711 python (anna) and 2 more`, the process with the most memory first."""
+    return _first([each.words for each in use.others])
+
+
+def _first(processes: Sequence[str]) -> str:
+    return join_names(first_names(processes, MAX_NAMES))
+
+
+def _processes(sample: Sample | None) -> list[dict[str, int | None]] | None:
+    """Return the processes that the driver lists; None if it cannot list any."""
+    if sample is None or sample.processes is None:
+        return None
+    return [{"pid": each.pid, "memory_used_bytes": each.memory_used_bytes} for each in sample.processes]
+
+
+def _memory(device: Device, sample: Sample | None) -> str | None:
+    used = sample.memory_used_bytes if sample else None
+    if device.memory_total_bytes is None:
+        return None if used is None else size(used)
+    return tr(
+        "{used} of {memory_total_bytes}",
+        used="-" if used is None else size(used),
+        memory_total_bytes=size(device.memory_total_bytes),
+    )
+
+
+def _percent(sample: Sample | None) -> str | None:
+    percent = sample.utilisation_percent if sample else None
+    return None if percent is None else f"{percent:.0f} %"
+
+
+def _note(device: Device, sample: Sample | None) -> str | None:
+    """Return why the device cannot be read or used for training; None if it can."""
+    if why := (sample.lost if sample else None) or device.blocked:
+        return tr(why)
+    return tr("asleep") if sample and sample.asleep else None
+
+
+DEVICE_COLUMNS: tuple[Column[Shown], ...] = (
+    Column("device", text=lambda each: each.name),
+    Column("name", text=lambda each: shown_name(each.device.name)),
+    Column("memory", text=lambda each: _memory(each.device, each.sample)),
+    Column("utilisation", text=lambda each: _percent(each.sample)),
+    Column("held by", text=lambda each: ", ".join(each.users) or None),
+    Column("note", text=lambda each: _note(each.device, each.sample), is_optional=True),
+)
+
+
+DEFAULT = FRAMEWORKS[0].id
+
+
+def show_catalog(options: Namespace) -> int:
+    """List the frameworks and strategies, and what is missing to use them."""
+    say_rows(options, STRATEGY_COLUMNS, STRATEGIES)
+    for each in () if options.json else STRATEGIES:
+        if sentence := each.unavailable() or _port_obstacle(each):
+            say(f"{each.framework} {each.name}: {sentence}")
+    return 0
+
+
+def _missing(strategy: Strategy) -> str | None:
+    return None if validation.is_installed(framework(strategy.framework)) else tr("not installed")
+
+
+def _port_obstacle(strategy: Strategy) -> str | None:
+    return (loopback.obstacle(strategy.name) or None) if strategy.needs_addresses else None
+
+
+STRATEGY_COLUMNS: tuple[Column[Strategy], ...] = (
+    Column("framework", lambda each: each.framework),
+    Column("strategy", lambda each: each.name),
+    Column("title", lambda each: tr(each.title), None),
+    Column(
+        "missing", _missing, text=lambda each: _missing(each) or (tr("unavailable") if each.unavailable() else None)
+    ),
+    Column("summary", lambda each: tr(each.summary)),
+    Column("parallel", lambda each: each.parallel, None),
+    Column("unavailable", lambda each: each.unavailable() or None, None),
+    Column("open_ports", _port_obstacle, None),
+    Column(
+        "devices",
+        lambda each: {"least": each.min_devices, "most": each.max_devices, "kinds": list(each.device_kinds)},
+        None,
+    ),
+)
+
+
+def add_copy(parser: ArgumentParser) -> None:
+    """Add the options of `recipes`."""
+    parser.add_argument(
+        "--copy", nargs=2, metavar=("NAME", "FILE"),
+        help=tr("write a copy of this built-in recipe to a Python file, to be changed and trained"),
+    )  # fmt: skip
+    parser.add_argument(
+        "--framework", default="",
+        help=tr("with --copy: the framework of the recipe; default: {default}", default=DEFAULT),
+    )  # fmt: skip
+
+
+def show_recipes(options: Namespace) -> int:
+    """List the built-in recipes, or copy one to a file."""
+    if options.copy:
+        return _copy(options)
+    if options.framework:
+        raise ValueError(tr("--framework is for --copy only. Leave it out to list all recipes."))
+    return say_rows(
+        options, RECIPE_COLUMNS, [(row.id, each) for row in FRAMEWORKS for each in recipes.built_in(row.id)]
+    )
+
+
+RECIPE_COLUMNS: tuple[Column[tuple[str, RecipeFile]], ...] = (
+    Column("name", lambda each: each[1].name),
+    Column("framework", lambda each: each[0]),
+    Column("path", lambda each: str(each[1].path), None),
+    Column("summary", lambda each: tr(each[1].summary)),
+    Column("settings", lambda each: {setting.name: setting.default for setting in each[1].settings}, None),
+    Column("learning_rate", lambda each: each[1].learning_rate, None),
+)
+
+
+def _copy(options: Namespace) -> int:
+    name, file = options.copy
+    target = Path(file).expanduser().absolute()
+    recipe = recipes.find(name, options.framework or DEFAULT)
+    recipe_copy.check_copy(recipe, target)
+    if target.exists():
+        raise ValueError(tr("{path} exists already. Name another file.", path=target))
+    export_bytes(recipe_copy.standalone(recipe).encode(), target)
+    if options.json:
+        say_json({"recipe": recipe.name, "framework": options.framework or DEFAULT, "path": str(target)})
+    else:
+        say(tr("Copied {name} to {path}. Change it there, and name this file to train it.", name=name, path=target))
+    return 0
+
+
+POLL_S = 0.01
+CUDA = {True: tr_noop(", CUDA"), False: tr_noop(", no CUDA"), None: ""}
+
+
+def add_near(parser: ArgumentParser) -> None:
+    """Add the options of `pythons`."""
+    parser.add_argument(
+        "--near", type=Path, metavar="DIR",
+        help=tr("also search for environments in this folder, or next to this script; default: the current folder"),
+    )  # fmt: skip
+
+
+def pythons(options: Namespace) -> int:
+    """List the Pythons of this machine, and the frameworks that each has."""
+    entries = _search(options.near)
+    say_rows(options, PYTHON_COLUMNS, entries)
+    for each in () if options.json else entries:
+        if each.problem:
+            say(each.problem.removesuffix(tr(REMEDY)).rstrip())  # it names this command
+    return 0
+
+
+def _search(near: Path | None) -> list[FoundPython]:
+    """Return all Pythons. Raises `ValueError` with a sentence if there is no file or folder `near`."""
+    if near is not None and not near.exists():
+        raise ValueError(tr("There is no file or folder {near}. Name a folder or a script.", near=near))
+    search = PythonSearch()
+    try:
+        search.start(near or Path())
+        while not (found := search.poll(), search.done)[1]:
+            time.sleep(POLL_S)
+    finally:
+        search.close()
+    return found
+
+
+def _of_info(name: str, value: Callable[[PythonInfo], object], title: str | None = None) -> Column[FoundPython]:
+    return Column(name, lambda each: value(each.info) if each.info else None, title)
+
+
+def _framework(name: str) -> Column[FoundPython]:
+    """Return a column that says for people `2.6.0, CUDA` for version `2.6.0+cu124`."""
+
+    def package(entry: FoundPython) -> Package | None:
+        return getattr(entry.info, name, None)
+
+    def text(entry: FoundPython) -> str | None:
+        found = package(entry)
+        return None if found is None else (found.version or tr("yes")).partition("+")[0] + tr(CUDA[found.cuda])
+
+    return Column(name, lambda each: (found := package(each)) and asdict(found), text=text)
+
+
+PYTHON_COLUMNS: tuple[Column[FoundPython], ...] = (
+    _of_info("version", lambda info: ".".join(map(str, info.version)), "python"),
+    *map(_framework, ("torch", "tensorflow", "keras")),
+    Column("place", lambda each: each.found.place, text=lambda each: tr(each.found.title)),
+    Column("path", lambda each: each.found.path),
+    _of_info("implementation", lambda info: info.implementation or None),
+    _of_info("prefix", lambda info: info.prefix or None),
+    Column("problem", lambda each: each.problem or None, None),
+)

@@ -1,0 +1,196 @@
+"""Print answers to stdout and messages to stderr. The only module of the command line that prints or asks."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from core.diagnosis.failures import Cause, failure_of
+from core.diagnosis.program_output import last_line, unread_lines
+from core.language import join_sentences, tr
+from core.runs.directory import printed_logs
+from core.runs.facts.fold import ENDED_BY
+from core.runs.facts.run_facts import RunFacts, worst
+from core.runs.facts.states import RunState, state_info
+from core.runs.run import Run
+from core.schema.event_kinds import Verdict, shortened
+from core.series import report
+from core.table import Column, Row, Table, aligned
+from core.text import join_phrases, replace_control_characters, short, size
+
+LOG_BYTES = 64 * 1024
+"""The end of a log that is searched for lines to quote."""
+MAX_PROCESSES = 20
+"""Processes that were ended, of which `show` prints a line each."""
+
+
+def say(text: str, *, lines: bool = False) -> None:
+    """Print a line of the answer to stdout; only with `lines` may it be several, else a name could pose as a line."""
+    print(replace_control_characters(text, keep="\n\t" if lines else "\t"))
+
+
+def warn(text: str) -> None:
+    """Print a message to stderr."""
+    print("trainyard:", replace_control_characters(text, keep="\n\t"), file=sys.stderr)
+
+
+def is_interactive() -> bool:
+    """Return whether `confirm` can ask: input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def confirm(question: str) -> bool:
+    """Ask a yes-or-no question on the terminal; no answer is a no."""
+    try:
+        return input(replace_control_characters(f"{question} [y/N] ", keep="\n")).strip().lower() in {"y", "yes"}
+    except EOFError:
+        say("")
+        return False
+
+
+def say_json(document: object) -> None:
+    """Print the one JSON document of a command with `--json`."""
+    say(json.dumps(_finite(document), indent=2, allow_nan=False), lines=True)
+
+
+def _finite(document: object) -> object:
+    """Replace numbers that JSON does not have by the texts `nan`, `inf` and `-inf`."""
+    if isinstance(document, float) and not math.isfinite(document):
+        return str(document)
+    if isinstance(document, dict):
+        return {name: _finite(value) for name, value in document.items()}
+    return [_finite(value) for value in document] if isinstance(document, (list, tuple)) else document
+
+
+def say_run(options: Namespace, run: Run, line: str) -> None:
+    """Print this line; with `--json`, the document that `show --json` prints for the run."""
+    if options.json:
+        say_json(report.document(Run.attach(run.dir)))
+    else:
+        say(line)
+
+
+def say_rows(options: Namespace, columns: Sequence[Column[Row]], rows: Sequence[Row]) -> int:
+    """Print a table with headings, or with `--json` what programs read of each row. Returns the exit code 0."""
+    table = Table(columns, rows)
+    if options.json:
+        say_json(table.documents())
+    elif rows:
+        say_table(table.cells())
+    return 0
+
+
+def say_table(lines: Sequence[Sequence[str]], indent: str = "") -> None:
+    """Print lines of cells in aligned columns."""
+    for line in aligned(lines):
+        say(indent + line)
+
+
+def ending(run: Run) -> str:
+    """Return a run's name and state."""
+    return tr("{run}: {state}", run=run.id, state=tr(state_info(run.facts.state).label).lower())
+
+
+def outcome(run: Run, loss: float | None) -> str:
+    """Return a run's name and state, its last loss, and the verdict on its devices' memory."""
+    parts = [ending(run)]
+    if loss is not None:
+        parts.append(tr("loss {loss}", loss=short(loss)))
+    if release := worst(run.facts.releases.values()):
+        parts.append(tr("memory {verdict}", verdict=tr(release.verdict.value)))
+    return join_phrases(parts)
+
+
+def failure_words(run: Run) -> str | None:
+    """Return where in the user's code a run failed, and what helps if its error does not say so; None if unknown."""
+    failure = failure_of(run.facts, run.spec()) if run.facts.traceback else None
+    if failure is None:
+        return None
+    helps = [failure.sentence] if failure.cause is Cause.TENSORFLOW_1 else []
+    place = [] if failure.place is None else [tr("It was raised in {place}.", place=failure.place)]
+    return join_sentences([*helps, *place]) or None
+
+
+def log_of(run: Run) -> str | None:
+    """Return where the log of a failed run is, in a sentence; None if nothing was printed."""
+    logs = ", ".join(str(path) for path in printed_logs(run.dir))
+    if not logs:
+        return None
+    if run.facts.traceback:
+        return tr("The traceback and all output of the run are in {logs}.", logs=logs)
+    return tr("All output of the run is in {logs}.", logs=logs)
+
+
+def lost_remedy(run: Run) -> str | None:
+    """Return what to do about a lost run, in a sentence; None for any other."""
+    if run.facts.state is not RunState.LOST:
+        return None
+    if run.spec().script is None:
+        return tr("Resume it: trainyard resume {id}", id=replace_control_characters(run.id))
+    return tr("Start it again: trainyard again {id}", id=replace_control_characters(run.id))
+
+
+def no_measurement(run: Run) -> str | None:
+    """Return sentences on a script without any measurement; None for a recipe, and unless the run has trained.
+
+    They quote its last line, and lines with numbers that were not understood.
+    """
+    if run.spec().script is None or run.facts.state not in {RunState.FINISHED, RunState.STOPPED}:
+        return None
+    log_end = run.log_end(LOG_BYTES)
+    last, lines = replace_control_characters(last_line(log_end)), unread_lines(log_end)
+    sentences = [tr("No measurement was found in its output or files; see docs/scripts.md, or use --expression.")]
+    if not last:
+        sentences.append(tr("It printed nothing."))
+    elif not lines:
+        sentences.append(tr("Its last line: {line}", line=last))
+    else:
+        quoted = [f"    {replace_control_characters(each.text)}" for each in lines]
+        pointed = " ".join(shlex.quote(replace_control_characters(each)) for each in (lines[0].text, lines[0].number))
+        sentences += [
+            tr("Its last line: {line}", line=last),
+            "\n".join([tr("These lines have numbers that were not understood:"), *quoted]),
+            tr("Say which of them to plot: trainyard try {id} --point {pointed}", id=run.id, pointed=pointed),
+        ]
+    return "\n".join(sentences)
+
+
+def release_lines(facts: RunFacts) -> list[str]:
+    """Return the lines about the end: the memory of each device, and each process that was terminated."""
+    lines = []
+    for name, found in facts.releases.items():
+        label = facts.devices.get(name, {}).get("label") or name
+        amounts = (found.before_bytes, found.peak_bytes, found.after_bytes)
+        steps = " -> ".join(size(each) if each is not None else "-" for each in amounts)
+        after = tr("{seconds:.1f} s after the end", seconds=found.seconds)
+        lines.append(
+            tr(
+                "memory of {label}: {verdict}, {steps} (before -> peak -> after), {after}",
+                label=label,
+                verdict=tr(found.verdict.value),
+                steps=steps,
+                after=after,
+            )
+        )
+        if found.verdict is not Verdict.RELEASED:
+            lines.append(f"  {tr(found.sentence)}")
+    for each in facts.ended_processes[:MAX_PROCESSES]:
+        process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
+        command = shortened(each.command or "", 80)
+        lines.append(
+            tr(
+                "ended by the {by}: {process} ({signal}) {command}",
+                by=tr(ENDED_BY.get(each.by, each.by)),
+                process=process,
+                signal=each.signal,
+                command=command,
+            ).rstrip()
+        )
+    more = len(facts.ended_processes) - MAX_PROCESSES
+    if more > 0:
+        lines.append(tr("{more} more processes were ended; --json lists all of them.", more=more))
+    return lines

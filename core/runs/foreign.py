@@ -1,0 +1,171 @@
+"""Runs of other users and copies of runs on other machines: whose they are, and what their machine says of them.
+
+A start of what belongs to another user is preceded by a warning, which says what it would execute.
+
+A copy is a run directory below `copies_folder()`, which belongs to this user alone. The process ids in its events are
+those of the other machine, so whether its supervisor is alive cannot be seen here: the agent there says so, and
+`core.hosts.mirror` keeps the answer in the file `THERE` beside the copies. Nothing may be requested of a copy, or
+written into it: the run itself is on the other machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from core.errors import RunError
+from core.language import tr, tr_noop
+from core.schema.codec import Sentence, decode, encode
+from core.schema.files import read_json, write_whole
+from core.schema.paths import SPEC_FILE
+from core.system.folders import cache_folder
+from core.system.process_info import user_name
+from core.text import first_names, one_line, replace_control_characters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+
+MAX_CHARACTERS = 240
+"""Maximum characters of a line in the warning."""
+MAX_VARIABLES = 8
+"""Environment variables that the warning lists; it counts the rest."""
+LOADING = ("LD_", "DYLD_", "PYTHON", "PATH")
+"""Beginnings of the names of variables by which other code is loaded; the warning lists them first."""
+
+
+def owner_of_run(run_dir: Path) -> str | None:
+    """Return the user to whom a run belongs if that is another one; None for a run of one's own."""
+    if (machine := there(run_dir)) is not None:
+        return machine.owners.get(run_dir.name)
+    return _other_user(run_dir, run_dir / SPEC_FILE)
+
+
+def owner_of_file(path: Path) -> str | None:
+    """Return the user to whom a file belongs if that is another one; None for one's own, or for no file."""
+    return _other_user(path)
+
+
+def execution_warning(owner: str, spec: RunSpec | None) -> str:
+    """Return what a start of another user's run or preset executes, one line each, with a sentence before and after.
+
+    `spec`: None if it cannot be read.
+    """
+    lines = _executed(spec) if spec else [tr("Its program and its Python are unknown.")]
+    shown = "\n".join(replace_control_characters(one_line(line, MAX_CHARACTERS)) for line in lines)
+    return tr(
+        "This would be executed with your permissions, and {owner} may be able to change it at any time:"
+        "\n\n{shown}\n\nContinue only if you trust {owner}.",
+        owner=owner,
+        shown=shown,
+    )
+
+
+def _executed(spec: RunSpec) -> list[str]:
+    script = spec.script
+    command = " ".join(script.command) if script else spec.own_recipe.path
+    environment = (script.environment if script else {}).items()
+    ordered = sorted(environment, key=lambda item: not item[0].startswith(LOADING))  # the rest may be only counted
+    variables = [tr("Variable: {name}={value}", name=name, value=value) for name, value in ordered]
+    return [
+        tr("Program: {command}", command=command),
+        tr("Python: {python}", python=spec.python),
+        tr("Folder: {folder}", folder=spec.working_dir),
+        *first_names(variables, MAX_VARIABLES, tr_noop("{count} more variables")),
+    ]
+
+
+def _other_user(*paths: Path) -> str | None:
+    """Return the first other user that owns a path, or the file to which it links; None if all are our own."""
+    for path in paths:
+        for look in (os.lstat, os.stat):
+            try:
+                uid = look(path).st_uid
+            except OSError:
+                continue
+            if uid != os.geteuid():
+                return user_name(uid)
+    return None
+
+
+COPIES = "hosts"
+"""The folder of all copies, in the user's cache folder: a folder for each host, with its runs."""
+THERE = ".there.json"
+"""The file beside the copies of a host. No run has its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class There:
+    """What the other machine has said of its runs."""
+
+    host: str = ""
+    """The name of the host here."""
+    folder: str = ""
+    """The folder of runs there."""
+    cut_since: float | None = None
+    """Unix seconds since which there is no connection; None while there is one. What is known then stays as it was."""
+    lost: Mapping[str, Sentence] = field(default_factory=dict)
+    """By id, how a run was lost: its supervisor is gone, and has recorded no end."""
+    stopped: Mapping[str, Sentence] = field(default_factory=dict)
+    """By id of a live run, sentences on processes that are stopped (state T)."""
+    owners: Mapping[str, str] = field(default_factory=dict)
+    """By id, the user to whom a run belongs if that is not the one whom the agent runs as."""
+
+
+def copies_folder() -> Path:
+    """Return the folder of all copies."""
+    return cache_folder() / COPIES
+
+
+def is_copy(run_dir: Path) -> bool:
+    """Return whether a run directory is a copy."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(run_dir))) == os.path.abspath(copies_folder())  # noqa: PTH100, PTH120 (asked at every poll of a run; links are not followed)
+
+
+def there(run_dir: Path) -> There | None:
+    """Return what the machine of a copied run has said; None for a run that is no copy."""
+    return read_there(run_dir.parent) if is_copy(run_dir) else None
+
+
+def refuse(run_dir: Path) -> None:
+    """Raise `RunError` for a copy: nothing can be asked of the run through it."""
+    found = there(run_dir)
+    if found is not None:
+        raise RunError(
+            tr(
+                "{run} is a run of {host}, and this folder has a copy of it. Act on it in the window "
+                "(trainyard --host {host}), or there.",
+                run=run_dir.name,
+                host=found.host or run_dir.parent.name,
+            )
+        )
+
+
+def read_there(root: Path) -> There:
+    """Return what is known of the machine whose runs are copied to a folder. A damaged file says nothing."""
+    path = f"{root}/{THERE}"
+    try:
+        status = os.stat(path)  # noqa: PTH116 (asked at every poll of a run)
+    except OSError:
+        return There()
+    return _read(path, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def write_there(root: Path, value: There) -> None:
+    """Keep what the other machine has said. Raises `OSError`."""
+    write_whole(root / THERE, json.dumps(encode(value)))
+
+
+@lru_cache(maxsize=16)
+def _read(path: str, *version: int) -> There:
+    del version  # another one is another file
+    try:
+        return decode(There, read_json(path, 64 * 1024 * 1024))
+    except (OSError, ValueError):
+        return There()

@@ -1,0 +1,204 @@
+"""The readings of a run's devices: record them, and find devices used but not ticked, or ticked but not used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from core.devices.device import Device, Sample, Survey
+from core.devices.nvidia.preflight import TIMEOUT_S
+from core.devices.reader import PROCESSES_S
+from core.devices.sampler import Sampler
+from core.errors import RunError
+from core.language import join_sentences, tr, tr_plural
+from core.schema.event_kinds import DeviceReading, UntickedDeviceUse
+from core.schema.events import Writer
+from core.schema.paths import DEVICE_EVENTS, EVENTS
+from core.text import first_names, join_names
+
+FAST_PERIOD_S = 0.5
+"""Seconds between two readings while the release of the devices is watched."""
+
+
+class DeviceLog:
+    """Takes the readings of a run's devices from a sampler, and writes them into its events."""
+
+    def __init__(
+        self, run_dir: Path, sampler: Sampler, device_ids: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock`: returns the seconds of any steady clock."""
+        self._sampler, self._device_ids, self._clock = sampler, device_ids, clock
+        self._writer = Writer(run_dir / EVENTS / DEVICE_EVENTS)
+        self._recorded = True
+        self.survey = Survey()
+        """The latest readings of all devices, also of those that are not the run's."""
+
+    def find(self) -> list[Device]:
+        """Return the run's devices in the order of its spec. Raises `RunError` when one is missing or blocked."""
+        deadline = self._clock() + TIMEOUT_S
+        self.survey = survey = self._sampler.survey(TIMEOUT_S)
+        by_id = {device.id: device for device in survey.devices}
+        gone = [name for name in self._device_ids if name not in by_id]
+        if gone and self._clock() >= deadline:  # the survey returns early once all readers have listed their devices
+            raise RunError(_not_listed(gone, survey.banner))
+        if gone:
+            reason = survey.banner or tr("It was there when it was chosen: check its power and its driver.")
+            raise RunError(
+                tr("Device {gone} is not on this machine any more. {reason}", gone=", ".join(gone), reason=reason)
+            )
+        blocked = [by_id[name].blocked for name in self._device_ids if by_id[name].blocked]
+        if blocked:
+            raise RunError(join_sentences(blocked))
+        return [by_id[name] for name in self._device_ids]
+
+    def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
+        """Set by CPU device the pids whose memory counts as that of the device."""
+        self._sampler.watch(pids)
+
+    def poll(self) -> list[Sample]:
+        """Return and record new readings, in order. Raises `RecordError` when they cannot be written."""
+        self.survey = self._sampler.poll()
+        return self.take()
+
+    def take(self) -> list[Sample]:
+        """Return and record the readings that the sampler has taken in already. Raises `RecordError`."""
+        samples = [sample for sample in self._sampler.new_samples() if sample.device_id in self._device_ids]
+        for sample in samples if self._recorded else ():
+            self._writer.write(_reading(sample))
+        return samples
+
+    def stop_recording(self) -> None:
+        """Record no more readings: the disk may be full, and the last events need the room."""
+        self._recorded = False
+
+    def hasten(self) -> None:
+        """Read devices and their processes often from now on."""
+        self._sampler.set_period(FAST_PERIOD_S, processes_s=FAST_PERIOD_S)
+
+    def close(self) -> None:
+        """Close the sampler and the file."""
+        self._sampler.close()
+        self._writer.close()
+
+
+def _not_listed(names: Sequence[str], banner: str | None) -> str:
+    what = tr("Device {names} was not listed within {timeout_s:g} s.", names=", ".join(names), timeout_s=TIMEOUT_S)
+    remedy = tr("An idle driver can take this long to wake up. Start the run again.")
+    return join_sentences([what, banner, remedy])
+
+
+def _reading(sample: Sample) -> DeviceReading:
+    return DeviceReading(
+        device_id=sample.device_id, utilisation_percent=sample.utilisation_percent,
+        memory_used_bytes=sample.memory_used_bytes, temperature_celsius=sample.temperature_celsius,
+        power_watts=sample.power_watts, sm_clock_mhz=sample.sm_clock_mhz, slowdowns=sample.slowdowns, lost=sample.lost,
+    )  # fmt: skip
+
+
+MIN_READINGS = 10
+"""Readings of a device below which nothing is said: a short program may compute between two of them."""
+USED_PERCENT = 1.0
+USED_BYTES = 64 * 2**20
+"""A device is used if it was busier than the one, or had more memory in use than before the run by the other."""
+
+
+class IdleDeviceWatch:
+    """Follows how busy each GPU of a run is, from before its first process."""
+
+    def __init__(self, devices: Sequence[Device], before: Iterable[Sample]) -> None:
+        self._devices = [device for device in devices if device.kind != "cpu" and not device.shared_memory]
+        self._before = {each.device_id: each.memory_used_bytes for each in before}
+        self._readings: dict[str, int] = {}
+        self._used: set[str] = set()
+
+    def take(self, samples: Iterable[Sample]) -> None:
+        """Take new readings."""
+        for sample in samples:
+            if sample.utilisation_percent is None or sample.memory_used_bytes is None:
+                continue
+            device, before = sample.device_id, self._before.get(sample.device_id)
+            self._readings[device] = self._readings.get(device, 0) + 1
+            grown = before is not None and sample.memory_used_bytes - before > USED_BYTES
+            if sample.utilisation_percent > USED_PERCENT and (grown or before is None):
+                self._used.add(device)
+
+    def sentence(self) -> str | None:
+        """Return which GPUs were never used while others were; None if all were, or if it is not known."""
+        idle = [
+            device
+            for device in self._devices
+            if device.id not in self._used and self._readings.get(device.id, 0) >= MIN_READINGS
+        ]
+        if not idle or not self._used:
+            return None
+        return tr_plural(
+            "The script did not use {idle}, which was chosen for it. It used {used}. Choose only what it uses, or "
+            "launch one process per device if it is written for that.",
+            "The script did not use {idle}, which were chosen for it. It used {used}. Choose only what it uses, or "
+            "launch one process per device if it is written for that.",
+            len(idle),
+            idle=join_names([device.label for device in idle]),
+            used=join_names([device.label for device in self._devices if device.id in self._used]),
+        )
+
+
+def find(
+    ticked: Collection[str], devices: Sequence[Device], samples: Iterable[Sample], pids: Collection[int]
+) -> list[UntickedDeviceUse]:
+    """Return the uses of devices outside `ticked`. `pids`: all processes of the run, by its tag.
+
+    A driver that lists no processes, or pids of another namespace (in a container), shows no use: finding none is no
+    proof that there is none.
+    """
+    by_id = {device.id: device for device in devices}
+    allowed = set(ticked) | _whole_gpus(ticked, devices)
+    found = []
+    for sample in samples:
+        if sample.device_id in allowed or sample.device_id not in by_id or not sample.processes:
+            continue
+        here = tuple(sorted({process.pid for process in sample.processes} & set(pids)))
+        if here:
+            device = by_id[sample.device_id]
+            found.append(UntickedDeviceUse(device_id=device.id, pids=here, sentence=_sentence(here, device)))
+    return found
+
+
+class UntickedDeviceWatch:
+    """Searches as often as lists of processes are read, and returns each use once."""
+
+    def __init__(self, ticked: Collection[str], pids: Callable[[], Collection[int]]) -> None:
+        """`pids` returns all processes of the run; called only while a GPU that was not ticked has any process."""
+        self._ticked, self._pids = ticked, pids
+        self._reported: dict[str, tuple[int, ...]] = {}
+        self._next_search = 0.0
+
+    def poll(self, survey: Survey, now: float) -> list[UntickedDeviceUse]:
+        """Return uses by a new process, or of a new device. `now`: seconds of any steady clock."""
+        if now < self._next_search:
+            return []
+        self._next_search = now + PROCESSES_S
+        elsewhere = [each for each in survey.samples if each.processes and each.device_id not in self._ticked]
+        found = find(self._ticked, survey.devices, elsewhere, self._pids()) if elsewhere else []
+        new = [use for use in found if not set(use.pids) <= set(self._reported.get(use.device_id, ()))]
+        self._reported = {use.device_id: use.pids for use in found}
+        return new
+
+
+def _whole_gpus(ticked: Collection[str], devices: Sequence[Device]) -> set[str]:
+    """Return the GPUs of ticked MIG devices: the list of a GPU has the processes of all its MIG devices."""
+    buses = {device.pci_bus_id for device in devices if device.id in ticked and device.is_mig}
+    return {device.id for device in devices if device.pci_bus_id in buses and not device.is_mig}
+
+
+def _sentence(pids: Sequence[int], device: Device) -> str:
+    return tr_plural(
+        "Process {pids} of this run is on {label} ({name}), which was not chosen for it. "
+        "Stop the run, and look for device numbers in its recipe or script.",
+        "Processes {pids} of this run are on {label} ({name}), which was not chosen for it. "
+        "Stop the run, and look for device numbers in its recipe or script.",
+        len(pids),
+        pids=join_names(first_names([str(pid) for pid in pids])),
+        label=device.label,
+        name=device.name,
+    )
