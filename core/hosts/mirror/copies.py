@@ -51,6 +51,8 @@ class Copies:
         self.root = root
         self._states: dict[tuple[str, str], FileState | None] = {}
         """Size and time of the files here, as far as they were looked at."""
+        self._live: set[str] = set()
+        """Runs that were live when they were last listed, also by an earlier connection."""
         self._lock: int | None = None
 
     @property
@@ -135,6 +137,14 @@ class Copies:
         with contextlib.suppress(FileNotFoundError):
             os.utime(self._folder(run))
 
+    def note_life(self, run: str, *, live: bool) -> None:
+        """Announce a run once it is over: its last bytes may have arrived while it was still listed as live."""
+        if live:
+            self._live.add(run)
+        elif run in self._live:
+            self._live.discard(run)
+            self.announce(run)
+
     def drop(self, run: str, file: str) -> None:
         """Remove a file."""
         self._path(run, file).unlink(missing_ok=True)
@@ -155,6 +165,7 @@ class Copies:
 
     def _forget(self, run: str) -> None:
         self._states = {key: state for key, state in self._states.items() if key[0] != run}
+        self._live.discard(run)
 
     def _folder(self, run: str) -> Path:
         if not is_run_name(run):

@@ -130,6 +130,7 @@ class Link:
     def _take_entry(self, name: str, entry: RunEntry) -> None:
         if not self.plan.put(name, entry):
             return
+        self._copies.note_life(name, live=entry.live)
         if not self.plan.is_settled(name) or not (entry.live or self.plan.is_whole(name)):
             self._part_seen.add(name)
 
