@@ -189,7 +189,7 @@ def _included_hash(name: str, framework_id: str) -> str:
 
 
 def _path_problems(paths: object) -> dict[str, str]:
-    """Return by path why it cannot be read here, as `core.hosts.parts.part` names it; else the empty string."""
+    """Return by path why it cannot be read here, as `core.hosts.parts.head` names it; else the empty string."""
     if not isinstance(paths, list) or len(paths) > MAX_FILES or not all(isinstance(each, str) for each in paths):
         raise ValueError(tr("These are no paths."))
     return {each: _path_problem(os.path.expanduser(each)) for each in paths}  # noqa: PTH111 (a text)

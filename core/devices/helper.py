@@ -94,9 +94,7 @@ def from_document(document: dict[str, Any], previous: Sequence[Sample] = ()) -> 
     """Return the answer of which `to_document` made the JSON; raises as `from_line`."""
     devices, now = document.get("devices"), document["time"]
     return HelperAnswer(
-        devices=None
-        if devices is None
-        else tuple(Device(**{**packed, "cores": tuple(packed["cores"])}) for packed in devices),
+        devices=None if devices is None else tuple(map(_device, devices)),
         samples=tuple(
             [
                 previous[place].at(now) if packed is None else _sample(packed)

@@ -170,11 +170,11 @@ def _device_memory(evidence: FailureEvidence) -> tuple[str, str]:
     used = _usage(evidence)
     wanted = evidence.found(r"[Tt]ried to allocate ([\d.]+ ?[KMGT]i?B)|when allocating ([\d.]+ ?[KMGT]i?B)")
     wanted = wanted.replace("iB", "B")  # GB are 2**30 bytes in all our sentences
-    more = tr(" The step that failed asked for {size} more.", size=wanted) if wanted else ""
+    more = tr("The step that failed asked for {size} more.", size=wanted) if wanted else None
     remedy = tr("Try a smaller batch, gradient accumulation or bfloat16.")
     if evidence.spec is not None and evidence.spec.script is not None:
         remedy = tr("Try a smaller batch.")
-    return title, join_sentences([f"{used}{more}", remedy])
+    return title, join_sentences([used, more, remedy])
 
 
 def _usage(evidence: FailureEvidence) -> str:

@@ -509,7 +509,7 @@ class ClockOffset(Record, kind="clock"):
 
 
 class Preflight(Record, kind="preflight"):
-    """What was found on another machine before the start; see `core.supervisor.hosts.preflight.Equipment`."""
+    """What was found on another machine before the start; see `core.hosts.parts.workload.Equipment`."""
 
     host: str
     version: str = rare(default="")

@@ -35,13 +35,12 @@ from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
 from core.supervisor.watches.device_watches import DeviceLog
 from core.supervisor.watches.progress_watches import DiskWatch
-from core.supervisor.workers import WorkerGroup
+from core.supervisor.workers import Worker, WorkerGroup
 from core.system import processes
 from core.system.procfs import oom_kills
 from core.system.run_processes import RunProcesses
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job
     from core.supervisor.watches.monitor import RunMonitor
-    from core.supervisor.workers import Worker
 
 TICK_S = 0.25
 """Seconds between two polls while training: each poll takes time from the training. A worker's exit cuts it short."""
@@ -172,20 +170,24 @@ class Supervisor:
             for each in self._companions:
                 each.start(self._workers, self._job.spec_of_parts())
             for assignment in processes_to_start:
-                self._add(assignment)
+                self._launch(assignment)
             self._readings.watch(self._workers.pids_by_device())
             self._software.start(self._spec)  # after the workers, which it must not delay
         finally:
             # Also for workers that started before a worker that could not.
             self._start_monitor(here, before, has_steps=any(each.rank == 0 for each in assignments))
 
-    def _add(self, assignment: RankAssignment) -> None:
-        worker = self._workers.add(assignment, self._launch)
-        assert worker.pid is not None
-        identity = worker.identity
+    def _launch(self, assignment: RankAssignment) -> None:
+        tail = self._workers.tail(assignment)
+        try:
+            process = self._job.launch(assignment)
+        except OSError as error:
+            raise RunError(_cannot_launch(self._spec, error)) from error
+        identity = processes.identify(process.pid)
+        self._workers.add(Worker(assignment, process, identity, tail))
         self._events.write(
             kinds.WorkerStart(
-                rank=assignment.rank, role=assignment.role, pid=worker.pid,
+                rank=assignment.rank, role=assignment.role, pid=process.pid,
                 created=identity.created if identity else 0.0, devices=assignment.own,
             )
         )  # fmt: skip
@@ -204,12 +206,6 @@ class Supervisor:
             write=self._record,
             has_steps=has_steps,
         )
-
-    def _launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
-        try:
-            return self._job.launch(assignment)
-        except OSError as error:
-            raise RunError(_cannot_launch(self._spec, error)) from error
 
     # -- while it runs ---------------------------------------------------------------------------
 

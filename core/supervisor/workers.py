@@ -16,11 +16,10 @@ from core.language import join_sentences, tr, tr_noop
 from core.schema.event_kinds import Done, WorkerError, read_all
 from core.schema.events import Event, Tail
 from core.schema.paths import EVENTS, worker_events
-from core.system import processes
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from core.schema.rank import RankAssignment
@@ -133,17 +132,14 @@ class WorkerGroup:
         self._trained_at: float | None = None
         """When all had trained to the end, in seconds of `time.monotonic`; inf once stragglers were returned."""
 
-    def add(self, assignment: RankAssignment, launch: Callable[[RankAssignment], subprocess.Popen[bytes]]) -> Worker:
-        """Start a worker and add it. Events from before a resume are skipped."""
+    def tail(self, assignment: RankAssignment) -> Tail:
+        """Return the reader of a worker's events, which skips those from before a resume. Call it before the start."""
         tail = Tail(self._run_dir / EVENTS / worker_events(assignment.rank))
-        tail.skip()  # before the start, so that no event of the new worker is missed
-        process = launch(assignment)
-        worker = Worker(assignment, process, processes.identify(process.pid), tail)
-        self.members.append(worker)
-        return worker
+        tail.skip()
+        return tail
 
-    def add_remote(self, worker: Worker) -> None:
-        """Add a worker that was started on another machine."""
+    def add(self, worker: Worker) -> None:
+        """Add a worker that was started."""
         self.members.append(worker)
 
     def wait(self, timeout_s: float) -> None:
@@ -281,7 +277,7 @@ def describe(worker: Worker) -> str:
         kind, line = worker.error.type_name, first_sentence(worker.error.message)
         if kind == "RecordError":
             return line
-        told = join_sentences([f"{kind}:", line])
+        told = join_sentences([f"{kind}:", line]) if line else kind
         told = told if line.endswith((".", "!", "?")) else tr("{phrase}.", phrase=told)
         return join_sentences([tr(OF_WORKER, phrase=name), told])
     if code < 0:

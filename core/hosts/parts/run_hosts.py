@@ -22,8 +22,7 @@ from core.hosts.parts.workload import workload_of
 from core.language import join_sentences, tr
 from core.runs.part import GRACE_S, Part
 from core.schema.event_kinds import ClockOffset, Notice, Record, Release, Verdict
-from core.schema.events import RecordError, Tail
-from core.schema.paths import EVENTS, worker_events
+from core.schema.events import RecordError
 from core.supervisor.companion import Companion
 from core.supervisor.workers import WorkerGroup
 
@@ -149,14 +148,12 @@ class RunHosts(Companion):
         grace_s = float(os.environ.get(GRACE_VARIABLE) or GRACE_S)
         for name, assignments in self._assignments.items():
             link = self._links[name]
-            tails = [Tail(self._run_dir / EVENTS / worker_events(each.rank)) for each in assignments]
-            for tail in tails:
-                tail.skip()  # before the start, so that no event is missed
+            tails = [workers.tail(each) for each in assignments]
             part = Part(head=platform.node(), run=self._run_dir.name, assignments=tuple(assignments), grace_s=grace_s)
             link.start(replace(spec, devices=assignments[0].devices), part, files)
             for assignment, tail in zip(assignments, tails, strict=True):
                 named = replace(assignment, own=tuple(full_name(name, each) for each in assignment.own))
-                workers.add_remote(RemoteWorker(named, tail, link))
+                workers.add(RemoteWorker(named, tail, link))
 
     def poll(self, facts: RunFacts) -> str:  # noqa: ARG002
         """Take what has arrived of all machines. Raises `RunError` once one is lost, and `RecordError`."""
