@@ -4,22 +4,22 @@ Every sentence that users read goes through `tr` or `tr_plural`; one that is wri
 in a table, through `tr_noop` and later `tr`. The catalogues are in `resources/translations`; CONTRIBUTING.md says how
 to add one.
 
-Nothing is translated until `use` chooses a language. Supervisors and training processes never choose one, so they
-write English into a run's directory. Window and command line translate it with `tr_stored` when they show it.
+A sentence is a `Message`: a text that keeps its template and its values. As JSON, it has these beside its English text,
+so that a window or a command that reads it later can show it in its own language.
+
+Nothing is translated until `use` chooses a language; supervisors and training processes never choose one.
+Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
-import struct
-from functools import lru_cache
 from pathlib import Path
 
 TYPE_CHECKING = False  # without importing `typing`: training processes load this
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from gettext import GNUTranslations
+    from typing import Any
 
 DOMAIN = "trainyard"
 FOLDER = Path(__file__).parents[1] / "resources" / "translations"
@@ -71,24 +71,11 @@ def use(code: str) -> None:
         message = tr("There is no translation into {code!r}. Choose one of: {names}.", code=code, names=names)
         raise ValueError(message) from None
     _chosen_code = code
-    _translate_stored.cache_clear()
-    _templates.cache_clear()
 
 
 def current() -> str:
     """Return the code of the language in use."""
     return _chosen_code
-
-
-@contextlib.contextmanager
-def in_english() -> Iterator[None]:
-    """Speak English within the block: for sentences that are stored, which `tr_stored` translates when shown."""
-    before = current()
-    use(ENGLISH)
-    try:
-        yield
-    finally:
-        use(before)
 
 
 def _load(code: str) -> GNUTranslations:
@@ -97,33 +84,173 @@ def _load(code: str) -> GNUTranslations:
     return gettext.translation(DOMAIN, FOLDER, [code])
 
 
-# -- sentences of this process -----------------------------------------------------------------------
+# -- sentences ---------------------------------------------------------------------------------------
+
+MAX_TEXT = 20_000
+"""Characters of a value that are read from a file."""
+MAX_DEPTH = 12
+"""Messages within messages up to which they are read from a file: a list of names has one for each name."""
+
+
+class Message(str):
+    """A sentence with the template and the values that it was made of.
+
+    As a `str` it is in the language that was in use when it was made; in English if it was read from a file. `tr`
+    returns it in the language in use. What only has a text, such as what another program says, has no template.
+    """
+
+    __slots__ = ("_english", "say", "values")
+    say: tuple[str, ...]
+    """The template; or those for one and for many, by the value `count`; or what separates the parts of a text."""
+    values: Mapping[str, Any] | tuple[str, ...]
+    """The values by their names; or the parts."""
+    _english: str | None
+
+    def __new__(
+        cls, text: str, say: tuple[str, ...] = (), values: Mapping[str, Any] | tuple[str, ...] = (),
+        english: str | None = None,
+    ) -> Message:  # fmt: skip
+        """`english`: None if it is to be made from the template when it is needed."""
+        made = super().__new__(cls, text)
+        made.say, made.values, made._english = say, values, english
+        return made
+
+    def __str__(self) -> Message:
+        """Return itself, so that `str(error)` is the message of the error."""
+        return self
+
+    @property
+    def english(self) -> str:
+        """Its text in English."""
+        if self._english is None:
+            self._english = _text(self, None) if self.say else str.__str__(self)
+        return self._english
+
+    @property
+    def sentences(self) -> list[Message]:
+        """The messages that it was joined of, in order; itself if it was not joined."""
+        parts = self.values if isinstance(self.values, tuple) else ()
+        return [each for part in parts for each in Message.read(part).sentences] if parts else [self]
+
+    def named(self, field: str) -> str:
+        """Return a value of the template as a text; the empty string if it has none of this name."""
+        return str(self.values.get(field, "")) if isinstance(self.values, dict) else ""
+
+    def to_json(self) -> Any:  # noqa: ANN401 (JSON)
+        """Return what `read` reads: an object with the English text, or the text alone if there is no template."""
+        if not self.say:
+            return self.english
+        if isinstance(self.values, tuple):
+            return {"text": self.english, "join": [stored(_plain(each)) for each in self.values], "by": self.say[0]}
+        many = {"many": self.say[1]} if len(self.say) > 1 else {}
+        values = {name: stored(_plain(each)) for name, each in self.values.items()}
+        return {"text": self.english, "say": self.say[0], **many, "with": values} if values else {"say": self.say[0]}
+
+    @classmethod
+    def read(cls, data: object, depth: int = MAX_DEPTH) -> Message:
+        """Return a message from its JSON. Raises `ValueError` for anything else. Nothing is trusted."""
+        if isinstance(data, Message):
+            return data
+        if isinstance(data, str):
+            return cls(data)
+        if not isinstance(data, dict):
+            raise ValueError(data)  # noqa: TRY004 (the content is wrong, not the caller)
+        say, many, values, parts = (data.get(name) for name in ("say", "many", "with", "join"))
+        text = data.get("text", say)
+        if not isinstance(text, str):
+            raise ValueError(data)  # noqa: TRY004
+        if depth and isinstance(parts, list):
+            return cls(text, (str(data.get("by")),), tuple([str(_value(each, depth)) for each in parts]), text)
+        known = {str(name): _value(each, depth) for name, each in values.items()} if isinstance(values, dict) else {}
+        if not depth or not isinstance(say, str) or (text != say and not known):
+            return cls(text)
+        return cls(text, (say, many) if isinstance(many, str) else (say,), known, text)
+
+
+def stored(value: object) -> Any:  # noqa: ANN401 (JSON)
+    """Return a value as it is stored as JSON: a message as `Message.read` reads it, others as they are."""
+    return value.to_json() if isinstance(value, Message) else value
+
+
+def _plain(value: object) -> object:
+    """Return a value of a template as a number, a text, or a message, which an error has, too."""
+    return value if isinstance(value, (int, float, type(None))) else str(value)
+
+
+def _value(data: object, depth: int) -> object:
+    if isinstance(data, dict):
+        return Message.read(data, depth - 1) if depth else ""
+    return Message(data[:MAX_TEXT]) if isinstance(data, str) else _plain(data)
+
+
+def _text(message: Message, catalogue: GNUTranslations | None) -> str:
+    """Return the text of a message with a template. Raises what `str.format` raises for values that do not fit."""
+
+    def shown(value: object) -> Any:  # noqa: ANN401 (a value of a template)
+        value = _plain(value)
+        return (value.english if catalogue is None else tr(value)) if isinstance(value, Message) else value
+
+    if isinstance(message.values, tuple):
+        return _joined(map(shown, message.values), _template(message.say, 1, catalogue))
+    template = _template(message.say, message.values.get("count"), catalogue)
+    values = {name: shown(each) for name, each in message.values.items()}
+    return template.format(**values) if values else template
+
+
+def _template(say: tuple[str, ...], count: Any, catalogue: GNUTranslations | None) -> str:  # noqa: ANN401
+    if len(say) == 1:
+        return say[0] if catalogue is None or not say[0] else catalogue.gettext(say[0])
+    return catalogue.ngettext(say[0], say[1], count) if catalogue is not None else say[count != 1]
 
 
 def tr(sentence: str, /, **values: object) -> str:
-    """Return a sentence in the language in use, with values for its fields, as `str.format` fills them in."""
-    translated = sentence if _chosen is None or not sentence else _chosen.gettext(sentence)
-    return translated.format(**values) if values else translated
+    """Return a sentence in the language in use, with values for its fields, as `str.format` fills them in.
+
+    A message that was made before, or read from a file, is translated anew.
+    """
+    if isinstance(sentence, Message):
+        return _translated(sentence)
+    template = sentence if _chosen is None or not sentence else _chosen.gettext(sentence)
+    return Message(template.format(**values) if values else template, (sentence,), values)
 
 
 def tr_plural(one: str, many: str, /, count: int, **values: object) -> str:
     """Return the sentence for a number of things, which is its field `count`, by the language's plural rules."""
-    english = one if count == 1 else many
-    translated = english if _chosen is None else _chosen.ngettext(one, many, count)
-    return translated.format(count=count, **values)
+    values["count"] = count
+    return Message(_template((one, many), count, _chosen).format(**values), (one, many), values)
+
+
+def _translated(message: Message) -> Message:
+    """Return a message in the language in use; in English if its template is in no catalogue, as it may be anything."""
+    text, say, values = message.english, message.say, message.values
+    if _chosen is not None and say:
+        try:
+            template = "" if isinstance(values, tuple) else _template(say, values.get("count"), _chosen)
+            # `gettext` returns this very object where the catalogue does not have it.
+            if all(template is not each for each in say):
+                text = _text(message, _chosen)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            pass  # the values are not those of the template
+    return Message(text, say, values, message.english)
 
 
 def join_sentences(sentences: Iterable[str | None]) -> str:
     """Return sentences in one text, with spaces between them where the script has such; None and "" are left out."""
+    return join(sentences, " ")
+
+
+def join(texts: Iterable[str | None], separator: str) -> str:
+    """Return texts in one, with a separator between them, which is translated; None and "" are left out."""
+    parts = tuple(filter(None, texts))
+    return Message(_joined(parts, _template((separator,), 1, _chosen)), (separator,), parts) if parts else ""
+
+
+def _joined(parts: Iterable[str], separator: str) -> str:
     result = ""
-    for sentence in filter(None, sentences):
-        result += (_space_after(result, " ") if result else "") + sentence
+    for part in parts:
+        # Chinese punctuation has room of its own.
+        result += part if not result or (separator == " " and result.endswith(_WITH_ROOM)) else f"{separator}{part}"
     return result
-
-
-def _space_after(text: str, space: str) -> str:
-    """Return the space that follows a text: none after Chinese punctuation, which has room of its own."""
-    return "" if text.endswith(_WITH_ROOM) and space == " " else space
 
 
 _WITH_ROOM = tuple("。！？；：，、）")
@@ -132,216 +259,3 @@ _WITH_ROOM = tuple("。！？；：，、）")
 def tr_noop(sentence: str) -> str:
     """Return the sentence as it is, and have it collected for translation: it is shown through `tr` later."""
     return sentence
-
-
-# -- sentences that other processes wrote ------------------------------------------------------------
-
-_FIELD = re.compile(r"\{\{|\}\}|\{(\w*)[^{}]*\}")
-_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?:;…])(\s+)")
-_END_OF_SENTENCE = re.compile(r"[.!?…]\s")
-_COLON = re.compile(r":(?:\s|$)")
-_PUNCTUATION = re.compile(r"[.!?:…]")
-_UNIT = re.compile(r" [kMGT]?B\b")
-"""With a space between two fields, the first does not end between a number and its unit."""
-_MIN_LETTERS = 3
-"""Letters outside its fields that a template needs: one with fewer would fit everything."""
-_MIN_LETTERS_OF_SENTENCE = 8
-"""Letters that a template between two fields needs to be a sentence."""
-_MAX_CHARACTERS = 8_000
-"""Characters of a text up to which it is compared with templates."""
-_MAX_ENDS = 20
-"""Places that are tried for the end of a value that is in the template twice."""
-_MAX_SENTENCES = 20
-"""Sentences of a text up to which sequences of them are tried."""
-_NESTED = 2
-"""Depth up to which the values of a template are translated too."""
-
-
-def tr_stored(text: str) -> str:
-    """Return a text of a run's directory in the language in use.
-
-    Such a text was written in English and with its values filled in. It is compared with every template of the
-    catalogue: as a whole, then in sequences of sentences. What no template fits stays as it is.
-    """
-    return text if _chosen is None or len(text) > _MAX_CHARACTERS else _translate_stored(text)
-
-
-@lru_cache(maxsize=4096)
-def _translate_stored(text: str) -> str:
-    return _translate_sentences(text, _NESTED)[0]
-
-
-def _translate_sentences(text: str, depth: int) -> tuple[str, bool]:
-    """Return the text with all that a template fits translated, and whether that is all of it."""
-    parts = _BETWEEN_SENTENCES.split(text)  # sentence, space, sentence, ...
-    if len(parts) > 2 * _MAX_SENTENCES:
-        return text, False
-    result, start, complete = "", 0, True
-    while start < len(parts):
-        # Several sentences may be one template, so the longest sequence that fits is taken.
-        for end in range(len(parts), start, -2):
-            piece = "".join(parts[start:end])
-            fitted = _fit(piece, depth)
-            if fitted is not None or end == start + 1:
-                result += piece if fitted is None else fitted
-                result += _space_after(result, parts[end]) if end < len(parts) else ""
-                complete = complete and fitted is not None
-                start = end + 1
-                break
-    return result, complete
-
-
-def _fit(text: str, depth: int) -> str | None:
-    """Return the translation by the template that fits the whole text; None if none does."""
-    if text.endswith(":") and (phrase := _fit(text[:-1], depth)) is not None:
-        return tr("{phrase}:", phrase=phrase)
-    is_sentence = text.endswith((".", "!", "?"))
-    for template in _templates():
-        if (template.is_part and depth == _NESTED) or (template.is_phrase and is_sentence):
-            continue
-        found = template.values(text)
-        if found is None or (template.is_phrase and any(_COLON.search(value) for value in found.values())):
-            continue
-        if not any(map(str.isdigit, found.get("count", "1"))):  # `No space left on device` is no `{count} device`
-            continue
-        values = {
-            name: (value, False) if not depth or _is_name(name, value) else _translate_sentences(value, depth - 1)
-            for name, value in found.items()
-        }
-        # A value of several sentences that are no value of any template has swallowed the text's own.
-        if all(complete or not _END_OF_SENTENCE.search(value) for value, complete in values.values()):
-            return _filled(template.translated, {name: value for name, (value, _) in values.items()})
-    return None
-
-
-def _is_name(field: str, value: str) -> bool:
-    """Return whether a value is a name that a user or a program chose, even where it is a word of the catalogue."""
-    return field in _FIELDS_OF_NAMES and " " not in value
-
-
-_FIELDS_OF_NAMES = frozenset(
-    {
-        "id",
-        "metric",
-        "module",
-        "name",
-        "names",
-        "package",
-        "path",
-        "program",
-        "recipe",
-        "run",
-        "shown",
-        "source",
-        "spec",
-    }
-)
-
-
-def _filled(template: str, values: Mapping[str, str]) -> str:
-    """Fill in values that are formatted already."""
-    return _FIELD.sub(lambda field: values.get(field[1], field[0]) if field[1] else field[0][0], template)
-
-
-class _Template:
-    """A sentence of the catalogue, with which stored texts are compared."""
-
-    def __init__(self, template: str, translated: str) -> None:
-        literal = _FIELD.sub("", template)
-        letters = sum(map(str.isalpha, literal))
-        self._texts, self._names = _taken_apart(template)
-        self.translated = translated
-        self.is_usable = letters >= _MIN_LETTERS
-        self.is_part = template.startswith("{") and template.endswith("}") and letters < _MIN_LETTERS_OF_SENTENCE
-        """Whether only a part of a sentence is compared with it, as `{first} and {final}` would fit too much."""
-        self.is_phrase = not _PUNCTUATION.search(literal)
-        """Whether a sentence is not compared with it: `Worker {rank}` would fit any that begins with this word."""
-        self.specific = (not self._names, letters, len(literal))
-        """By which templates are sorted: those with more of their own text come first."""
-
-    def values(self, text: str) -> dict[str, str] | None:
-        """Return the values of the fields in a text that was made from this template; None if it was not.
-
-        Each value is as short as possible, from the first on. The time is in proportion to the length of the text: a
-        regular expression with as many fields takes hours for a text that was written to that end.
-        """
-        first, last = self._texts[0], self._texts[-1]
-        if not self._names:
-            return {} if text == first else None
-        stop = len(text) - len(last)
-        if stop < len(first) or not text.startswith(first) or not text.endswith(last):
-            return None
-        return self._values(text, 0, len(first), stop, {})
-
-    def _values(self, text: str, number: int, at: int, stop: int, known: dict[str, str]) -> dict[str, str] | None:
-        """Return the values from the field of this number on, which begins at `at`, with those that are known."""
-        if number == len(self._names):
-            return known if at == stop else None
-        name, following = self._names[number], self._texts[number + 1]
-        if number + 1 == len(self._names):
-            following = ""  # it is at the end of the text
-        for end in self._ends(text, number, at, stop, known):
-            value = text[at:end]
-            if known.get(name, value) == value:
-                found = self._values(text, number + 1, end + len(following), stop, {**known, name: value})
-                if found is not None:
-                    return found
-        return None
-
-    def _ends(self, text: str, number: int, at: int, stop: int, known: Mapping[str, str]) -> Iterator[int]:
-        """Yield where the value of a field may end: at the first place, but at several for one that comes again."""
-        name, following = self._names[number], self._texts[number + 1]
-        if number + 1 == len(self._names):
-            yield stop
-        elif name in known:
-            end = at + len(known[name])
-            if text.startswith(following, end, stop):
-                yield end
-        else:
-            left = _MAX_ENDS if name in self._names[number + 1 :] else 1
-            end = text.find(following, at, stop)
-            while end >= 0 and left:
-                if following != " " or not _UNIT.match(text, end):
-                    yield end
-                    left -= 1
-                end = text.find(following, end + 1, stop)
-
-
-@lru_cache(maxsize=1)
-def _templates() -> list[_Template]:
-    """Return all templates of the catalogue, the most specific first."""
-    assert _chosen is not None
-    rows = []
-    for identifier in _identifiers(FOLDER / _chosen_code / "LC_MESSAGES" / f"{DOMAIN}.mo"):
-        one, *many = identifier.split("\0")
-        rows.append((one, _chosen.ngettext(one, many[0], 1) if many else _chosen.gettext(one)))
-        rows += [(each, _chosen.ngettext(one, each, 2)) for each in many]
-    found = [_Template(template, translated) for template, translated in rows]
-    return sorted((each for each in found if each.is_usable), key=lambda each: each.specific, reverse=True)
-
-
-def _taken_apart(template: str) -> tuple[list[str], list[str]]:
-    """Return the texts before, between and after the fields of a template, and the names of the fields."""
-    texts, names, last = [""], [], 0
-    for field in _FIELD.finditer(template):
-        texts[-1] += template[last : field.start()]
-        last = field.end()
-        if field[1]:
-            names.append(field[1])
-            texts.append("")
-        else:
-            texts[-1] += field[0][0]
-    texts[-1] += template[last:]
-    return texts, names
-
-
-def _identifiers(catalogue: Path) -> list[str]:
-    """Return all sentences of a compiled catalogue, plural forms behind a zero byte.
-
-    The `gettext` module has no function for this. The format: https://www.gnu.org/software/gettext/manual/html_node/MO-Files.html
-    """
-    data = catalogue.read_bytes()
-    order = "<" if data[:4] == b"\xde\x12\x04\x95" else ">"
-    count, table = struct.unpack_from(f"{order}8xII", data)
-    spans = (struct.unpack_from(f"{order}II", data, table + 8 * number) for number in range(count))
-    return [data[start : start + length].decode() for length, start in spans if length]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from unicodedata import east_asian_width
 
-from core.language import tr, tr_noop
+from core.language import join, tr, tr_noop
 
 
 def join_names(names: Iterable[str], last: str = "and") -> str:
@@ -22,12 +22,12 @@ def join_names(names: Iterable[str], last: str = "and") -> str:
 
 def enumerated(names: Iterable[str]) -> str:
     """Return the first of these names, and how many others there are, with semicolons: names may have commas."""
-    return "; ".join(first_names(list(names)))
+    return join(first_names(list(names)), "; ")
 
 
 def join_phrases(phrases: Iterable[str]) -> str:
     """Return phrases in a row, with commas."""
-    return tr(", ").join(phrases)
+    return join(phrases, tr_noop(", "))
 
 
 def as_sentence(phrase: str) -> str:

@@ -28,11 +28,11 @@ from core.config.validation import is_installed
 from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import directories
-from core.hosts.agent.request import Request
 from core.hosts.agent.runs import run_folder
+from core.hosts.agent.server import Request
 from core.hosts.exchange import unpack_readings
 from core.hosts.parts.head import MISSING, UNREADABLE, continue_holder, held
-from core.language import join_sentences, tr
+from core.language import join_sentences, stored, tr
 from core.launchers import ranks
 from core.launchers.script import unset_variables
 from core.runs import directory, stopped
@@ -189,7 +189,7 @@ def _included_hash(name: str, framework_id: str) -> str:
 
 
 def _path_problems(paths: object) -> dict[str, str]:
-    """Return by path why it cannot be read here, as `core.hosts.parts.part` names it; else the empty string."""
+    """Return by path why it cannot be read here, as `core.hosts.parts.head` names it; else the empty string."""
     if not isinstance(paths, list) or len(paths) > MAX_FILES or not all(isinstance(each, str) for each in paths):
         raise ValueError(tr("These are no paths."))
     return {each: _path_problem(os.path.expanduser(each)) for each in paths}  # noqa: PTH111 (a text)
@@ -360,7 +360,7 @@ def part_state(request: Request) -> dict[str, Any]:
     """Return the state of the part `run`, whether it is over, and why it failed."""
     run = Run(run_folder(request.runs_root, request.terms.get("run")))
     run.catch_up()
-    return {"state": run.facts.state.value, "over": state_info(run.facts.state).over, "error": run.facts.error}
+    return {"state": run.facts.state.value, "over": state_info(run.facts.state).over, "error": stored(run.facts.error)}
 
 
 PART_ABILITIES: dict[str, Callable[[Request], object]] = {

@@ -15,7 +15,7 @@ from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, Strategy, find_str
 from core.config.strategy_settings import rate_arithmetic, setting_problems
 from core.devices.device import Device
 from core.devices.host_names import split_name
-from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback
 from core.schema.spec import RunSpec
 from core.text import join_labels, join_names
@@ -168,7 +168,7 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
     if len(set(spec.devices)) < len(spec.devices):
         return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
     chosen = [by_id[name] for name in spec.devices]
-    blocked = [tr_stored(device.blocked) for device in chosen if device.blocked]
+    blocked = [tr(device.blocked) for device in chosen if device.blocked]
     return _of([*blocked, *_mig_problems(chosen)]) or _fit_problems(strategy, chosen)
 
 

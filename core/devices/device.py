@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from core.language import tr_plural
+from core.schema.codec import Sentence
 
 SLOWDOWNS = ("hardware slowdown", "too hot", "far too hot", "power supply")
 """The reasons for low clocks that mean trouble: a GPU at its power limit does what it should."""
@@ -41,7 +42,7 @@ class Device:
     """For a GPU: the N of its `/dev/nvidiaN`, if the driver reports it."""
     shared_memory: bool = False
     """Whether host and device share one memory (Jetson, GB10), so that readings cannot be attributed."""
-    blocked: str | None = None
+    blocked: Sentence | None = None
     """A sentence why it cannot be ticked, such as that an inherited CUDA_VISIBLE_DEVICES hides it."""
 
     @property
@@ -92,7 +93,7 @@ class Sample:
     clock_reasons: tuple[str, ...] = ()
     """The reasons for clocks below their maximum, in words."""
     processes: tuple[Process, ...] | None = None
-    lost: str | None = None
+    lost: Sentence | None = None
     """A sentence if the device does not answer."""
     asleep: bool = False
     """Whether it sleeps, and was not read because that would wake it up."""
@@ -138,7 +139,7 @@ class Survey:
     devices: tuple[Device, ...] = ()
     samples: tuple[Sample, ...] = ()
     """The latest reading of each device that has one, in the order of `devices`."""
-    banner: str | None = None
+    banner: Sentence | None = None
     """Sentences about drivers that cannot be used: their errors and the remedies."""
     arrived: Mapping[str, float] = field(default_factory=dict)
     """By device id, when its latest reading arrived, by the sampler's clock (`time.monotonic` by default)."""

@@ -25,7 +25,7 @@ from typing import Any
 
 from core.devices.device import Device, Process, Sample
 from core.devices.reader import DriverError, NoDevices, Options, Reader, ReadIntervals, ReadSchedule
-from core.language import tr
+from core.language import Message, stored, tr
 
 ALIVE = b"{}"
 """The line that means: still reading, the driver is slow."""
@@ -76,7 +76,7 @@ def to_document(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> dict[s
     if answer.devices is not None:
         document["devices"] = [_pack(device, _DEVICE) for device in answer.devices]
     if answer.banner is not None:
-        document["banner"] = answer.banner
+        document["banner"] = stored(answer.banner)
     if answer.absent:
         document["absent"] = True
     return document
@@ -94,27 +94,34 @@ def from_document(document: dict[str, Any], previous: Sequence[Sample] = ()) -> 
     """Return the answer of which `to_document` made the JSON; raises as `from_line`."""
     devices, now = document.get("devices"), document["time"]
     return HelperAnswer(
-        devices=None
-        if devices is None
-        else tuple(Device(**{**packed, "cores": tuple(packed["cores"])}) for packed in devices),
+        devices=None if devices is None else tuple(map(_device, devices)),
         samples=tuple(
             [
                 previous[place].at(now) if packed is None else _sample(packed)
                 for place, packed in enumerate(document["samples"])
             ]
         ),
-        banner=document.get("banner"),
+        banner=_message(document.get("banner")),
         absent=document.get("absent", False),
     )
 
 
 def _pack(record: object, names: Iterable[str]) -> dict[str, Any]:
     # dataclasses.asdict copies deeply and takes ten times as long, once a second for each device.
-    return {name: value for name in names if (value := getattr(record, name)) is not None}
+    return {name: stored(value) for name in names if (value := getattr(record, name)) is not None}
+
+
+def _message(data: object) -> str | None:
+    return None if data is None else Message.read(data)
+
+
+def _device(packed: dict[str, Any]) -> Device:
+    return Device(**{**packed, "cores": tuple(packed["cores"]), "blocked": _message(packed.get("blocked"))})
 
 
 def _sample(packed: dict[str, Any]) -> Sample:
     packed["clock_reasons"] = tuple(packed["clock_reasons"])
+    packed["lost"] = _message(packed.get("lost"))
     if (processes := packed.get("processes")) is not None:
         packed["processes"] = tuple(Process(*each) for each in processes)
     return Sample(**packed)

@@ -17,7 +17,7 @@ from core.devices.device import ASLEEP_PREFIX, Device, Sample, Survey
 from core.devices.helper import ALIVE, HelperAnswer, from_line, intervals_line, start_command
 from core.devices.kinds import KINDS, Kind
 from core.devices.reader import PROCESSES_S, LocalReader, Options, ReadIntervals, ReadSchedule
-from core.language import tr
+from core.language import join_sentences, tr
 from core.system.helper_process import HelperProcess
 
 MAX_SAMPLES = 10_000
@@ -197,8 +197,7 @@ class HelperSource:
         """Return the driver's error, the helper's failure and the age of the readings, as far as there are any."""
         if self._note is not None and now - self._noted_at > self._timeouts.notice_s and self._process_answered:
             self._note = None
-        sentences = (self.store.banner, self._note, self._age(now))
-        return " ".join(sentence for sentence in sentences if sentence) or None
+        return join_sentences([self.store.banner, self._note, self._age(now)]) or None
 
     def set_intervals(self, intervals: ReadIntervals) -> None:
         """Read at other intervals from now on."""
@@ -419,4 +418,4 @@ def _has_any(kind: Kind, device_ids: Collection[str]) -> bool:
 
 
 def _join(sentences: Sequence[str | None]) -> str | None:
-    return " ".join(sentence for sentence in sentences if sentence) or None
+    return join_sentences(sentences) or None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core.language import tr
+from core.schema.event_kinds import RunProgress
 from core.schema.events import Event, last_step
 from core.text import join_phrases
 
@@ -72,13 +72,12 @@ class EpochNumbers:
         validated = {name: series for name, series in values.items() if name.startswith(VALIDATION)}
         return lines + self._add_validation(event, validated) if validated else lines
 
-    def fold_progress(self, event: Event) -> list[EpochLine]:
+    def fold_progress(self, progress: RunProgress) -> list[EpochLine]:
         """Add a script's report of its progress, and return a line if it counts epochs and one more is done."""
-        done, total = float(event["done"]), float(event["total"])
-        if event.get("unit") != "epochs" or not math.isfinite(done) or int(done) <= self._epochs_reported:
+        if progress.unit != "epochs" or int(progress.done) <= self._epochs_reported:
             return []
-        self._epochs_reported = int(done)
-        return [EpochLine(event["t"], self._epochs_reported, self._at, self._loss, of=total)]
+        self._epochs_reported = int(progress.done)
+        return [EpochLine(progress.time, self._epochs_reported, self._at, self._loss, of=progress.total)]
 
     def finish(self) -> list[EpochLine]:
         """Return the line of an epoch whose validation does not follow."""

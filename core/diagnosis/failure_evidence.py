@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from core.diagnosis.program_output import exception_lines, raised_in
-from core.language import tr
+from core.language import Message, join_sentences, tr
 from core.runs.facts.run_facts import RunFacts
 from core.schema.spec import RunSpec
 from core.text import join_names
@@ -56,12 +56,12 @@ class FailureEvidence:
         The lines above it may tell of errors that the program has handled.
         """
         lines, first = exception_lines(self.facts.traceback or "")
-        text = "\n".join([self.error, *lines[first:]])
+        text = "\n".join([Message.read(self.error).english, *lines[first:]])
         return any(re.search(pattern, text) for pattern in patterns)
 
     def found(self, pattern: str) -> str:
         """Return the first group of a match in the error or in the traceback; the empty string without one."""
-        match = re.search(pattern, f"{self.error}\n{self.facts.traceback or ''}")
+        match = re.search(pattern, f"{Message.read(self.error).english}\n{self.facts.traceback or ''}")
         return next((group for group in match.groups() if group), "") if match else ""
 
     @property
@@ -85,18 +85,22 @@ FRAME = re.compile(r'^(?:  ){1,2}File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, 
 
 def evidence_of(facts: RunFacts, spec: RunSpec | None, error: str, labels: Mapping[str, str]) -> FailureEvidence:
     """Take a failure apart. `error`: the sentence that the run recorded; `labels`: names of devices by id."""
-    worker = WORKER.match(error) or RANK_OF_SCRIPT.search(error)
+    english = Message.read(error).english
+    worker = WORKER.match(english) or RANK_OF_SCRIPT.search(english)
     rank, names = (worker[1], worker[2]) if worker else (None, None)
     known = tuple(facts.devices) or (spec.devices if spec else ())
     devices = tuple(each for each in (names or "").split(", ") if each in known) or (known if len(known) == 1 else ())
-    raised = RAISED.match(error)
+    raised = RAISED.match(english)
     kind, message = (raised["kind"], raised["message"]) if raised else ("", error)
+    parts = Message.read(error).sentences
+    if raised and f"{kind}:" in parts:  # of a worker: the sentences after it are those of the exception
+        message = join_sentences(parts[[*map(str, parts)].index(f"{kind}:") + 1 :])
     if not raised and (found := raised_in(facts.traceback or "")) is not None:
         kind, message = found.kind, found.message
     own = {device: str(each.get("label") or device) for device, each in facts.devices.items()}
     return FailureEvidence(
-        facts=facts, spec=spec, error=error, kind=kind, message=message.strip(),
-        devices=_named(error, known) or devices, labels=own | dict(labels), rank=int(rank or 0),
+        facts=facts, spec=spec, error=error, kind=kind, message=message,
+        devices=_named(english, known) or devices, labels=own | dict(labels), rank=int(rank or 0),
     )  # fmt: skip
 
 

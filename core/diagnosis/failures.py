@@ -21,7 +21,7 @@ from core.diagnosis.failure_evidence import (
     shorten,
 )
 from core.diagnosis.program_output import first_sentence
-from core.language import join_sentences, tr, tr_noop, tr_stored
+from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.schema.spec import RunSpec
@@ -29,6 +29,9 @@ from core.text import BYTES_PER_GB
 
 MAX_SENTENCE = 400
 MAX_TITLE = 90
+MAX_REASON = 60
+OF_WORKER = tr_noop("{phrase}:")
+"""The beginning of the error of a worker: its name. What follows is the exception."""
 
 
 class Cause(Enum):
@@ -105,6 +108,13 @@ def short_cause(error: str) -> str:
     return tr(SHORT.get(cause, ""))
 
 
+def short_reason(error: str) -> str:
+    """Return the first words of an error, without the worker that it is of."""
+    found = join_sentences(tr(each) for each in Message.read(error).sentences if each.say != (OF_WORKER,))
+    first = found.partition("\n")[0]
+    return first if len(first) <= MAX_REASON else first[:MAX_REASON].rstrip() + "…"
+
+
 @functools.lru_cache(maxsize=2048)
 def _cause_and_module(error: str) -> tuple[Cause, str]:
     evidence = evidence_of(RunFacts(state=RunState.FAILED, error=error), None, error, {})
@@ -160,11 +170,11 @@ def _device_memory(evidence: FailureEvidence) -> tuple[str, str]:
     used = _usage(evidence)
     wanted = evidence.found(r"[Tt]ried to allocate ([\d.]+ ?[KMGT]i?B)|when allocating ([\d.]+ ?[KMGT]i?B)")
     wanted = wanted.replace("iB", "B")  # GB are 2**30 bytes in all our sentences
-    more = tr(" The step that failed asked for {size} more.", size=wanted) if wanted else ""
+    more = tr("The step that failed asked for {size} more.", size=wanted) if wanted else None
     remedy = tr("Try a smaller batch, gradient accumulation or bfloat16.")
     if evidence.spec is not None and evidence.spec.script is not None:
         remedy = tr("Try a smaller batch.")
-    return title, join_sentences([f"{used}{more}", remedy])
+    return title, join_sentences([used, more, remedy])
 
 
 def _usage(evidence: FailureEvidence) -> str:
@@ -190,7 +200,7 @@ def _usage(evidence: FailureEvidence) -> str:
         )
     if texts:
         return join_sentences(texts)
-    return tr_stored(evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)"))
+    return evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)")
 
 
 def _host_memory(evidence: FailureEvidence) -> tuple[str, str]:
@@ -232,22 +242,22 @@ def _tensorflow_1(evidence: FailureEvidence) -> tuple[str, str]:
 
 
 def _framework(evidence: FailureEvidence) -> tuple[str, str]:
-    return tr("The framework could not be loaded"), tr_stored(evidence.message)
+    return tr("The framework could not be loaded"), tr(evidence.message)
 
 
 def _cuda(evidence: FailureEvidence) -> tuple[str, str]:
-    return tr("The GPUs cannot be used by CUDA"), tr_stored(evidence.message or evidence.error)
+    return tr("The GPUs cannot be used by CUDA"), tr(evidence.message or evidence.error)
 
 
 def _disk(evidence: FailureEvidence) -> tuple[str, str]:
-    return tr("The disk is full"), tr_stored(evidence.error)
+    return tr("The disk is full"), tr(evidence.error)
 
 
 def _not_finite(evidence: FailureEvidence) -> tuple[str, str]:
     step = evidence.found(r"at step (\d+)")
     return tr("The loss was no longer a number at step {step}", step=step) if step else tr(
         "The loss was no longer a number"
-    ), (evidence.message)
+    ), tr(evidence.message)
 
 
 def _killed(evidence: FailureEvidence) -> tuple[str, str]:
@@ -306,7 +316,7 @@ def _lost(evidence: FailureEvidence) -> tuple[str, str]:
         if checkpoint is not None
         else tr("There is no checkpoint: Resume starts over.")
     )
-    own = f" {tr_stored(evidence.error)}" if "exited unexpectedly" not in evidence.error else ""
+    own = "" if evidence.has("exited unexpectedly") else f" {tr(evidence.error)}"
     return (
         tr("The background process of this run disappeared"),
         tr("It was killed, or the machine went down.{own} {advice}", own=own, advice=advice),
@@ -316,21 +326,21 @@ def _lost(evidence: FailureEvidence) -> tuple[str, str]:
 def _head_lost(evidence: FailureEvidence) -> tuple[str, str]:
     return (
         tr("The machine that has this run was lost"),
-        join_sentences([tr_stored(evidence.error), tr("Resume the run there. This part of it can be removed.")]),
+        join_sentences([tr(evidence.error), tr("Resume the run there. This part of it can be removed.")]),
     )
 
 
 def _code(evidence: FailureEvidence) -> tuple[str, str]:
-    return evidence.kind, tr_stored(first_sentence(evidence.message)) or tr("It has no message.")
+    return evidence.kind, tr(first_sentence(evidence.message)) or tr("It has no message.")
 
 
 def _exit(evidence: FailureEvidence) -> tuple[str, str]:
     code = evidence.found(r"ended with exit code (\d+)")
-    return tr("The program ended with exit code {code}", code=code), tr_stored(evidence.error)
+    return tr("The program ended with exit code {code}", code=code), tr(evidence.error)
 
 
 def _other(evidence: FailureEvidence) -> tuple[str, str]:
-    return tr("The run failed"), tr_stored(evidence.error)
+    return tr("The run failed"), tr(evidence.error)
 
 
 _ROWS = (

@@ -107,6 +107,8 @@ def first_sentence(message: str) -> str:
 
     A heading is joined with what follows it; those of Keras and TensorFlow are left out.
     """
+    if message == message.strip() and "\n" not in message:
+        return message  # with its template, if it has one
     if (inner := raised_in(message)) is not None and TRACEBACK in message:
         return first_sentence(inner.message) or inner.name
     lines = [line for line in message.splitlines() if line.strip()]

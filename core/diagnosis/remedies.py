@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from core.language import tr, tr_noop
-from core.runs.facts.run_facts import Release, Verdict
+from core.language import Message, join_sentences, tr, tr_noop
+from core.schema.event_kinds import Release, Verdict
 
 MAX_PIDS = 40
-LISTED = re.compile(r" What you can try, gentlest first: .*$", re.DOTALL)
-"""The remedies in the sentence of a verdict."""
+LISTED = tr_noop(
+    "What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
+    "reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
+    "reboot. Trainyard never does these for you."
+)
+"""The remedies in the sentences of a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,6 @@ def _shown(remedy: Remedy) -> Remedy:
     return replace(remedy, step=tr(remedy.step))
 
 
-def without_remedies(sentence: str) -> str:
-    """Return the sentence of a verdict without the remedies at its end."""
-    return LISTED.sub("", sentence)
+def without_remedies(sentences: str) -> str:
+    """Return the sentences of a verdict without the remedies at their end, in the language in use."""
+    return join_sentences(tr(each) for each in Message.read(sentences).sentences if each.say != (LISTED,))

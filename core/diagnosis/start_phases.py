@@ -9,7 +9,7 @@ from pathlib import PurePath
 from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
-from core.schema.events import Event
+from core.schema.event_kinds import Phase, RunDevice, WorkerStart
 from core.schema.spec import RunSpec
 from core.text import as_sentence, duration, join_phrases, list_labels
 
@@ -56,7 +56,7 @@ def _phase(facts: RunFacts) -> tuple[str, float] | None:
     if facts.state not in {RunState.STARTING, RunState.RUNNING}:
         return None
     if facts.phase is not None and facts.phase.name in SENTENCES:
-        return facts.phase.name, facts.phase.since
+        return facts.phase.name, facts.phase.time
     if facts.state is RunState.RUNNING or facts.plan is not None:  # the first step is done
         return None
     since = facts.history[-1][0]
@@ -114,23 +114,22 @@ class StartAccount:
         self._began, self._has_opening, self._processes = time, False, 0
         self._python, self._phases = "", []
 
-    def add_device(self, event: Event) -> None:
-        """Add an event of the kind `device`."""
-        self.labels[str(event["id"])] = str(event.get("label") or event["id"])
+    def add_device(self, device: RunDevice) -> None:
+        """Add a device of the run."""
+        self.labels[device.id] = device.label or device.id
 
-    def add_worker(self, event: Event) -> None:
-        """Add an event of the kind `worker`."""
-        if event.get("role") != "fetch":
-            self._processes += 1
+    def add_worker(self, worker: WorkerStart) -> None:
+        """Add a process of the run."""
+        self._processes += worker.role != "fetch"
 
-    def add_phase(self, event: Event) -> None:
-        """Add an event of the kind `phase`; only those of rank 0 count."""
-        if event["rank"] != 0:
+    def add_phase(self, phase: Phase) -> None:
+        """Add a phase; only those of rank 0 count."""
+        if phase.rank != 0:
             return
-        self._python = str(event.get("python") or self._python)
-        self._version = str(event.get("framework") or self._version)
+        self._python = phase.python or self._python
+        self._version = phase.framework or self._version
         if len(self._phases) < MAX_PHASES:
-            self._phases.append((str(event["name"]), event["t"]))
+            self._phases.append((phase.name, phase.time))
 
     def opening(self, time: float) -> tuple[float, str] | None:
         """Return when the run was started and on what, once its processes are known; None if that was returned."""

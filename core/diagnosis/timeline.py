@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import takewhile
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from core.diagnosis.epoch_numbers import EpochLine, EpochNumbers
 from core.diagnosis.start_phases import StartAccount
-from core.language import join_sentences, tr, tr_noop, tr_stored
-from core.runs.facts.run_facts import Release, RunFacts, Verdict, read_release
+from core.language import join_sentences, tr, tr_noop
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
+from core.schema import event_kinds as kinds
 from core.schema.events import Event, last_step
 from core.schema.spec import RunSpec
 from core.text import disk, duration, first_names, join_names, join_phrases, list_labels
@@ -59,7 +60,7 @@ class Timeline:
         self._start = StartAccount(spec, framework)
         self._step = 0
         self._epochs = EpochNumbers()
-        self._releases: dict[str, Release] = {}
+        self._releases: dict[str, kinds.Release] = {}
         self._is_lost = False
 
     def fold(self, events: Iterable[Event]) -> None:
@@ -69,8 +70,8 @@ class Timeline:
             if reader is None:
                 continue
             try:
-                reader(self, event)
-            except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+                reader(self, event if event["kind"] == kinds.Metrics.kind else kinds.read(event))
+            except (KeyError, TypeError, ValueError, OverflowError):
                 continue  # the facts of the run report it
 
     def follow(self, facts: RunFacts) -> None:
@@ -78,7 +79,7 @@ class Timeline:
         if facts.state is RunState.LOST and not self._is_lost:
             self._end_start()
             self._is_lost = True
-            self._add(facts.ended or facts.latest, tr_stored(facts.error) if facts.error else tr(LOST), "bad")
+            self._add(facts.ended or facts.latest, tr(facts.error) if facts.error else tr(LOST), "bad")
 
     @property
     def entries(self) -> list[TimelineEntry]:
@@ -101,29 +102,23 @@ class Timeline:
 
     # -- start -----------------------------------------------------------------------------------
 
-    def _queued(self, event: Event) -> None:
+    def _queued(self, event: kinds.Queued) -> None:
         """End the part before, if a run that was training is queued again, as after a reboot: no end was recorded."""
         if self._start.number and not self._is_lost and state_info(self._state).live:
             self._end_start()
-            self._add(event["t"], tr(LOST), "bad")
+            self._add(event.time, tr(LOST), "bad")
             self._state = RunState.LOST
 
-    def _supervisor(self, event: Event) -> None:
+    def _supervisor(self, event: kinds.SupervisorStart) -> None:
         self._queued(event)
-        self._start.begin(event["t"])
+        self._start.begin(event.time)
         self._is_lost, self._releases, self._state = False, {}, RunState.CREATED
         self._epochs.restart()
 
-    def _device(self, event: Event) -> None:
-        self._start.add_device(event)
-
-    def _worker(self, event: Event) -> None:
-        self._start.add_worker(event)
-
-    def _phase(self, event: Event) -> None:
-        self._start.add_phase(event)
-        if event["rank"] == 0:
-            self._add_start(event["t"])
+    def _phase(self, phase: kinds.Phase) -> None:
+        self._start.add_phase(phase)
+        if phase.rank == 0:
+            self._add_start(phase.time)
 
     def _add_start(self, time: float) -> None:
         """Add that the run was started or resumed, once its processes are known."""
@@ -137,8 +132,8 @@ class Timeline:
 
     # -- training ----------------------------------------------------------------------------------
 
-    def _plan(self, event: Event) -> None:
-        self._epochs.steps_per_epoch = int(event["steps_per_epoch"])
+    def _plan(self, plan: kinds.Plan) -> None:
+        self._epochs.steps_per_epoch = plan.steps_per_epoch
 
     def _metrics(self, event: Event) -> None:
         if self._start.is_open:
@@ -152,85 +147,74 @@ class Timeline:
         self._epoch_lines.extend(enumerate(lines, self.count))
         self.count += len(lines)
 
-    def _progress(self, event: Event) -> None:
-        self._add_lines(self._epochs.fold_progress(event))
-
-    def _rewind(self, event: Event) -> None:
-        self._add_start(event["t"])
+    def _rewind(self, rewind: kinds.Rewind) -> None:
+        self._add_start(rewind.time)
         self._end_epoch()
-        self._step = int(event["step"])
+        self._step = rewind.step
         self._epochs.rewind(self._step)
         after = tr("Training continues after step {step}.", step=_count(self._step))
-        self._add(event["t"], after if self._step else tr("Training starts over."))
+        self._add(rewind.time, after if self._step else tr("Training starts over."))
 
-    def _checkpoint(self, event: Event) -> None:
+    def _checkpoint(self, written: kinds.Checkpoint) -> None:
         self._end_epoch()
-        size = disk(event["bytes"]) if isinstance(event.get("bytes"), int) else ""
-        best = tr("best so far") if event.get("best") is True else ""
-        parts = [tr("step {step}", step=_count(int(event["step"]))), size, best]
+        size = disk(written.size_bytes) if written.size_bytes is not None else ""
+        best = tr("best so far") if written.best else ""
+        parts = [tr("step {step}", step=_count(written.step)), size, best]
         what = join_phrases(part for part in parts if part)
-        self._add(event["t"], tr("Checkpoint written: {what}.", what=what))
-
-    def _done(self, _: Event) -> None:
-        self._end_epoch()
+        self._add(written.time, tr("Checkpoint written: {what}.", what=what))
 
     def _end_epoch(self) -> None:
         self._add_lines(self._epochs.finish())
 
     # -- what a user should know ---------------------------------------------------------------------
 
-    def _warn(self, event: Event) -> None:
-        self._add_start(event["t"])
-        self._add(event["t"], tr_stored(str(event["text"])), "warn")
+    def _warn(self, time: float, text: str) -> None:
+        self._add_start(time)
+        self._add(time, tr(text), "warn")
 
-    def _stall(self, event: Event) -> None:
-        if text := str(event.get("text") or ""):
-            self._add(event["t"], tr_stored(text), "warn")
+    def _stall(self, stall: kinds.Stall) -> None:
+        if stall.text:
+            self._add(stall.time, tr(stall.text), "warn")
         else:
-            self._add(event["t"], tr("Steps are reported again."))
+            self._add(stall.time, tr("Steps are reported again."))
 
-    def _slowed(self, event: Event) -> None:
-        if text := str(event.get("text") or ""):
-            self._add(event["t"], tr_stored(text), "warn")
-        else:
-            device = str(event["device"])
-            label, lasted = self._start.labels.get(device, device), duration(float(event["seconds"]))
+    def _slowed(self, slowed: kinds.Slowed) -> None:
+        if slowed.sentence:
+            self._add(slowed.time, tr(slowed.sentence), "warn")
+        elif slowed.seconds is not None:
+            device = slowed.device_id
+            label, lasted = self._start.labels.get(device, device), duration(slowed.seconds)
             over = tr(
                 "{device} is no longer slowed down. It was slowed down for {seconds}.", device=label, seconds=lasted
             )
-            self._add(event["t"], over)
+            self._add(slowed.time, over)
 
-    def _request(self, event: Event) -> None:
-        self._add(event["t"], tr(REQUESTS[event["asked"]]))
-
-    def _stop_step(self, event: Event) -> None:
-        name, grace_s = str(event["name"]), event.get("grace_s")
-        if name == "asked":
+    def _stop_step(self, step: kinds.StopStep) -> None:
+        if step.name == "asked":
             done = tr("The processes were asked to stop.")
         else:
-            done = tr("{signal} was sent to the processes.", signal=name)
-        grace = [] if grace_s is None else [tr("They have {seconds:g} s.", seconds=float(grace_s))]
-        self._add(event["t"], join_sentences([done, *grace]))
+            done = tr("{signal} was sent to the processes.", signal=step.name)
+        grace = [] if step.grace_s is None else [tr("They have {seconds:g} s.", seconds=step.grace_s)]
+        self._add(step.time, join_sentences([done, *grace]))
 
-    def _ended(self, event: Event) -> None:
-        names = [_process(each.get("name"), int(each["pid"])) for each in event["processes"]]
-        processes = join_names(first_names(names))
-        self._add(event["t"], tr("Left over and ended: {processes}.", processes=processes), "warn")
+    def _ended(self, ended: kinds.Ended) -> None:
+        processes = join_names(first_names([_process(each.name, each.pid) for each in ended.processes]))
+        self._add(ended.time, tr("Left over and ended: {processes}.", processes=processes), "warn")
 
     # -- states --------------------------------------------------------------------------------------
 
-    def _enter(self, event: Event) -> None:
-        self._state = state = RunState(event["state"])
+    def _enter(self, change: kinds.StateChange) -> None:
+        self._state = state = RunState(change.state)
         if state in {RunState.STARTING, RunState.QUEUED}:
-            self._begin(event["t"])
+            self._begin(change.time)
         if state is RunState.QUEUED:
-            self._add(event["t"], tr("Queued: the run waits for its devices."))
+            self._add(change.time, tr("Queued: the run waits for its devices."))
         elif state is RunState.RUNNING:
-            self._add_start(event["t"])
+            self._add_start(change.time)
         elif state is RunState.RELEASING:
-            self._end_training(event["t"])
+            self._end_training(change.time)
         elif state_info(state).over:
-            self._conclude(event)
+            self._conclude(change)
 
     def _begin(self, time: float) -> None:
         if not self.count:
@@ -243,31 +227,30 @@ class Timeline:
         trained = tr("Training ended at step {step}.", step=_count(self._step))
         self._add(time, trained if self._step else tr("The processes have ended."))
 
-    def _conclude(self, event: Event) -> None:
+    def _conclude(self, change: kinds.StateChange) -> None:
         self._end_start()
-        self._add_release(event["t"])
+        self._add_release(change.time)
         if self._state is RunState.PAUSED:
-            self._add(event["t"], tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
+            self._add(change.time, tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
         elif self._state in {RunState.FAILED, RunState.HEAD_LOST}:
-            error = str(event.get("error") or tr_noop("Training ended with an error."))
+            error = tr(change.error or "") or tr("Training ended with an error.")
             for device, label in self._start.labels.items():
                 error = error.replace(device, label)
-            self._add(event["t"], tr_stored(error), "bad")
+            self._add(change.time, error, "bad")
         else:
-            self._add(event["t"], tr(ENDINGS[self._state]))
-            if why := event.get("error"):  # of a queued run that was not started
-                self._add(event["t"], tr_stored(str(why)), "warn")
+            self._add(change.time, tr(ENDINGS[self._state]))
+            if change.error:  # of a queued run that was not started
+                self._add(change.time, tr(change.error), "warn")
 
-    def _release(self, event: Event) -> None:
-        found = read_release(event)
+    def _release(self, found: kinds.Release) -> None:
         self._releases[found.device_id] = found
-        if found.verdict is not Verdict.RELEASED:
-            tone = "bad" if found.verdict is Verdict.HELD_BY_RUN else "warn"
-            self._add(event["t"], tr_stored(found.sentence), tone)
+        if found.verdict is not kinds.Verdict.RELEASED:
+            tone = "bad" if found.verdict is kinds.Verdict.HELD_BY_RUN else "warn"
+            self._add(found.time, tr(found.sentence), tone)
 
     def _add_release(self, time: float) -> None:
         """Add which devices have their memory back."""
-        found = [each for each in self._releases.values() if each.verdict is Verdict.RELEASED]
+        found = [each for each in self._releases.values() if each.verdict is kinds.Verdict.RELEASED]
         if found:
             where = list_labels([self._start.labels.get(each.device_id, each.device_id) for each in found])
             after = duration(max(each.seconds for each in found))
@@ -275,29 +258,29 @@ class Timeline:
             self._add(time, text)
         self._releases = {}
 
-    _READERS: ClassVar[dict[str, Callable[[Timeline, Event], None]]] = {
-        "supervisor": _supervisor,
-        "queued": _queued,
-        "state": _enter,
-        "device": _device,
-        "worker": _worker,
-        "phase": _phase,
-        "plan": _plan,
-        "metrics": _metrics,
-        "progress": _progress,
-        "rewind": _rewind,
-        "checkpoint": _checkpoint,
-        "done": _done,
-        "notice": _warn,
-        "unticked_device": _warn,
-        "stall": _stall,
-        "slowed": _slowed,
-        "request": _request,
-        "stop_step": _stop_step,
-        "ended": _ended,
-        "release": _release,
+    _READERS: ClassVar[dict[str, Callable[[Timeline, Any], None]]] = {
+        kinds.SupervisorStart.kind: _supervisor,
+        kinds.Queued.kind: _queued,
+        kinds.StateChange.kind: _enter,
+        kinds.RunDevice.kind: lambda self, device: self._start.add_device(device),
+        kinds.WorkerStart.kind: lambda self, worker: self._start.add_worker(worker),
+        kinds.Phase.kind: _phase,
+        kinds.Plan.kind: _plan,
+        kinds.Metrics.kind: _metrics,
+        kinds.RunProgress.kind: lambda self, progress: self._add_lines(self._epochs.fold_progress(progress)),
+        kinds.Rewind.kind: _rewind,
+        kinds.Checkpoint.kind: _checkpoint,
+        kinds.Done.kind: lambda self, _: self._end_epoch(),
+        kinds.Notice.kind: lambda self, notice: self._warn(notice.time, notice.text),
+        kinds.UntickedDeviceUse.kind: lambda self, use: self._warn(use.time, use.sentence),
+        kinds.Stall.kind: _stall,
+        kinds.Slowed.kind: _slowed,
+        kinds.Requested.kind: lambda self, request: self._add(request.time, tr(REQUESTS[request.asked])),
+        kinds.StopStep.kind: _stop_step,
+        kinds.Ended.kind: _ended,
+        kinds.Release.kind: _release,
     }
-    """By kind of event."""
+    """By kind of event. `_metrics` takes events as they are."""
 
 
 def _process(name: object, pid: int) -> str:

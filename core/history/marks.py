@@ -16,9 +16,9 @@ import json
 import os
 import re
 import stat
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from core.errors import RunError
 from core.language import tr
 from core.runs import foreign
 from core.runs.foreign import owner_of_run
+from core.schema.event_kinds import MarkChange, read_all
 from core.schema.events import parse
 from core.schema.files import not_written, open_to_append, open_to_read, write_whole
 from core.schema.paths import MARKS_FILE, NAME_FILE, SPEC_FILE
@@ -70,12 +71,8 @@ def read_marks(run_dir: Path) -> Marks:
             lines = file.read(MAX_BYTES).split(b"\n")
     except OSError:
         return NO_MARKS
-    marks = NO_MARKS
-    for line in lines:
-        event = _parsed(line)
-        if event is not None:
-            marks = _folded(marks, event)
-    return marks
+    events = [event for line in lines if b'"mark"' in line and (event := parse(line)) is not None]
+    return reduce(_folded, read_all(MarkChange, events), NO_MARKS)
 
 
 def change_marks(
@@ -99,12 +96,9 @@ def change_marks(
                             tag=missing[0]))  # fmt: skip
     if len({*before.tags, *added} - {*removed}) > MAX_TAGS:
         raise ValueError(tr("A run can have {limit} tags. Remove some first.", limit=MAX_TAGS))
-    changes: dict[str, Any] = {
-        "star": star, "archived": archived, "tags": added or None, "untag": removed or None, "note": note or None,
-    }  # fmt: skip
-    given = {name: value for name, value in changes.items() if value is not None}
-    if given:
-        _append(run_dir, {"t": time.time(), "kind": "mark", **given})
+    change = MarkChange(star=star, archived=archived, tags=tuple(added), untag=tuple(removed), note=note)
+    if change.fields():
+        _append(run_dir, change)
         note_change(run_dir)
     return read_marks(run_dir)
 
@@ -123,34 +117,23 @@ def check_tag(tag: str) -> str:
     return tag
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    event = parse(line) if b'"mark"' in line else None
-    return event if event is not None and event["kind"] == "mark" else None
-
-
-def _folded(marks: Marks, event: dict[str, Any]) -> Marks:
-    star, archived, note = event.get("star"), event.get("archived"), event.get("note")
-    added, removed = _texts(event.get("tags")), _texts(event.get("untag"))
+def _folded(marks: Marks, change: MarkChange) -> Marks:
+    added, removed = ([tag[:MAX_TAG] for tag in tags[:MAX_TAGS]] for tags in (change.tags, change.untag))
     kept = [tag for tag in dict.fromkeys([*marks.tags, *added]) if tag not in removed]
-    noted = (Note(time=float(event["t"]), text=note[:MAX_NOTE]),) if isinstance(note, str) else ()
+    noted = (Note(time=change.time, text=change.note[:MAX_NOTE]),) if change.note else ()
     return replace(
         marks,
-        star=star if isinstance(star, bool) else marks.star,
-        archived=archived if isinstance(archived, bool) else marks.archived,
+        star=marks.star if change.star is None else change.star,
+        archived=marks.archived if change.archived is None else change.archived,
         tags=tuple(kept[:MAX_TAGS]),
         notes=(*marks.notes, *noted),
     )
 
 
-def _texts(value: object) -> list[str]:
-    found = value[:MAX_TAGS] if isinstance(value, list) else []
-    return [each[:MAX_TAG] for each in found if isinstance(each, str)]
-
-
-def _append(run_dir: Path, event: dict[str, Any]) -> None:
+def _append(run_dir: Path, change: MarkChange) -> None:
     """Append a line in one write. A line before it that was cut off, by a full disk say, is ended first."""
     path = run_dir / MARKS_FILE
-    line = json.dumps(event, ensure_ascii=False).encode() + b"\n"
+    line = json.dumps(change.event(), ensure_ascii=False).encode() + b"\n"
     try:
         data = line if _ends_with_line(path) else b"\n" + line
         handle = open_to_append(path)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.language import tr
+from core.schema.event_kinds import Anew, Metrics, Rewind
 from core.schema.event_log import FOREIGN_BYTES
 from core.schema.events import parse
 from core.schema.files import open_to_read
@@ -96,11 +97,11 @@ class ValidationReader:
             event = parse(line)
             if event is None:
                 continue
-            if event["kind"] == "rewind":
+            if event["kind"] == Rewind.kind:
                 self._best = [found for found in self._best if found[0] <= event["step"]]
-            elif event["kind"] == "anew" and VALIDATION_LOSS in event["metrics"]:
+            elif event["kind"] == Anew.kind and VALIDATION_LOSS in event["metrics"]:
                 self._best = []
-            elif event["kind"] == "metrics":
+            elif event["kind"] == Metrics.kind:
                 for step, value in enumerate(event["values"].get(VALIDATION_LOSS, ()), event["first"]):
                     if value is not None and math.isfinite(value) and (self.best is None or value < self.best[1]):
                         self._best.append((step, float(value)))

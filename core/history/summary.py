@@ -13,11 +13,11 @@ from typing import Any
 from core.devices.device import BETWEEN_KINDS, TIMES, shown_name
 from core.history.marks import NO_MARKS, Marks, read_marks
 from core.history.run_loss import LOSS, RECENT, RunLoss, ValidationReader, recent_mean, run_loss
-from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import Plan, RunFacts, Verdict, worst
+from core.runs.facts.run_facts import RunFacts, worst
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Mark, Run
-from core.schema.events import Event, last_step, parse
+from core.schema.event_kinds import Anew, Metrics, Plan, Rewind, Verdict, read_all
+from core.schema.events import Event, Tail, last_step, parse
 from core.schema.files import open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
@@ -220,13 +220,8 @@ def _measurements_file(path: Path) -> Path:
 
 def _plan(path: Path) -> Plan | None:
     """Return the plan in the first lines of the event file of rank 0."""
-    try:
-        with open_to_read(_measurements_file(path)) as file:
-            *lines, _ = file.read(HEAD_BYTES).split(b"\n")
-    except OSError:
-        return None
-    events = [event for line in lines if b'"plan"' in line and (event := parse(line)) is not None]
-    return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
+    plans = read_all(Plan, Tail(_measurements_file(path)).read(HEAD_BYTES))
+    return plans[-1] if plans else None
 
 
 def _last_losses(path: Path) -> tuple[int, list[float | None]]:
@@ -234,10 +229,10 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     found: list[float | None] = []
     most, last, last_other = sys.maxsize, None, None
     for event in _last_events(path):
-        if event["kind"] == "anew":
+        if event["kind"] == Anew.kind:
             if LOSS in event["metrics"]:
                 break  # a better source was found, and gave the losses from the start
-        elif event["kind"] == "rewind":
+        elif event["kind"] == Rewind.kind:
             most = min(most, event["step"])  # what was measured after it is void
         elif event["first"] <= most:
             losses = event["values"].get(LOSS)
@@ -270,7 +265,7 @@ def _last_events(path: Path) -> Iterator[Event]:
     marks: tuple[bytes, ...] = (b'"metrics"', b'"loss":[', b'"rewind"', b'"anew"')
     for line in reversed(lines):
         event = parse(line) if any(mark in line for mark in marks) else None
-        if event is not None and event["kind"] in {"metrics", "rewind", "anew"}:
+        if event is not None and event["kind"] in {Metrics.kind, Rewind.kind, Anew.kind}:
             yield event
-            if event["kind"] == "metrics":
+            if event["kind"] == Metrics.kind:
                 marks = marks[-3:]

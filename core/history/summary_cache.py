@@ -12,15 +12,15 @@ import json
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.history.marks import Marks, Note
 from core.history.summary import RunSummary
-from core.runs.facts.run_facts import Plan, Verdict
+from core.language import Message, stored
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Mark
+from core.schema.event_kinds import Plan, Verdict
 from core.schema.files import open_to_append
 from core.system.folders import cache_folder, make_cache_folder
 
@@ -160,8 +160,8 @@ def _encoded(name: str, kept: CachedSummary) -> tuple[str, str, str] | None:
     if not state_info(each.state).over:
         return None
     fields = [
-        each.name, each.state.value, each.started, each.ended, each.error, each.last_loss, each.step,
-        asdict(each.plan) if each.plan else None, each.is_script, each.owner, each.mean_loss, each.best_validation,
+        each.name, each.state.value, each.started, each.ended, stored(each.error), each.last_loss, each.step,
+        each.plan.fields() if each.plan else None, each.is_script, each.owner, each.mean_loss, each.best_validation,
         each.renamed, each.verdict.value if each.verdict else None,
         each.marks.star, each.marks.archived, each.marks.tags, [(note.time, note.text) for note in each.marks.notes],
         dict(each.settings),
@@ -203,8 +203,9 @@ def _summary(run_dir: Path, fields: Sequence[Any]) -> RunSummary:
     if not (isinstance(name, str) and isinstance(step, int) and isinstance(settings, dict) and isinstance(tags, list)):
         raise TypeError(fields)
     return RunSummary(
-        dir=run_dir, name=name, state=RunState(state), started=started, ended=ended, error=error, last_loss=last_loss,
-        step=step, plan=Plan(**plan) if plan else None, is_script=is_script, owner=owner, mean_loss=mean_loss,
+        dir=run_dir, name=name, state=RunState(state), started=started, ended=ended,
+        error=None if error is None else Message.read(error), last_loss=last_loss, step=step,
+        plan=Plan(**plan) if plan else None, is_script=is_script, owner=owner, mean_loss=mean_loss,
         best_validation=(best[0], best[1]) if best else None, renamed=renamed,
         verdict=Verdict(verdict) if verdict else None,
         marks=Marks(star=star, archived=archived, tags=tuple(tags),

@@ -3,12 +3,13 @@
 - `host_list`: the hosts that the user has added, and their file
 - `inquiry`: ask several hosts at once, each with a time limit
 - `watch`: follow one host on a thread of its own, for a window
-- `connection`: talk to the agent of one host
-- `carriers`: how an agent is started on a host, and what the errors of that mean
+- `connection`: talk to the agent of one host, once or over cuts
+- `carrier`: how an agent is started on a host, and what the errors of that mean
+- `ssh`, `ray_carrier`, `ray`: through the user's own ssh, and on the nodes of the user's own Ray cluster
 - `agent`: the process on the other machine
 - `mirror`: the runs of a host, copied here and kept up to date, and requests to them
 - `parts`: the other machines of a run
-- `run_files`: which files of runs travel, and which names they may have
+- `run_files`: which files of runs travel, their names, and what is said of runs
 - `failures`: what can go wrong with a host
 - `protocol`: what travels between a connection and an agent
 - `exchange`: devices, readings and what uses them, as they travel

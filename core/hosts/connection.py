@@ -1,17 +1,21 @@
-"""Talk to the agent of one host. Nothing here blocks without a limit, so that a window can poll as well."""
+"""Talk to the agent of one host, once or over cuts.
+
+A connection blocks no longer than a given time, so that a window can poll it as well.
+"""
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from core.hosts import protocol
-from core.hosts.carriers.registry import carrier_of
 from core.hosts.failures import Failure, HostError, last_line
-from core.language import tr, tr_stored
+from core.language import Message, tr
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
@@ -20,11 +24,20 @@ if TYPE_CHECKING:
     from core.devices.device import Device
     from core.hosts.host_list import Host
 
+log = logging.getLogger(__name__)
+Found = TypeVar("Found")
+
+HELLO_S = 30.0
+"""Longest wait for the connection, the login, and the start of Trainyard there."""
+ANSWER_S = 30.0
+"""Longest wait for one answer."""
 ERRORS_BYTES = 16 * 1024
 """The end of what carrier and agent write to standard error that is kept."""
 WAIT_S = 0.1
 """Longest wait within one poll while something is awaited."""
 NAP_S = 0.01
+MAX_FAILURES = 20
+"""Failures in a row that are counted."""
 ROUND_TRIPS = 3
 """Measurements of a clock, of which the shortest is the most exact."""
 
@@ -37,8 +50,8 @@ class Answer:
     items: deque[Any] = field(default_factory=deque)
     """Items of a stream; whoever reads them removes them."""
     value: Any = None
-    error: str | None = None
-    """Why the agent could not do it: a sentence in English."""
+    error: Message | None = None
+    """Why the agent could not do it."""
     done: bool = False
 
 
@@ -58,12 +71,15 @@ class Connection:
     As a context manager it closes itself at the end of the block.
     """
 
-    def __init__(self, host: Host, devices: Sequence[Device] = ()) -> None:
+    def __init__(
+        self, host: Host, devices: Sequence[Device] = (), *, is_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
         """Start the carrier, without waiting for anything.
 
-        `devices`: those of a run, off which the carrier keeps its other users while the connection is open.
+        `devices`: those of a run, which a shared carrier reserves while the connection is open. `is_wanted`: waits end
+        with an error once it returns False.
         """
-        self.host = host
+        self.host, self.is_wanted = host, is_wanted
         self.hello: protocol.Hello | None = None
         """What the agent has said first; None until then."""
         self._noise = bytearray()
@@ -74,9 +90,11 @@ class Connection:
         """When something was last sent, and received."""
         self._unsent = bytearray()
         """What the carrier has not taken yet: a long request does not fit into its pipe at once."""
-        self._carrier = carrier_of(host.address)
+        self._carrier = host.carrier
         try:
-            self._process = HelperProcess(self._carrier.command(host, devices), stdin=True, stderr=subprocess.PIPE)
+            self._process = HelperProcess(
+                self._carrier.command_line(devices), cwd=self._carrier.cwd, stdin=True, stderr=subprocess.PIPE
+            )
         except OSError as error:
             raise self._carrier.not_started(error) from error
 
@@ -98,10 +116,10 @@ class Connection:
             for line in self._process.read_lines():
                 self._take(line)
         except ValueError as error:
-            self._fail_at(str(error))
+            self.fail_at(str(error))
         del self._process.errors[:-ERRORS_BYTES]
         if len(self._process.output) > protocol.MAX_LINE_BYTES:
-            self._fail_at(tr("It has a line of more than {limit} bytes.", limit=protocol.MAX_LINE_BYTES))
+            self.fail_at(tr("It has a line of more than {limit} bytes.", limit=protocol.MAX_LINE_BYTES))
         if status is not None:
             self._fail(self._ended(status))
         self._flush()
@@ -110,13 +128,13 @@ class Connection:
         if self.hello and time.monotonic() - self._sent_at > protocol.ALIVE_S:
             self._send(protocol.ALIVE)
 
-    def wait(self, is_done: Callable[[], bool], timeout_s: float, is_wanted: Callable[[], bool]) -> None:
-        """Poll until this is so, for up to `timeout_s` seconds, while it is wanted."""
+    def wait(self, is_done: Callable[[], object], timeout_s: float) -> None:
+        """Poll until this is so, for up to `timeout_s` seconds, while the connection is wanted."""
         deadline = time.monotonic() + timeout_s
         while not is_done():
             left_s = deadline - time.monotonic()
-            if left_s <= 0 or not is_wanted():
-                self._fail(self._carrier.explain_silence(self.host, timeout_s))
+            if left_s <= 0 or not self.is_wanted():
+                self._fail(self._carrier.explain_silence(timeout_s))
             self.poll(min(WAIT_S, left_s))
 
     def request(self, ability: str, **terms: object) -> Answer:
@@ -138,22 +156,26 @@ class Connection:
             # The connection goes on: this is no failure of it.
             raise HostError(
                 Failure.REFUSED,
-                tr("{name} says: {error}", name=self.host.name, error=tr_stored(last_line(answer.error))),
+                tr("{name} says: {error}", name=self.host.name, error=last_line(tr(answer.error))),
             )
         return answer.value
 
-    def ask(self, ability: str, timeout_s: float, is_wanted: Callable[[], bool] = lambda: True, **terms: object) -> Any:  # noqa: ANN401 (JSON)
-        """Ask for something and wait for the answer, up to `timeout_s` seconds."""
+    def ask(self, ability: str, timeout_s: float | None = None, **terms: object) -> Any:  # noqa: ANN401 (JSON)
+        """Ask for something and wait for the answer, up to `timeout_s` seconds (default: `ANSWER_S`)."""
         answer = self.request(ability, **terms)
-        self.wait(lambda: answer.done, timeout_s, is_wanted)
+        self.wait(lambda: answer.done, ANSWER_S if timeout_s is None else timeout_s)
         return self.result(answer)
 
-    def compare_clock(self, timeout_s: float, is_wanted: Callable[[], bool] = lambda: True) -> Clock:
-        """Measure the offset of the host's clock, in up to `timeout_s` seconds for each of `ROUND_TRIPS`."""
+    def await_hello(self) -> None:
+        """Wait until the agent answers, up to `HELLO_S` seconds."""
+        self.wait(lambda: self.hello is not None, HELLO_S)
+
+    def compare_clock(self) -> Clock:
+        """Measure the offset of the host's clock, by `ROUND_TRIPS` questions."""
         found = []
         for _ in range(ROUND_TRIPS):
             asked = time.time()
-            there = self.ask("clock", timeout_s, is_wanted)
+            there = self.ask("clock")
             answered = time.time()
             time_there = there.get("time") if isinstance(there, dict) else None
             if not isinstance(time_there, (int, float)) or not abs(time_there) < float("inf"):
@@ -161,13 +183,29 @@ class Connection:
             found.append(Clock(offset_s=time_there - (asked + answered) / 2, round_trip_s=answered - asked))
         return min(found, key=lambda each: abs(each.round_trip_s))
 
+    def read(self, unpack: Callable[[Any], Found], found: Any, why: str) -> Found:  # noqa: ANN401 (JSON)
+        """Return what `unpack` makes of something that has arrived. `why`: the sentence if it makes no sense."""
+        try:
+            return unpack(found)
+        except (LookupError, TypeError, ValueError):
+            self.fail_at(why)
+
     def fail_at(self, why: str) -> NoReturn:
         """Give the connection up, since what arrived makes no sense. `why`: a sentence."""
-        self._fail_at(why)
+        failure = Failure.NO_AGENT if self.hello is None else Failure.NONSENSE
+        sentence = tr(
+            "What {name} ({address}) sends makes no sense. {why} Check that nothing else writes to the output of "
+            "{command} there, and that it starts Trainyard.",
+            name=self.host.name,
+            address=self.host.address,
+            command=self.host.command,
+            why=why,
+        )
+        self._fail(HostError(failure, sentence))
 
     def fail_silent(self, silent_s: float) -> NoReturn:
         """Give the connection up, since nothing has arrived for `silent_s` seconds."""
-        self._fail(self._carrier.explain_silence(self.host, silent_s))
+        self._fail(self._carrier.explain_silence(silent_s))
 
     def close(self) -> None:
         """End the carrier, and with it the agent, and wait for the carrier's end."""
@@ -192,9 +230,10 @@ class Connection:
             answer.items.append(message["item"])
             return
         error = message.get("error")
-        if "answer" not in message and not isinstance(error, str):
+        if "answer" not in message and not isinstance(error, (str, dict)):
             raise ValueError(tr("It has neither an answer nor an error."))
-        answer.value, answer.error, answer.done = message.get("answer"), error, True
+        answer.error = None if error is None else Message.read(error)
+        answer.value, answer.done = message.get("answer"), True
         del self._answers[answer.number]
 
     def _take_first(self, line: bytes) -> None:
@@ -223,31 +262,109 @@ class Connection:
             del self._unsent[:written]
             self._written_at = time.monotonic()
         elif time.monotonic() - self._written_at > protocol.ALIVE_S and self._process.exit_code() is None:
-            self._fail(self._carrier.explain_silence(self.host, protocol.ALIVE_S))  # it does not read
+            self._fail(self._carrier.explain_silence(protocol.ALIVE_S))  # it does not read
 
     def _ended(self, status: int) -> HostError:
         errors = self._process.errors.decode(errors="replace")
         if self.hello is not None:
-            return self._carrier.explain_cut(self.host, errors)
+            return self._carrier.explain_cut(errors)
         noise = (self._noise + self._process.output).decode(errors="replace")
-        return self._carrier.explain_start(self.host, status, errors, noise)
-
-    def _fail_at(self, why: str) -> NoReturn:
-        failure = Failure.NO_AGENT if self.hello is None else Failure.NONSENSE
-        sentence = tr(
-            "What {name} ({address}) sends makes no sense. {why} Check that nothing else writes to the output of "
-            "{command} there, and that it starts Trainyard.",
-            name=self.host.name,
-            address=self.host.address,
-            command=self.host.command,
-            why=why,
-        )
-        self._fail(HostError(failure, sentence))
+        return self._carrier.explain_start(status, errors, noise)
 
     def _fail(self, error: HostError) -> NoReturn:
         self._failure = error
         self._process.kill()
         raise error
+
+
+class Follower:
+    """Talks to a host on a thread of its own, and connects again after each cut.
+
+    It waits longer after each attempt that fails.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        converse: Callable[[Connection, Clock], None],
+        note: Callable[[HostError | None], bool],
+        *,
+        waits: tuple[float, float],
+        steady_s: float,
+    ) -> None:
+        """`converse`: uses a connection until that fails, or is not wanted. It also gets the clock there.
+
+        `note`: called with None when an attempt begins, and with an error when it has failed, or when the connection
+        was cut. Returns whether the next attempt comes by itself, or only after `retry`.
+        `waits`: seconds until the second attempt, and at most. `steady_s`: seconds of a connection after which its end
+        counts as a first failure.
+        """
+        self.waits = waits
+        self._host, self._converse, self._note, self._steady_s = host, converse, note, steady_s
+        self._failures = 0
+        self._unwanted, self._woken = Event(), Event()
+        self._thread = Thread(target=self._follow, name=f"host-{host.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def is_wanted(self) -> bool:
+        """Return whether it was not ended."""
+        return not self._unwanted.is_set()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread still runs."""
+        return self._thread.is_alive()
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds from the next failure to the next attempt."""
+        first, most = self.waits
+        return float(min(first * 2**self._failures, most))
+
+    def retry(self) -> None:
+        """Do not wait any longer for the next attempt."""
+        self._woken.set()
+
+    def end(self) -> None:
+        """End the connection soon, and make no other."""
+        self._unwanted.set()
+        self._woken.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until nothing is left of the connection, up to `timeout_s` seconds."""
+        if self.is_alive:
+            self._thread.join(timeout_s)
+
+    def _follow(self) -> None:
+        while self.is_wanted():
+            self._note(None)
+            began = time.monotonic()
+            error = self._failure()
+            if not self.is_wanted():
+                return
+            if time.monotonic() - began > self._steady_s:
+                self._failures = 0
+            is_passing = self._note(error)
+            is_woken = self._woken.wait(self.wait_s if is_passing else None)
+            self._woken.clear()
+            self._failures = 0 if is_woken else min(self._failures + 1, MAX_FAILURES)
+
+    def _failure(self) -> HostError:
+        """Talk to the host until that fails or is not wanted; return why."""
+        try:
+            with Connection(self._host, is_wanted=self.is_wanted) as connection:
+                connection.await_hello()
+                self._converse(connection, connection.compare_clock())
+        except HostError as error:
+            return error
+        except Exception as error:  # an error of our own ends this connection, and not the window's view of the host
+            log.exception("The connection to %s failed", self._host.name)
+            return HostError(Failure.NONSENSE, tr("An error of Trainyard here: {kind}: {error}",
+                                                  kind=type(error).__name__, error=error))  # fmt: skip
+        return HostError(Failure.CUT, "")
 
 
 def _other_version(host: Host, hello: protocol.Hello) -> HostError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from core.devices.device import Device, Sample
 from core.devices.helper import HelperAnswer, to_document
 from core.language import tr
-from core.schema.codec import decode
+from core.schema.codec import Sentence, decode, encode, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,12 +32,16 @@ class HostUse:
     program: str = ""
     """The one with the most memory, if that is worth mentioning: `blender (anna)`."""
 
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.runs):
+            raise ValueError("names")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostUses:
     """What uses the devices of a host, by their ids, and how much memory of the host programs can still get."""
 
-    by_device: Mapping[str, HostUse] = field(default_factory=dict)
+    by_device: Mapping[str, HostUse] = field(metadata=named("uses"))
     available_bytes: int | None = None
 
 
@@ -47,7 +51,7 @@ class HostDevices:
 
     devices: tuple[Device, ...] = ()
     samples: tuple[Sample, ...] = ()
-    banner: str | None = None
+    banner: Sentence | None = None
     uses: Mapping[str, HostUse] = field(default_factory=dict)
 
 
@@ -59,51 +63,33 @@ class _Readings:
     samples: tuple[Sample | None, ...]
     """None for a sample that is the one at this place of the previous answer, read again at `time`."""
     devices: tuple[Device, ...] | None = None
-    banner: str | None = None
+    banner: Sentence | None = None
     absent: bool = False
 
 
-def pack_uses(uses: Mapping[str, DeviceUse]) -> dict[str, Any]:
-    """Return what uses the devices, as JSON."""
-    packed = {
-        device: {
-            "runs": [run.dir.name for run in use.runs[:MAX_NAMES]],
-            "names": [run.name for run in use.runs[:MAX_NAMES]],
-            "others": [each.words for each in use.others[:MAX_NAMES]],
-            "program": use.largest,
-        }
+def pack_uses(uses: Mapping[str, DeviceUse], available_bytes: int | None = None) -> dict[str, Any]:
+    """Return what uses the devices, as JSON. `available_bytes`: see `HostUses`."""
+    by_device = {
+        device: HostUse(
+            runs=tuple(run.dir.name for run in use.runs[:MAX_NAMES]),
+            names=tuple(run.name for run in use.runs[:MAX_NAMES]),
+            others=tuple(each.words for each in use.others[:MAX_NAMES]),
+            program=use.largest,
+        )
         for device, use in uses.items()
     }
-    return {"uses": packed}
+    return encode(HostUses(by_device=by_device, available_bytes=available_bytes))
 
 
 def unpack_devices(document: Any) -> HostDevices:  # noqa: ANN401 (JSON)
     """Return what the ability `devices` has answered. Raises `ValueError` for anything else."""
-    answer = unpack_readings(document)
-    return HostDevices(
-        devices=answer.devices or (), samples=answer.samples, banner=answer.banner, uses=unpack_uses(document).by_device
-    )
+    answer, uses = unpack_readings(document), unpack_uses(document).by_device
+    return HostDevices(devices=answer.devices or (), samples=answer.samples, banner=answer.banner, uses=uses)
 
 
 def unpack_uses(document: Any) -> HostUses:  # noqa: ANN401 (JSON)
     """Return what uses the devices, by their ids there. Raises `ValueError` for anything else."""
-    try:
-        available = document.get("available_bytes")
-        uses = {str(device): _use(use) for device, use in document["uses"].items()}
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError from error
-    if available is not None and type(available) is not int:
-        raise ValueError
-    return HostUses(by_device=uses, available_bytes=available)
-
-
-def _use(document: Mapping[str, Any]) -> HostUse:
-    runs, program = _texts(document["runs"]), document.get("program", "")
-    if not isinstance(program, str):
-        raise TypeError(program)
-    return HostUse(
-        runs=runs, names=_texts(document.get("names", runs)), others=_texts(document["others"]), program=program
-    )
+    return decode(HostUses, document)
 
 
 def pack_readings(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> dict[str, Any]:
@@ -124,9 +110,3 @@ def unpack_readings(document: Any, previous: Sequence[Sample] = ()) -> HelperAns
         samples=tuple([previous[place].at(found.time) if each is None else each
                        for place, each in enumerate(found.samples)]),
     )  # fmt: skip
-
-
-def _texts(values: object) -> tuple[str, ...]:
-    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
-        raise TypeError(values)
-    return tuple(values)

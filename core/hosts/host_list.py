@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from core.hosts.carrier import Carrier
+
 VERSION = 1
 MAX_BYTES = 256 * 1024
 MAX_CHARACTERS = 1024
@@ -43,11 +45,13 @@ class Host:
         texts = (self.name, self.address, self.command)
         if not all(isinstance(each, str) for each in texts):
             raise ValueError(tr("Name, address and command of a host must be texts."))
-        from core.hosts.carriers.registry import carrier_of  # only where there are hosts
-
-        address_problem = carrier_of(self.address).address_problem
-        if problem := name_problem(self.name) or address_problem(self.address) or _command_problem(self.command):
+        if problem := name_problem(self.name) or self.carrier.address_problem or _command_problem(self.command):
             raise ValueError(problem)
+
+    @property
+    def carrier(self) -> Carrier:
+        """The way to the host."""
+        return carrier_of(self.address, self.name, self.command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,15 @@ class HostList:
         return next((each for each in self.hosts if each.name.lower() == name.lower()), None)
 
 
+def carrier_of(address: str, name: str = "", command: str = "") -> Carrier:
+    """Return the carrier of an address. `name`, `command`: those of the host, where there is one already."""
+    from core.hosts.ray_carrier import RayCarrier  # only where there are hosts
+    from core.hosts.ssh import SshCarrier
+
+    carrier = next(each for each in (RayCarrier, SshCarrier) if address.startswith(each.prefix))
+    return carrier(address, name, command)
+
+
 def find_or_make(text: str) -> Host:
     """Return the host of this name in the list, else one of this address that is not in the list.
 
@@ -72,12 +85,10 @@ def find_or_make(text: str) -> Host:
     host = found.find(text) or next((each for each in found.hosts if each.address == text), None)
     if host is not None:
         return host
-    from core.hosts.carriers.registry import carrier_of
-
     carrier = carrier_of(text)
-    if problem := carrier.address_problem(text):
+    if problem := carrier.address_problem:
         raise ValueError(join_sentences([each for each in (found.problem, problem) if each]))
-    return Host(name=carrier.default_name(text), address=text, command=carrier.start_with(None))
+    return Host(name=carrier.default_name, address=text, command=carrier.start_with(None))
 
 
 def hosts_file() -> Path:

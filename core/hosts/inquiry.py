@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from core.hosts.host_list import Host
     from core.hosts.protocol import Hello
 
-HELLO_S = 30.0
-"""Longest wait for the connection, the login, and the start of Trainyard there."""
-ANSWER_S = 30.0
-"""Longest wait for one answer."""
 CLOCK_TOLERANCE_S = 2.0
 """Seconds of a clock's offset from which on a sentence reports it."""
 SET_CLOCK = "timedatectl set-ntp true"
@@ -108,21 +104,17 @@ class Inquiry:
 
     def _ask(self, report: HostReport) -> None:
         try:
-            with Connection(report.host) as connection:
+            with Connection(report.host, is_wanted=self._is_wanted) as connection:
                 self._converse(report, connection)
         except HostError as error:
             report.error = error
 
     def _converse(self, report: HostReport, connection: Connection) -> None:
-        connection.wait(lambda: connection.hello is not None, HELLO_S, self._is_wanted)
+        connection.await_hello()
         report.hello = connection.hello
-        report.clock = connection.compare_clock(ANSWER_S, self._is_wanted)
+        report.clock = connection.compare_clock()
         if self.devices:
-            found = connection.ask("devices", ANSWER_S, self._is_wanted)
-            try:
-                report.devices = unpack_devices(found)
-            except ValueError:
-                connection.fail_at(tr("They are no devices."))
+            report.devices = connection.read(unpack_devices, connection.ask("devices"), tr("They are no devices."))
 
 
 def ask(hosts: Sequence[Host], *, devices: bool) -> list[HostReport]:

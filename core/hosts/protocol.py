@@ -24,7 +24,7 @@ from core.schema.codec import decode as decode_record
 from core.schema.files import parse_json
 from core.system.processes import HostId
 
-VERSION = 2
+VERSION = 3
 MARK = "trainyard agent"
 """What tells a hello from noise."""
 MAX_LINE_BYTES = 1024 * 1024

@@ -11,15 +11,15 @@ import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from threading import Event, Thread
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Survey
 from core.devices.host_names import device_here, sample_here
-from core.hosts.connection import Answer, Connection
+from core.hosts.connection import Connection, Follower
 from core.hosts.exchange import HostUses, unpack_readings, unpack_uses
 from core.hosts.failures import Failure, HostError
-from core.hosts.inquiry import ANSWER_S, HELLO_S, clock_problem
+from core.hosts.inquiry import clock_problem
 from core.language import tr
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from core.devices.device import Sample
     from core.devices.helper import HelperAnswer
-    from core.hosts.connection import Clock
+    from core.hosts.connection import Clock, Connection
+    from core.hosts.failures import HostError
     from core.hosts.host_list import Host
     from core.hosts.protocol import Hello
 
@@ -45,6 +46,7 @@ STEADY_S = 30.0
 """Seconds of a connection after which its end counts as a first failure."""
 MAX_SAMPLES = 10_000
 """Samples that are kept until they are fetched."""
+NO_USES = HostUses(by_device={})
 PASSING = frozenset(
     {
         Failure.UNKNOWN_NAME,
@@ -82,7 +84,7 @@ class HostState:
     survey: Survey = field(default_factory=Survey)
     """Its devices, whose ids and labels name the host, and readings with times by the clock here. The devices of a host
     that is not reachable any more are the last ones that are known, without readings."""
-    uses: HostUses = field(default_factory=HostUses)
+    uses: HostUses = NO_USES
     """What uses the devices, by their ids there."""
 
     @property
@@ -101,8 +103,8 @@ class HostWatch:
         self._samples: deque[Sample] = deque(maxlen=MAX_SAMPLES)
         self._taken_at: dict[str, float] = {}
         """By device, the time of the sample that was fetched last."""
-        self._follower: _Follower | None = None
-        self._ending: list[_Follower] = []
+        self._follower: Follower | None = None
+        self._ending: list[Follower] = []
 
     @property
     def host(self) -> Host:
@@ -115,13 +117,16 @@ class HostWatch:
             self.state = replace(self.state, survey=_without_samples(self.state.survey))  # they may be hours old
             if self.state.error is None:
                 self.state = replace(self.state, phase=Phase.CONNECTING)
-            self._follower = _Follower(self, self._period_s, self._samples)
+            self._follower = Follower(
+                self.host, self._converse, self._note, waits=(FIRST_WAIT_S, MAX_WAIT_S), steady_s=STEADY_S
+            )
+            self._follower.start()
 
     def end(self) -> None:
         """Ask the host no more. What is known of it stays."""
         if self._follower is not None:
             self._follower.end()
-            self._ending = [each for each in self._ending if each.is_alive()]
+            self._ending = [each for each in self._ending if each.is_alive]
             self._ending.append(self._follower)
             self._follower = None
 
@@ -149,89 +154,44 @@ class HostWatch:
         for each in self._ending:
             each.join(max(0.0, deadline - time.monotonic()))
 
+    # -- the thread ------------------------------------------------------------------------------
 
-class _Follower:
-    """The thread of a watch, from one `begin` to the next `end`."""
+    def _note(self, error: HostError | None) -> bool:
+        if error is None:
+            return True
+        survey = _without_samples(self.state.survey)
+        self.state = replace(
+            self.state, phase=Phase.NOT_REACHABLE, error=error, clock=None, survey=survey, uses=NO_USES
+        )
+        return error.failure in PASSING
 
-    def __init__(self, watch: HostWatch, period_s: float, samples: deque[Sample]) -> None:
-        self._watch, self._period_s, self._samples = watch, period_s, samples
-        self._unwanted, self._woken = Event(), Event()
-        self._thread = Thread(target=self._follow, name=f"host-{watch.host.name}", daemon=True)
-        self._thread.start()
-
-    def end(self) -> None:
-        self._unwanted.set()
-        self._woken.set()
-
-    def retry(self) -> None:
-        self._woken.set()
-
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def join(self, timeout_s: float) -> None:
-        self._thread.join(timeout_s)
-
-    def _is_wanted(self) -> bool:
-        return not self._unwanted.is_set()
-
-    def _change(self, **changes: Any) -> None:  # noqa: ANN401 (fields of `HostState`)
-        if self._is_wanted():
-            self._watch.state = replace(self._watch.state, **changes)
-
-    def _follow(self) -> None:
-        wait_s = FIRST_WAIT_S
-        while self._is_wanted():
-            began = time.monotonic()
-            error = self._failure()
-            if error is None:
-                return
-            wait_s = FIRST_WAIT_S if time.monotonic() - began > STEADY_S else wait_s
-            self._woken.clear()
-            survey = _without_samples(self._watch.state.survey)
-            self._change(phase=Phase.NOT_REACHABLE, error=error, clock=None, survey=survey, uses=HostUses())
-            if self._woken.wait(wait_s if error.failure in PASSING else None):
-                wait_s = FIRST_WAIT_S
-            else:
-                wait_s = min(2 * wait_s, MAX_WAIT_S)
-
-    def _failure(self) -> HostError | None:
-        """Talk to the host until that fails, and return why; None if it was ended."""
-        try:
-            with Connection(self._watch.host) as connection:
-                self._converse(connection)
-        except HostError as error:
-            return error if self._is_wanted() else None
-        return None
-
-    def _converse(self, connection: Connection) -> None:
-        connection.wait(lambda: connection.hello is not None, HELLO_S, self._is_wanted)
-        clock = connection.compare_clock(ANSWER_S, self._is_wanted)
+    def _converse(self, connection: Connection, clock: Clock) -> None:
         measured_at = time.monotonic()
-        self._change(phase=Phase.REACHABLE, error=None, hello=connection.hello, clock=clock)
+        self._change(connection, phase=Phase.REACHABLE, error=None, hello=connection.hello, clock=clock)
         stream = connection.request("readings", period_s=self._period_s, uses_period_s=USES_PERIOD_S)
-        readings = _Readings(self._watch.host.name)
-        while self._is_wanted():
+        readings = _Readings(self.host.name)
+        while connection.is_wanted():
             connection.poll(POLL_S)
             if stream.done:
                 connection.result(stream)
                 connection.fail_at(tr("Its readings have ended."))
-            self._take(connection, stream, readings, clock)
-            if time.monotonic() - measured_at > CLOCK_PERIOD_S:
-                clock, measured_at = connection.compare_clock(ANSWER_S, self._is_wanted), time.monotonic()
-                self._change(clock=clock)
-
-    def _take(self, connection: Connection, stream: Answer, readings: _Readings, clock: Clock) -> None:
-        """Take the items that have arrived."""
-        try:
             while stream.items:
-                item = stream.items.popleft()
-                self._samples.extend(readings.add(item, clock.offset_s))
-                self._change(survey=readings.survey)
-                if "uses" in item:
-                    self._change(uses=unpack_uses(item))
-        except ValueError:
-            connection.fail_at(tr("They are no devices."))
+                take = partial(self._take, connection, readings, clock.offset_s)
+                connection.read(take, stream.items.popleft(), tr("They are no devices."))
+            if time.monotonic() - measured_at > CLOCK_PERIOD_S:
+                clock, measured_at = connection.compare_clock(), time.monotonic()
+                self._change(connection, clock=clock)
+
+    def _take(self, connection: Connection, readings: _Readings, offset_s: float, item: Any) -> None:  # noqa: ANN401 (JSON)
+        """Take an item of the stream. Raises `ValueError` for nonsense."""
+        self._samples.extend(readings.add(item, offset_s))
+        self._change(connection, survey=readings.survey)
+        if "uses" in item:
+            self._change(connection, uses=unpack_uses(item))
+
+    def _change(self, connection: Connection, **changes: Any) -> None:  # noqa: ANN401 (fields of `HostState`)
+        if connection.is_wanted():
+            self.state = replace(self.state, **changes)
 
 
 class _Readings:

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.catalog import frameworks
 from core.errors import RunError
-from core.language import tr, tr_noop, tr_stored
+from core.language import Message, tr, tr_noop
 from core.launchers.local import BOOT
 from core.runs.outputs import whole
 from core.schema.files import disk_full, not_written
@@ -125,7 +125,7 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
     if answer.get("full"):
         raise RunError(disk_full(folder.parent, tr(IF_FULL)))
     if "error" in answer:
-        raise RunError(tr("The model could not be exported: {error}", error=tr_stored(answer["error"])))
+        raise RunError(tr("The model could not be exported: {error}", error=tr(Message.read(answer["error"]))))
     return answer
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from core.devices.device import Device
-from core.system.process_info import Key, ProcessInfo
+from core.schema.event_kinds import ProcessInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class MemoryEvidence:
     """Processes that hold the device now, without those of this run."""
     own: tuple[ProcessInfo, ...] = ()
     """Processes of this run that still hold the device, or may hold it."""
-    sent: Mapping[Key, str] = field(default_factory=dict)
+    sent: Mapping[tuple[int, float | None], str] = field(default_factory=dict)
     """The last signal sent to each of `own`; processes without one are missing."""
     gone: tuple[ProcessInfo, ...] = ()
     """Processes of this run that have ended, but to which the driver still attributes memory."""

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from core.devices.device import Device, Process
 from core.language import tr, tr_plural
+from core.schema.event_kinds import ProcessInfo
 from core.system import procfs
 from core.system.own_processes import asks_drivers
-from core.system.process_info import ProcessInfo, describe
+from core.system.process_info import describe
 from core.system.procfs import PROC
 
 NODE = re.compile(rb"/dev/nvidia(\d+)")

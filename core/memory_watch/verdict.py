@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
+from core.diagnosis.remedies import LISTED
 from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.evidence import MemoryEvidence, UsageDelta, compare_usage
-from core.runs.facts.run_facts import Verdict
-from core.system.process_info import ProcessInfo
+from core.schema.event_kinds import ProcessInfo, Verdict
 from core.system.procfs import STUCK
 from core.text import enumerated, size
 
@@ -50,7 +50,7 @@ def _unreadable(evidence: MemoryEvidence) -> str | None:
             "{label} has not answered since the run's end, so it is not known whether its memory came back.",
             label=label,
         )
-        return f"{sentence} {evidence.lost}"
+        return join_sentences([sentence, evidence.lost])
     if evidence.after is None and (evidence.due or not evidence.may_wait):
         return tr(
             "The memory of {label} could not be read {waited}, so it is not known whether it came back.",
@@ -142,7 +142,7 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
         "whether all of this run's memory came back.",
         names=names,
     )
-    return f"{used} {unknown}"
+    return join_sentences([used, unknown])
 
 
 # -- memory that did not come back -------------------------------------------------------------
@@ -217,13 +217,6 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
     dead = enumerated(with_size(process) for process in evidence.gone)
     owner = tr("The driver attributes it to {names}, of this run, which ended.", names=dead) if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
-    # The beginning is what `core.diagnosis.remedies.LISTED` looks for.
-    remedies = tr(
-        "What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
-        "reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
-        "reboot. Trainyard never does these for you.",
-        device=device,
-    )
     excess = excess_words(evidence)
     nothing = (
         tr("{excess}, and no program was found that holds all of it.", excess=excess)
@@ -231,7 +224,7 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
         else tr("{excess}, and no program was found that holds it.", excess=excess)
     )
     return Verdict.UNEXPLAINED, join_sentences(
-        [nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, remedies]
+        [nothing, sharers if others else None, owner, _ended(evidence), evidence.trouble, tr(LISTED, device=device)]
     )
 
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from core.devices.device import Device, Process, Sample
+from core.language import join_sentences
 from core.memory_watch import gpu_processes
 from core.memory_watch.evidence import MemoryEvidence
 from core.memory_watch.gpu_processes import GpuProcessScan
 from core.memory_watch.verdict import awaited, judge
-from core.runs.facts.run_facts import Release, Verdict
+from core.schema.event_kinds import ProcessInfo, Release, TerminatedProcess, Verdict
 from core.schema.settings import ReleaseWatch
 from core.system import process_info, processes, procfs
-from core.system.process_info import ProcessInfo, TerminatedProcess
 from core.system.processes import ProcessId
 from core.system.procfs import STUCK
 from core.system.run_processes import RunProcesses
@@ -225,7 +225,7 @@ class MemoryWatch:
         if reported == self._reported:
             return None
         self._reported = reported
-        return " ".join(map(awaited, evidence))
+        return join_sentences(map(awaited, evidence))
 
     def _read_again(self) -> None:
         """Note that a process of the run has just ended: earlier readings include its memory."""
@@ -243,7 +243,7 @@ class MemoryWatch:
         verdict, sentence = ruling
         memory.release = Release(
             device_id=memory.device.id, verdict=verdict, before_bytes=evidence.before, peak_bytes=evidence.peak,
-            after_bytes=evidence.after, seconds=evidence.seconds, sentence=sentence,
+            after_bytes=evidence.after, seconds=round(evidence.seconds, 3), sentence=sentence,
             holders=() if verdict is Verdict.RELEASED else (*evidence.own, *evidence.gone, *evidence.holders),
         )  # fmt: skip
         return memory.release

@@ -7,7 +7,6 @@ does not load it. numpy is loaded only for event files of TensorBoard.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -19,7 +18,8 @@ from core.catalog import strategies
 from core.metrics.event_writer import MetricEventWriter
 from core.metrics.file_owners import FileOwners
 from core.metrics.files.finder import MetricFileFinder
-from core.metrics.rank_reader import LOG_READ, METRIC_FILE, RankReader
+from core.metrics.rank_reader import RankReader
+from core.schema.event_kinds import LogRead, MetricFile, Notice, RunProgress
 from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
 
@@ -114,7 +114,7 @@ class MetricsCollector:
             for text in reader.troubles():
                 if text not in self._noticed:
                     self._noticed.add(text)
-                    self._events.write("notice", text=text)
+                    self._events.write(Notice(text=text))
         self._last_read = now
         self._write_progress(last=last)
         self._note_sources(now, last=last)
@@ -123,7 +123,7 @@ class MetricsCollector:
         """Record which files are read, and when each part of the logs was there: `reread` needs both."""
         files = self._ranks[0].files
         for path, begin in files[self._files_noted :]:
-            self._events.write(METRIC_FILE, path=str(path), begin=begin)
+            self._events.write(MetricFile(path=str(path), begin=begin))
         self._files_noted = len(files)
         if time.monotonic() < self._log_due and not last:
             return
@@ -131,9 +131,7 @@ class MetricsCollector:
         for rank, reader in enumerate(self._ranks):
             if reader.log_bytes != self._log_bytes[rank] or last:
                 self._log_bytes[rank] = reader.log_bytes
-                self._events.write_json(
-                    json.dumps({"t": now, "kind": LOG_READ, "rank": rank, "bytes": reader.log_bytes})
-                )
+                self._events.write(LogRead(time=now, rank=rank, size_bytes=reader.log_bytes))
 
     def close(self) -> None:
         """Close the event file."""
@@ -146,4 +144,4 @@ class MetricsCollector:
             return
         self._progress, self._progress_due = progress, time.monotonic() + PROGRESS_S
         done, total, unit = progress
-        self._events.write("progress", done=done, total=total, unit=unit)
+        self._events.write(RunProgress(done=done, total=total, unit=unit))

@@ -11,7 +11,9 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
+from core.language import stored
 from core.metrics.common.merge import NO_NAMES
+from core.schema.event_kinds import Anew
 from core.schema.events import EPOCH, metrics_line
 
 if TYPE_CHECKING:
@@ -60,8 +62,8 @@ class MetricEventWriter:
         names, unit = tuple(reading.values), EPOCH if reading.counts_epochs else ""
         if reading.restarts:
             self._flush()
-            restarted = [name + self._suffix for name in sorted(reading.restarts)]
-            self._events.write_json(json.dumps({"t": time, "kind": "anew", "metrics": restarted}))
+            restarted = tuple(name + self._suffix for name in sorted(reading.restarts))
+            self._events.write_json(json.dumps(Anew(time=time, metrics=restarted).event()))
         is_next = (names, unit, reading.step) == (self._names, self._unit, self._first + len(self._rows))
         if not is_next or len(self._rows) == MAX_STEPS or not self._is_evenly_spaced(time):
             self._flush()
@@ -115,7 +117,7 @@ class TimedLines:
 
     def add(self, event: Event) -> None:
         """Add an event."""
-        self.write_json(json.dumps(event))
+        self.write_json(json.dumps({name: stored(each) for name, each in event.items()}))
 
     def write_json(self, line: str) -> None:
         """Add a line, which begins with the time as all lines of `MetricEventWriter` do."""

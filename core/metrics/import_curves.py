@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core import language
 from core.errors import RunError
 from core.language import tr, tr_noop
 from core.metrics.common.reading import TEST, VALIDATION
@@ -21,6 +20,7 @@ from core.metrics.files.finder import JSON_LINES, MAX_FOUND, TABLES, MetricFileF
 from core.metrics.files.tensorboard import EventFile
 from core.metrics.rank_reader import RankReader
 from core.runs import directory
+from core.schema.event_kinds import Notice, StateChange
 from core.schema.files import open_to_read, touch, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS, LOG_FILE, SUPERVISOR_EVENTS
 from core.schema.settings import Script
@@ -142,9 +142,8 @@ def import_run(found: ForeignRun, runs_root: Path) -> ImportedRun:
     reader = RankReader(found.source / "no-run", spec, 0, None)
     for file in found.files:
         reader.add_file(file, 0)
-    with language.in_english():  # what a run stores
-        readings = current(reader.read(last=True))
-        notices = [*reader.troubles(), *_cut(found.files)]
+    readings = current(reader.read(last=True))
+    notices = [*reader.troubles(), *_cut(found.files)]
     if not readings:
         raise ValueError(
             tr("{path} has no curve that can be read: it is no TensorBoard event file, no CSV table whose first line "
@@ -174,11 +173,11 @@ def _write(run_dir: Path, found: ForeignRun, readings: Sequence[MergedReading], 
     write_whole(run_dir / EVENTS / COLLECTOR_EVENTS, "".join(f"{line}\n" for line in lines.lines))
     lines = TimedLines()
     for state in ("starting", "running"):
-        lines.add({"t": began, "kind": "state", "state": state})
-    for text in (IMPORTED.format(path=found.source), *notices):
-        lines.add({"t": began, "kind": "notice", "text": text})
+        lines.add(StateChange(time=began, state=state).event())
+    for text in (tr(IMPORTED, path=found.source), *notices):
+        lines.add(Notice(time=began, text=text).event())
     for state in ("releasing", "finished"):
-        lines.add({"t": ended, "kind": "state", "state": state})
+        lines.add(StateChange(time=ended, state=state).event())
     write_whole(run_dir / EVENTS / SUPERVISOR_EVENTS, "".join(f"{line}\n" for line in lines.lines))
 
 
@@ -190,4 +189,4 @@ def _cut(files: Sequence[Path]) -> Iterator[str]:
                 size = file.seek(0, 2)
                 file.seek(max(size - 1, 0))
                 if file.read(1) not in {b"", b"\n"}:
-                    yield CUT.format(path=path)
+                    yield tr(CUT, path=path)

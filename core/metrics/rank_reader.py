@@ -29,16 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from core.metrics.common.merge import MergedReading
-    from core.schema.events import Event
     from core.schema.settings import Script
     from core.schema.spec import RunSpec
 
 MAX_READ_S = 1.0
 """Seconds that one read may take. The rest waits for the next one, so that curves move during a flood of output."""
-LOG_READ = "log_read"
-"""The kind of an event `{"rank", "bytes"}`: at its time, the log of the rank had at least so many bytes."""
-METRIC_FILE = "metric_file"
-"""The kind of an event `{"path", "begin"}`: the run reads this file from this byte on."""
 
 
 class MetricSource(Protocol):
@@ -210,21 +205,3 @@ class LogTimes:
             return None
         (size, since), (next_size, until) = self._notes[after - 1], self._notes[after]
         return since + (until - since) * (position - size) / (next_size - size)
-
-
-def log_notes(events: Iterable[Event], rank: int) -> list[tuple[int, float]]:
-    """Return what the events say about the log of a rank: bytes and unix seconds."""
-    return [
-        (event["bytes"], event["t"])
-        for event in events
-        if event["kind"] == LOG_READ and event.get("rank") == rank and type(event.get("bytes")) is int
-    ]
-
-
-def metric_files(events: Iterable[Event]) -> list[tuple[str, int]]:
-    """Return the files that a run has read, and how many bytes of each were there before the run."""
-    return [
-        (event["path"], event["begin"])
-        for event in events
-        if event["kind"] == METRIC_FILE and isinstance(event.get("path"), str) and type(event.get("begin")) is int
-    ]

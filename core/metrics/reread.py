@@ -28,10 +28,11 @@ from core.metrics.common.merge import MergedReading
 from core.metrics.event_writer import MetricEventWriter, TimedLines, current
 from core.metrics.files.finder import MetricFileFinder
 from core.metrics.files.tracker_databases import is_database
-from core.metrics.rank_reader import LOG_READ, LogTimes, RankReader, log_notes, metric_files
+from core.metrics.rank_reader import LogTimes, RankReader
 from core.runs import lock
 from core.runs.facts.states import state_info
 from core.runs.run import Run
+from core.schema.event_kinds import Anew, LogRead, MetricFile, Metrics, Notice, Reread, RunProgress, read_all
 from core.schema.events import Tail
 from core.schema.files import not_written, open_to_read, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, log_of_rank, metrics_file
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from core.series.series import Series
 
-REREAD = "reread"
-"""The kind of the event that says how the times of a run's values are known."""
-REPLACED = frozenset({"metrics", "anew", "progress", "notice", REREAD})
+REPLACED = frozenset(each.kind for each in (Metrics, Anew, RunProgress, Notice, Reread))
 """The kinds of events that reading again replaces."""
 SEARCH_S = 5.0
 """Seconds to search for the files of a run that has not noted them."""
@@ -187,8 +186,8 @@ class _Rereader:
         self.troubles: list[str] = []
         self._run_dir, self._spec, self._old = run_dir, spec, old
         self._began, self._ended = began, ended
-        self._knows_files = any(event["kind"] == LOG_READ for event in old.events)
-        self._files_complete = self._knows_files
+        self._reads = read_all(LogRead, old.events)
+        self._knows_files = self._files_complete = bool(self._reads)
 
     def lines(self) -> list[str]:
         """Return the new lines of the event file."""
@@ -212,16 +211,16 @@ class _Rereader:
         end = max(self._ended, lines.latest)
         if readers[0].progress is not None:
             done, total, unit = readers[0].progress
-            lines.add({"t": end, "kind": "progress", "done": done, "total": total, "unit": unit})
+            lines.add(RunProgress(time=end, done=done, total=total, unit=unit).event())
         for text in self.troubles:
-            lines.add({"t": end, "kind": "notice", "text": text})
-        lines.add({"t": end, "kind": REREAD, "times": asdict(self.times), "kept": list(self.kept)})
+            lines.add(Notice(time=end, text=text).event())
+        lines.add(Reread(time=end, times=asdict(self.times), kept=self.kept).event())
         return lines.lines
 
     # -- read ------------------------------------------------------------------------------------
 
     def _reader(self, rank: int) -> RankReader:
-        notes = log_notes(self._old.events, rank)
+        notes = [(each.size_bytes, each.time) for each in self._reads if each.rank == rank]
         reader = RankReader(self._run_dir, self._spec, rank, None, LogTimes(notes, self._began))
         if rank == 0:
             for path, begin in self._files():
@@ -233,8 +232,8 @@ class _Rereader:
         if not self._knows_files:
             yield from self._found_files()
             return
-        for name, begin in metric_files(self._old.events):
-            path = Path(name)
+        for file in read_all(MetricFile, self._old.events):
+            path, begin = Path(file.path), file.begin
             if is_database(path) and path.exists():  # other runs may have written it since
                 yield path, begin
                 continue

@@ -11,12 +11,13 @@ from pathlib import Path
 from threading import Thread
 
 from core.errors import RunError
-from core.language import in_english, tr, tr_noop
+from core.language import tr, tr_noop
 from core.notifications.channels import FAILED, Channel, NoDesktopError, NotDeliveredError, TemporaryError
 from core.notifications.message import Message, RunNews, message_about
 from core.notifications.settings import CHANNELS, NotificationSettings, load
 from core.queue.folder import own_line
 from core.queue.listing import held_words
+from core.schema.event_kinds import Notice
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, NOTIFICATION_EVENTS
 
@@ -86,8 +87,7 @@ def deliver_news(news: Sequence[RunNews]) -> list[Undelivered]:
     failures = [loaded.problem] if loaded.problem else []
     message = message_about(news, held=_queue_is_held(news))
     outcomes = deliver(loaded.settings, message)
-    with in_english():
-        failures += [recorded(each) for each in outcomes if each.why and not each.is_absent]
+    failures += [recorded(each) for each in outcomes if each.why and not each.is_absent]
     _record_in_all(message, failures)
     again = tuple(each.channel for each in outcomes if each.is_temporary)
     return [Undelivered(settings=loaded.settings, message=message, channels=again)] if again else []
@@ -109,8 +109,7 @@ def retry(undelivered: Iterable[Undelivered], sleep: Callable[[float], None] = t
 def _sent_again(given: Undelivered) -> Undelivered | None:
     """Send a message again; return what is to be sent once more."""
     outcomes = deliver(given.settings, given.message, channels=given.channels)
-    with in_english():
-        delivered = [tr(LATER, channel=tr(each.channel.title)) for each in outcomes if not each.why]
+    delivered = [tr(LATER, channel=tr(each.channel.title)) for each in outcomes if not each.why]
     _record_in_all(given.message, delivered)
     again = tuple(each.channel for each in outcomes if each.is_temporary)
     return replace(given, channels=again) if again else None
@@ -140,13 +139,9 @@ def record(run_dir: Path, failures: Iterable[str]) -> None:
     texts = list(failures)
     if not texts:
         return
-    with contextlib.suppress(OSError):
-        events = Writer(run_dir / EVENTS / NOTIFICATION_EVENTS)
-        try:
-            for text in texts:
-                events.write("notice", text=text)
-        finally:
-            events.close()
+    with contextlib.suppress(OSError), contextlib.closing(Writer(run_dir / EVENTS / NOTIFICATION_EVENTS)) as events:
+        for text in texts:
+            events.write(Notice(text=text))
 
 
 def _outcome(channel: Channel, settings: NotificationSettings, message: Message, limit_s: float) -> Outcome:

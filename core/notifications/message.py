@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from core.history.summary import RunSummary, SummaryReader
-from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from core.notifications.channels import FAILED, FINISHED, LOST, OCCASION_OF, STALLED, STOPPED
-from core.runs.facts.run_facts import HELD, RunFacts, Verdict, worst
+from core.runs.facts.run_facts import HELD, RunFacts, worst
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run, folders_mark
 from core.schema.codec import encode
+from core.schema.event_kinds import Verdict
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import (
     as_sentence,
@@ -85,8 +86,8 @@ def news_of_end(run_dir: Path, *, only_lost: bool = False) -> RunNews | None:
         run.catch_up()
     if not run_dir.is_dir() or (only_lost and run.facts.state is not RunState.LOST):
         return None
-    error = (run.facts.error or "").partition("\n")[0]
-    return _news(run_dir, run.facts, OCCASION_OF[run.facts.state], run.facts.ended or time.time(), error)
+    ended = run.facts.ended or time.time()
+    return _news(run_dir, run.facts, OCCASION_OF[run.facts.state], ended, run.facts.error or "")
 
 
 def news_of_stall(run_dir: Path) -> RunNews | None:
@@ -107,7 +108,7 @@ def _news(run_dir: Path, facts: RunFacts, occasion: str, when: float, detail: st
         time=when, duration_s=None if started is None else max(0.0, when - started),
         asked_s=None if asked is None else max(0.0, when - asked), last_loss=_finite(summary.last_loss),
         best_validation_loss=None if best is None else best[1], memory=_memory(facts),
-        memory_verdict=_verdict(facts), detail=one_line(tr_stored(detail), MAX_TEXT),
+        memory_verdict=_verdict(facts), detail=one_line(tr(detail).partition("\n")[0], MAX_TEXT),
     )  # fmt: skip
 
 
@@ -138,7 +139,7 @@ def _memory(facts: RunFacts) -> str:
     if found is None:
         return ""
     if found.verdict is not Verdict.RELEASED:
-        return one_line(tr_stored(found.sentence), MAX_TEXT)
+        return one_line(tr(found.sentence), MAX_TEXT)
     labels = [str(facts.devices.get(each, {}).get("label") or each) for each in facts.releases]
     return tr("The memory of {devices} is free again.", devices=list_labels(labels))
 

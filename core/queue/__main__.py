@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import RunError
-from core.language import tr
+from core.language import stored, tr
 from core.queue import control
 from core.queue.line import Line
 from core.schema.events import RecordError
@@ -33,7 +33,7 @@ def main() -> int:
                 _leave(run_dir, json.loads(sys.argv[3]))
             case _:
                 busy = control.busy_devices(sys.argv[4:], int(sys.argv[3]))
-                sys.stdout.write(json.dumps(busy))
+                sys.stdout.write(json.dumps({device: stored(why) for device, why in busy.items()}))
     except (RunError, RecordError, ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")  # into log.txt
         return 2

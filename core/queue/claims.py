@@ -19,6 +19,7 @@ from core.queue.folder import own_line
 from core.queue.line import Line, release
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
+from core.schema.event_kinds import Notice, Record
 from core.schema.spec import RunSpec
 from core.supervisor.companion import Companion
 from core.text import duration, join_labels, join_names
@@ -94,10 +95,10 @@ class Claims(Companion):
         """What no process but the supervisor and its guard may keep open."""
         return tuple(filter(None, (self._ticket, *self._devices.values())))
 
-    def find(self, devices: Sequence[Device], record: Callable[..., None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
+    def find(self, devices: Sequence[Device], record: Callable[[Record], None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
         """Record which other runs have claimed devices of this run."""
         if self._others:
-            record("notice", text=self._sharing({device.id: device.label for device in devices}))
+            record(Notice(text=self._sharing({device.id: device.label for device in devices})))
         return ()
 
     def _sharing(self, labels: Mapping[str, str]) -> str:

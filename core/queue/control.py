@@ -21,7 +21,7 @@ from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.history.device_use import program_name
-from core.language import join_sentences, tr, tr_noop, tr_stored
+from core.language import join_sentences, stored, tr, tr_noop
 from core.queue.folder import own_line
 from core.queue.request import QueueRequest, change_request, hash_of, read_request, write_request
 from core.runs import foreign
@@ -33,6 +33,7 @@ from core.runs.foreign import owner_of_run
 from core.runs.lock import take
 from core.runs.requests import Requests
 from core.runs.run import Run
+from core.schema.event_kinds import Queued, StateChange
 from core.schema.events import Tail, Writer
 from core.schema.files import is_regular
 from core.schema.paths import CONTROL, EVENTS, LOCK, LOG_FILE, QUEUE_FILE, RESERVE, SUPERVISOR_EVENTS
@@ -71,14 +72,11 @@ def enqueue(spec: RunSpec, runs_root: Path, request: QueueRequest) -> Run:
 
 def _write_state(run_dir: Path, state: RunState, *, error: str | None = None, queued: bool = False) -> None:
     """Write a state into the events of a run that has no supervisor. `queued`: also which process waits for it."""
-    events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
-    try:
+    with contextlib.closing(Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)) as events:
         if queued and (me := processes.identify(os.getpid())) is not None:
-            events.write("queued", pid=me.pid, created=me.created, **asdict(processes.here()))
+            events.write(Queued(pid=me.pid, created=me.created, **asdict(processes.here())))
         if state is not facts_of(run_dir).state:
-            events.write("state", state=state.value, **({"error": error} if error else {}))
-    finally:
-        events.close()
+            events.write(StateChange(state=state.value, error=error))
 
 
 def facts_of(run_dir: Path) -> RunFacts:
@@ -113,8 +111,7 @@ def wait_in_line(run_dir: Path) -> None:
         os.set_inheritable(handle, True)
     state = {
         "line": [own.line.own, own.line.parent, own.line.prefix], "lock": lock.descriptors, "ticket": ticket,
-        "ticket_fields": fields, **_paths(run_dir), "no_answer": NO_ANSWER,
-        "claimed": CLAIMED,
+        "ticket_fields": fields, **_paths(run_dir), "no_answer": stored(tr(NO_ANSWER)), "claimed": CLAIMED,
         "retry_s": max(1.0, 1.5 * quiet_s()), "late_s": LATE_S + 3 * quiet_s(),
     }  # fmt: skip
     os.execv(sys.executable, [sys.executable, "-I", "-S", str(WAITER), str(run_dir), json.dumps(state)])  # noqa: S606
@@ -361,7 +358,7 @@ def judge(survey: Survey, device_ids: Sequence[str], free_bytes: int) -> dict[st
                 "another.",
                 device=device_id,
             )
-            busy[device_id] = join_sentences([tr_stored(survey.banner or ""), gone])
+            busy[device_id] = join_sentences([tr(survey.banner or ""), gone])
         elif why := device.blocked or (sample.lost if sample is not None else None):
             busy[device_id] = tr("{device} cannot be used: {why}", device=device.label, why=why)
         elif sample is not None and (why := _user(device, sample, free_bytes)):

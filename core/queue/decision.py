@@ -64,7 +64,8 @@ class Ticket:
         self.ends_at = _optional(fields.get("ends_at"))
         """Unix seconds at which it is expected to end."""
         self.blocked = {_text(name): _block(each) for name, each in dict(fields.get("blocked", {})).items()}
-        """By device, since when and until when it counts as not free although nothing claims it, and why."""
+        """By device, since when and until when it counts as not free although nothing claims it, and why: JSON of a
+        message, which is not checked here, since a process that waits is to stay small."""
         if self.state == WAITING and not 0 < self.count <= max(len(self.among), len(self.devices)):
             raise ValueError(self.any)
 
@@ -290,6 +291,6 @@ def _one_of(value: object, known: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _block(value: Any) -> tuple[float, float, str]:  # noqa: ANN401 (JSON)
+def _block(value: Any) -> tuple[float, float, Any]:  # noqa: ANN401 (JSON)
     since, until, why = value
-    return _number(since), _number(until), _text(why)
+    return _number(since), _number(until), why

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import RunError
-from core.language import join_sentences, tr, tr_noop
+from core.language import join_sentences, stored, tr, tr_noop
 from core.queue.line import DEVICES, FOLDER_MODE, HELD, MAX_HELD_BYTES, PREFIX, TICKETS, USE, Line, decayed, read_small
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
@@ -182,7 +182,7 @@ def record(line: Line, seconds: float, ended: dict[str, Any] | None) -> None:
         write_whole(path, json.dumps({"seconds": seconds, "at": now, "ended": latest}))
         path.chmod(0o644)  # what others are to read
         if ended is not None and _are_alike(latest):
-            hold(line, QUEUE_HELD.format(count=IN_A_ROW, error=ended["error"]))
+            hold(line, tr(QUEUE_HELD, count=IN_A_ROW, error=ended["error"]))
 
 
 @contextlib.contextmanager
@@ -204,10 +204,10 @@ def _alone(line: Line) -> Iterator[None]:
         os.close(handle)
 
 
-def hold(line: Line, why: str = HELD_BY_USER) -> None:
+def hold(line: Line, why: str | None = None) -> None:
     """Hold all queued runs of this user. Raises `OSError`."""
     path = Path(line.own) / HELD
-    write_whole(path, why[:MAX_HELD_BYTES])
+    write_whole(path, json.dumps(stored(why or tr(HELD_BY_USER))))
     path.chmod(0o644)
 
 

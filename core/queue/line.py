@@ -202,7 +202,7 @@ class Line:
         return found
 
     def use(self, now: float) -> dict[int, float]:
-        """Return for each user the seconds for which runs have used devices, as `core.queue.decision.decayed` says."""
+        """Return for each user the seconds for which runs have used devices, as `decayed` says."""
         found = {}
         for uid, folder in self.folders():
             data = read_small(f"{folder}/{USE}", MAX_HELD_BYTES, uid=uid)

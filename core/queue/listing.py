@@ -12,9 +12,9 @@ from pathlib import Path
 from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import directories
-from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
+from core.language import Message, join_sentences, tr, tr_noop, tr_plural
 from core.queue import decision as reasons
-from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Decision, Outcome, Ticket, decide, shown_name
+from core.queue.decision import AFTER, GRANTED, HELD, HOLDING, Decision, Outcome, Ticket, decide, printable, shown_name
 from core.queue.folder import own_line
 from core.queue.line import Line, last_state
 from core.queue.request import QueueRequest, read_request
@@ -23,7 +23,7 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.foreign import owner_of_run
 from core.schema.events import Tail
-from core.schema.files import is_regular
+from core.schema.files import is_regular, parse_json
 from core.schema.paths import EVENTS, QUEUE_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import processes, procfs
@@ -115,7 +115,7 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
     _take_over(tickets, found)
     decision = decide(tickets, now, use=own.line.use(now), held=held)
     holding = {ticket.key for ticket in tickets if ticket.state == HOLDING}
-    why_held = held.get(os.getuid(), "")
+    why_held = held_words(held.get(os.getuid(), ""))
     runs = [_described(run_dir, request, decision, now, holding=holding, held=why_held) for run_dir, request in found]
     places = {ticket.run: place for place, ticket in enumerate(decision.order, 1) if ticket.uid == os.getuid()}
     runs.sort(key=lambda each: (not each.waits, places.get(each.run_dir.name, 0), each.request.order))
@@ -129,7 +129,7 @@ def _view(found: list[tuple[Path, QueueRequest]]) -> QueueView:
             if ticket.uid != os.getuid()
         ),
         set_aside=_set_aside(decision, tickets),
-        held=held_words(why_held),
+        held=why_held,
         troubles=(*([own.alone] if own.alone else []), *_refused(own.line)),
     )
 
@@ -202,8 +202,9 @@ def _described_other(ticket: Ticket, place: int, outcome: Outcome, now: float) -
 
 
 def _described(
-    run_dir: Path, request: QueueRequest, decision: Decision, now: float, *, holding: set[tuple[int, str]], held: str
-) -> QueuedRun:
+    run_dir: Path, request: QueueRequest, decision: Decision, now: float, *, holding: set[tuple[int, str]],
+    held: str,
+) -> QueuedRun:  # fmt: skip
     """Return a queued run. `holding`: the tickets of runs that have their devices. `held`: why the queue is held."""
     key = (os.getuid(), run_dir.name)
     ticket = next((each for each in decision.order if each.key == key), None)
@@ -313,13 +314,13 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
         case reasons.GRANTED:
             text = tr(ABOUT_TO_START)
         case reasons.HELD:
-            text = held_words(held) or tr(HELD_BY_USER, run=ticket.run)
+            text = tr(held) or tr(HELD_BY_USER, run=ticket.run)
         case reasons.AFTER:
             text = tr("It waits for the end of run {run}.", run=ticket.after)
         case reasons.NOT_BEFORE:
             text = tr("It starts at {time} at the earliest.", time=clock(outcome.until or now, now))
         case reasons.BLOCKED:
-            text = join_sentences(dict.fromkeys(tr_stored(ticket.blocked[each][2]) for each in outcome.devices))
+            text = join_sentences(dict.fromkeys(_why(ticket.blocked[each][2]) for each in outcome.devices))
         case reasons.KEPT | reasons.USED if outcome.other is not None:
             text = _of_other(ticket, outcome, outcome.other, now)
         case _:
@@ -327,9 +328,21 @@ def reason_words(ticket: Ticket, outcome: Outcome, now: float, *, held: str = ""
     return text
 
 
-def held_words(held: str) -> str:
-    """Return a stored reason for holding a run or the queue, in the language in use."""
-    return tr_stored(held) if held else ""
+def _why(data: object) -> str:
+    """Return a message of a ticket. It may be of any user, or have the name of a process, which any program chooses."""
+    try:
+        found = tr(Message.read(data))
+    except ValueError:
+        return ""
+    return found if found.isprintable() else printable(found)
+
+
+def held_words(written: str) -> str:
+    """Return why a queue is held, as `core.queue.folder.hold` has written it; nothing for the empty string."""
+    try:
+        return tr(Message.read(parse_json(written.encode())))
+    except ValueError:
+        return written
 
 
 def _of_other(ticket: Ticket, outcome: Outcome, other: Ticket, now: float) -> str:

@@ -7,14 +7,14 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.language import tr, tr_noop
 from core.queue.decision import shown_name
 from core.runs.directory import MAX_WORKLOAD_BYTES, keep_workload, workload_file
-from core.schema.codec import decode
+from core.schema.codec import Sentence, decode, encode
 from core.schema.files import is_regular, read_json, read_whole, write_whole
 from core.schema.paths import QUEUE_FILE, WORKLOAD_FILE
 from core.schema.spec import RunSpec, read_spec, write_spec
@@ -55,7 +55,7 @@ class QueueRequest:
     at_once: bool = False
     """Whether it starts now, beside the runs that use its devices."""
     held: bool = False
-    why_held: str = ""
+    why_held: Sentence = ""
     """A sentence unless its user held it."""
     workload_hash: str = ""
     """The hash of the recipe or script, as it was queued; empty if it could not be read."""
@@ -91,7 +91,7 @@ def read_request(run_dir: Path) -> QueueRequest | None:
 
 def write_request(run_dir: Path, request: QueueRequest) -> None:
     """Write what is asked of the queue. Raises `OSError`."""
-    write_whole(run_dir / QUEUE_FILE, json.dumps(asdict(request), indent=1) + "\n")
+    write_whole(run_dir / QUEUE_FILE, json.dumps(encode(request), indent=1) + "\n")
 
 
 def change_request(run_dir: Path, **changes: Any) -> QueueRequest:  # noqa: ANN401 (fields of different types)

@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from core.queue.decision import GRANTED, decide, printable
+from core.queue.decision import GRANTED, decide
 from core.queue.line import Line, is_locked, last_state, read_small, release
 
 TYPE_CHECKING = False
@@ -45,8 +45,7 @@ REFUSALS = 3
 LOST_S = 30.0
 """Seconds for which the supervisor of a run must be gone before its end counts."""
 MAX_REQUEST_BYTES = 64 * 1024
-MAX_ANSWER = 4000
-MAX_REASON = 300
+MAX_ANSWER = 16_000
 NO_DRIVER = "cpu:"
 """The beginning of the ids of devices without a driver that says which processes use them."""
 IN_BACKGROUND = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 &'
@@ -231,7 +230,9 @@ class Waiter:
                 self._give_back()
                 self._refused += 1
                 if self._refused >= REFUSALS:
-                    self._block({device: self._given["claimed"].format(device=self._label(device))}, REFUSED_S)
+                    label, say = self._label(device), self._given["claimed"]
+                    why = {"text": say.format(device=label), "say": say, "with": {"device": label}}
+                    self._block({device: why}, REFUSED_S)
                 return False
             self._devices[device] = handle
         self._refused = 0
@@ -263,8 +264,8 @@ class Waiter:
         answer = self._check.stdout.read(MAX_ANSWER) if self._check.stdout is not None else b""
         failed, self._check = self._check.returncode, None
         try:
-            busy = {str(name): str(why) for name, why in json.loads(answer).items()}
-        except (ValueError, AttributeError):
+            busy = dict(json.loads(answer))
+        except (ValueError, TypeError):
             busy = dict.fromkeys(self._devices, self._given["no_answer"]) if failed else {}
         if self._fields["held"]:  # meanwhile
             self._give_back()
@@ -274,14 +275,17 @@ class Waiter:
         self._give_back()
         self._block(busy, self._given["retry_s"])
 
-    def _block(self, busy: dict[str, str], retry_s: float) -> None:
-        """Tell the line that devices are not free although no ticket has them, and try again later."""
+    def _block(self, busy: dict[str, Any], retry_s: float) -> None:
+        """Tell the line that devices are not free although no ticket has them, and try again later.
+
+        `busy`: by device, why: the JSON of a message.
+        """
         now, known = time.time(), self._fields.get("blocked", {})
         self._again_at = time.monotonic() + retry_s + MARGIN_S
         blocked = {name: block for name, block in known.items() if block[1] > now - 2 * retry_s and name not in busy}
         for device, why in busy.items():
             since = known[device][0] if device in known else now
-            blocked[device] = [since, now + retry_s, printable(why)[:MAX_REASON]]
+            blocked[device] = [since, now + retry_s, why]
         self._tell(blocked=blocked)
 
     def _end_check(self) -> None:

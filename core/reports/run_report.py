@@ -17,7 +17,7 @@ from core.devices.device import shown_name
 from core.diagnosis.timeline import Timeline, TimelineEntry
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.summary import setting_words
-from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.language import tr, tr_noop, tr_plural
 from core.reports.chart import INNER_WIDTH, Chart, Line, chart
 from core.reports.page import Markup, element, fold, joined, page, section, table
 from core.runs.facts.states import state_info
@@ -165,7 +165,7 @@ def summary(runs: Sequence[ReportedRun]) -> Iterator[Markup]:
         notes = [("bad", facts.error)] if facts.error else []
         notes += [("warn", text) for text in facts.warnings]
         for tone, text in notes:
-            yield element("p", element("strong", each.id), ": ", tr_stored(text), class_=tone)
+            yield element("p", element("strong", each.id), ": ", tr(text), class_=tone)
 
 
 def _summary(run: MeasuredRun) -> dict[str, str]:
@@ -389,7 +389,7 @@ def memory(runs: Sequence[ReportedRun]) -> Markup:
             rows.append([
                 each.id, _label(each.run, device), tr(found.verdict.value),
                 *("-" if amount is None else size(amount) for amount in amounts), duration(found.seconds),
-                tr_stored(found.sentence),
+                tr(found.sentence),
             ])  # fmt: skip
     headings = [
         tr("Run"), tr("Device"), tr("Verdict"), tr("Before"), tr("Peak"), tr("After"), tr("Time after the end"),

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.language import tr, tr_noop
-from core.schema.codec import decode
+from core.schema.codec import Sentence, decode, encode
 from core.schema.files import read_json, write_whole
 from core.schema.paths import SPEC_FILE
 from core.system.folders import cache_folder
@@ -110,9 +110,9 @@ class There:
     """The folder of runs there."""
     cut_since: float | None = None
     """Unix seconds since which there is no connection; None while there is one. What is known then stays as it was."""
-    lost: Mapping[str, str] = field(default_factory=dict)
-    """By id, how a run was lost: its supervisor is gone, and has recorded no end. Sentences in English."""
-    stopped: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, Sentence] = field(default_factory=dict)
+    """By id, how a run was lost: its supervisor is gone, and has recorded no end."""
+    stopped: Mapping[str, Sentence] = field(default_factory=dict)
     """By id of a live run, sentences on processes that are stopped (state T)."""
     owners: Mapping[str, str] = field(default_factory=dict)
     """By id, the user to whom a run belongs if that is not the one whom the agent runs as."""
@@ -159,7 +159,7 @@ def read_there(root: Path) -> There:
 
 def write_there(root: Path, value: There) -> None:
     """Keep what the other machine has said. Raises `OSError`."""
-    write_whole(root / THERE, json.dumps(asdict(value)))
+    write_whole(root / THERE, json.dumps(encode(value)))
 
 
 @lru_cache(maxsize=16)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.errors import RunError
-from core.language import tr, tr_noop, tr_stored
+from core.language import join, join_sentences, tr, tr_noop
 from core.runs import directory, foreign, lock, stopped
 from core.runs.directory import keep_workload
 from core.runs.facts.fold import fold
@@ -310,7 +310,7 @@ class Run:
         new = self._log.garbage_lines - self._garbage_reported
         self._garbage_reported += new
         if new:
-            troubles.append((SKIPPED_LINE if new == 1 else SKIPPED_LINES).format(count=new, folder=self.dir / EVENTS))
+            troubles.append(tr(SKIPPED_LINE if new == 1 else SKIPPED_LINES, count=new, folder=self.dir / EVENTS))
         return replace(facts, notices=(*facts.notices, *troubles)) if troubles else facts
 
     def _lost(self) -> RunFacts:
@@ -322,27 +322,27 @@ class Run:
 
     def _how_lost(self) -> str:
         if (there := foreign.there(self.dir)) is not None:
-            return there.lost.get(self.id, FOLDER_GONE.format(folder=self.dir))
+            return there.lost.get(self.id, tr(FOLDER_GONE, folder=self.dir))
         end = "\n".join(self.log_end(600).strip().splitlines()[-LAST_LINES:])
         if not self.dir.is_dir():
-            what = FOLDER_GONE.format(folder=self.dir)
+            what = tr(FOLDER_GONE, folder=self.dir)
         elif self.facts.supervisor is None and self._log.troubles:
-            what = UNREADABLE
+            what = tr(UNREADABLE)
         elif self.facts.supervisor is None:
-            what = NEVER_STARTED
+            what = tr(NEVER_STARTED)
         else:
             what = self._exited(self.facts.supervisor.pid)
-        return f"{what} {LAST_OF_LOG}\n{end}" if end else f"{what} {NO_LOG}"
+        return join_sentences([what, join([tr(LAST_OF_LOG), end], "\n") if end else tr(NO_LOG)])
 
     def _exited(self, supervisor: int) -> str:
         """Return the sentence on the processes of a lost run. Lists of runs do without those: this reads `/proc`."""
         if not self._reads_all:
-            return EXITED.format(supervisor=supervisor)
+            return tr(EXITED, supervisor=supervisor)
         left = processes.tagged(self.id)
         if not left:
-            return NONE_LEFT.format(supervisor=supervisor)
+            return tr(NONE_LEFT, supervisor=supervisor)
         pids = join_names(first_names([str(each.pid) for each in left]))
-        return STILL_RUNNING.format(supervisor=supervisor, pids=pids)
+        return tr(STILL_RUNNING, supervisor=supervisor, pids=pids)
 
 
 def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:
@@ -371,9 +371,7 @@ def _not_resumed(run: Run) -> str:
     if not state_info(run.facts.state).over:
         return tr("Run {id} was resumed by another process at the same moment. Attach to it.", id=run.id)
     lines = run.log_end().strip().splitlines()
-    return (
-        tr_stored(lines[-1]) if lines else tr("Run {id} could not be resumed, and its log does not say why.", id=run.id)
-    )
+    return lines[-1] if lines else tr("Run {id} could not be resumed, and its log does not say why.", id=run.id)
 
 
 def mark(run_dir: Path) -> Mark:

@@ -24,10 +24,10 @@ from core.devices.device import Device
 from core.errors import RunError
 from core.history.index import is_run
 from core.history.marks import why_no_name
-from core.language import tr, tr_plural
+from core.language import stored, tr, tr_plural
 from core.runs.directory import ROOT_MODE, cannot_make
 from core.runs.foreign import owner_of_file
-from core.schema.codec import decode
+from core.schema.codec import Sentence, decode
 from core.schema.files import is_regular, make_folder, read_json, write_whole
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
@@ -197,8 +197,8 @@ class ScalingRecord:
     """In the order of their starts. Of several for the same cell of the table the last counts."""
     measured_by: ProcessId | None = None
     """The command that makes the runs; None when it has ended, and it may also have been killed."""
-    note: str = ""
-    """Why the last command ended before all runs were made, in English; the empty string if it made all of them."""
+    note: Sentence = ""
+    """Why the last command ended before all runs were made; the empty string if it made all of them."""
 
     @property
     def root(self) -> Path:
@@ -345,7 +345,7 @@ def _to_json(record: ScalingRecord) -> dict[str, Any]:
         "host": asdict(record.host),
         "runs": [asdict(each) for each in record.runs],
         "measured_by": None if record.measured_by is None else asdict(record.measured_by),
-        "note": record.note,
+        "note": stored(record.note),
     }
 
 
@@ -379,7 +379,7 @@ class _Written:
     repeats: int
     host: HostId
     measured_by: ProcessId | None
-    note: str = ""
+    note: Sentence = ""
 
 
 def _from_json(path: Path, name: str, data: Any) -> ScalingRecord:  # noqa: ANN401 (JSON)

@@ -16,11 +16,12 @@ from core.devices.device import shown_name
 from core.errors import RunError
 from core.history.run_loss import LOSS, VALIDATION_LOSS
 from core.history.summary import device_text
-from core.language import tr, tr_plural, tr_stored
+from core.language import tr, tr_plural
 from core.runs.directory import workload_text
-from core.runs.facts.run_facts import Verdict, worst
+from core.runs.facts.run_facts import worst
 from core.runs.facts.states import RunState, state_info
 from core.scaling.record import PER_DEVICE, ScalingRecord
+from core.schema.event_kinds import Verdict
 from core.schema.settings import Training
 from core.schema.spec import RunSpec
 from core.series.series import Series
@@ -277,7 +278,7 @@ def _notices(record: ScalingRecord, rows: Sequence[ScalingRow]) -> Iterator[str]
 
 
 def _failure(row: ScalingRow, trained: Trained) -> str:
-    reason = tr_stored(trained.error.splitlines()[0]) if trained.error else tr("The reason is not known.")
+    reason = tr(trained.error).partition("\n")[0] if trained.error else tr("The reason is not known.")
     return tr_plural(
         "Run {run} on {count} device has no result. {reason}",
         "Run {run} on {count} devices has no result. {reason}",
@@ -320,7 +321,7 @@ def _doubts(rows: Sequence[ScalingRow]) -> Iterator[str]:
             yield tr("Run {run} was resumed; its throughput includes another start.", run=run.id)
         release = worst(run.facts.releases.values())
         if release is not None and release.verdict not in {Verdict.RELEASED, Verdict.CANNOT_BE_JUDGED}:
-            yield tr("After run {run}: {finding}", run=run.id, finding=tr_stored(release.sentence))
+            yield tr("After run {run}: {finding}", run=run.id, finding=tr(release.sentence))
     texts = {workload_text(run.dir, run.spec, run.facts.started, foreign=run.owner is not None) for run in runs}
     if len(texts - {None}) > 1:
         yield tr("The recipe was changed between these runs, so their numbers do not belong together.")

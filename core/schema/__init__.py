@@ -7,6 +7,7 @@ Also loaded inside workers: the standard library, orjson where it is installed, 
 - `setting`: how a setting is described, once for all that is made from it
 - `settings`, `spec`: what was asked of a run
 - `rank`: which devices and which role a worker has
+- `event_kinds`: all kinds of events, and their fields
 - `events`: one event file: write it, read it as it grows
 - `packed_samples`: many readings of devices as one event
 - `event_log`: all event files of a run, read whole or in slices

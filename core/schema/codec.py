@@ -8,11 +8,13 @@ The annotation of a field says what its JSON value has to be:
     X | None                     also null
     an `Enum`                    one of its values
     a `NamedTuple`               a list of its fields
+    `Sentence`                   a `core.language.Message`, or a text
     another dataclass            an object; by its own `from_json` and `to_json` if it has them
     anything else                anything: the class checks it
 
 A field with a default may be missing, and what a class does not know is ignored. Bounds of values are checked by the
-class itself, in `__post_init__`. `field(metadata=named("id"))` is a field with another name in JSON.
+class itself, in `__post_init__`. `field(metadata=named("id"))` is a field with another name in JSON,
+`rare(default=None)` one that is left out of it while it has its default.
 
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
@@ -22,14 +24,16 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from ..language import tr, tr_noop
+from ..language import Message, tr, tr_noop
 
 Record = TypeVar("Record")
+Sentence = Annotated[str, Message]
+"""A sentence that is stored with its template and its values, to be shown in the language of its reader."""
 MAX_WHOLE = 2**63
 """Whole numbers from here on fit into no column."""
 MAX_FLOAT = sys.float_info.max
@@ -44,7 +48,7 @@ class Limits(NamedTuple):
     """Items of a list or an object."""
 
 
-_ALL = Limits()
+ALL = Limits()
 _Read = Callable[[Any, str, Limits], Any]
 
 
@@ -63,7 +67,12 @@ def named(key: str) -> dict[str, str]:
     return {"key": key}
 
 
-def decode(kind: type[Record], data: object, limits: Limits = _ALL, **given: Any) -> Record:  # noqa: ANN401 (values of fields)
+def rare(*, default: Any) -> Any:  # noqa: ANN401 (the type of the field)
+    """Return a field that is left out of JSON while it has its default."""
+    return field(default=default, metadata={"is_rare": True})
+
+
+def decode(kind: type[Record], data: object, limits: Limits = ALL, **given: Any) -> Record:  # noqa: ANN401 (values of fields)
     """Return a record from its JSON object. `given`: fields that do not come from there.
 
     Raises `ValueError` with a sentence that names the field, such as `training.epochs`, or with that of the class.
@@ -76,16 +85,19 @@ def decode(kind: type[Record], data: object, limits: Limits = _ALL, **given: Any
 def encode(record: object) -> dict[str, Any]:
     """Return a record as the JSON object that `decode` reads."""
     return {
-        each.metadata.get("key", each.name): _plain(getattr(record, each.name))
+        each.metadata.get("key", each.name): _plain(getattr(record, each.name), "Sentence" in str(each.type))
         for each in fields(record)  # type: ignore[arg-type]  # always one of our dataclasses
+        if not each.metadata.get("is_rare") or getattr(record, each.name) != each.default
     }
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 (JSON)
+def _plain(value: Any, has_messages: bool) -> Any:  # noqa: ANN401 (JSON)
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_plain(each, has_messages) for each in value]
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(each, has_messages) for name, each in value.items()}
+    if has_messages and isinstance(value, Message):
+        return value.to_json()
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value):
@@ -107,7 +119,7 @@ def _record(kind: type[Record], data: dict[str, Any], within: str, limits: Limit
 
 @lru_cache(maxsize=None)  # noqa: UP033 (one row for each class)
 def _rows(kind: type) -> tuple[_Row, ...]:
-    types = get_type_hints(kind, localns={"Mapping": dict})
+    types = get_type_hints(kind, localns={"Mapping": dict}, include_extras=True)
     return tuple(
         _Row(
             name=each.name,
@@ -122,6 +134,8 @@ def _rows(kind: type) -> tuple[_Row, ...]:
 def _reader(kind: Any) -> _Read:  # noqa: ANN401 (an annotation)
     """Return what reads a value of an annotation, given the name of the field and the limits."""
     origin, inside = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _sentence if Message in inside else _reader(inside[0])
     if kind in _SCALARS:
         return _SCALARS[kind]
     if origin is tuple:
@@ -143,9 +157,17 @@ def _class_reader(kind: Any) -> _Read:  # noqa: ANN401 (a class)
 
 
 def _text(value: Any, name: str, limits: Limits) -> str:  # noqa: ANN401 (JSON, as in what follows)
-    if type(value) is not str:
+    if not isinstance(value, str):
         raise _wrong(name, value, tr_noop("a text"))
     return value[: limits.text]
+
+
+def _sentence(value: Any, name: str, limits: Limits) -> str:  # noqa: ANN401
+    try:
+        found = Message.read(value)
+    except ValueError:
+        raise _wrong(name, value, tr_noop("a text")) from None
+    return found if len(found) <= limits.text else found[: limits.text]
 
 
 def _flag(value: Any, name: str, _: Limits) -> bool:  # noqa: ANN401
@@ -180,7 +202,7 @@ def _list_reader(first: object, *others: object) -> _Read:
     def read(value: Any, name: str, limits: Limits) -> tuple[Any, ...]:  # noqa: ANN401
         if not isinstance(value, (list, tuple)) or (others != (Ellipsis,) and len(value) != len(readers)):
             raise _wrong(name, value, expected)
-        if first is str and not all(type(each) is str for each in value):
+        if first is str and not all(isinstance(each, str) for each in value):
             raise _wrong(name, value, expected)
         kept = value[: limits.items]
         each_of = readers * len(kept) if others == (Ellipsis,) else readers
@@ -194,8 +216,8 @@ def _object_reader(inside: object) -> _Read:
     expected = tr_noop("an object of texts") if inside is str else tr_noop("an object")
 
     def read(value: Any, name: str, limits: Limits) -> dict[str, Any]:  # noqa: ANN401
-        is_whole = isinstance(value, dict) and (inside is not str or all(type(each) is str for each in value.values()))
-        if not is_whole:
+        is_object = isinstance(value, dict)
+        if not is_object or (inside is str and not all(isinstance(each, str) for each in value.values())):
             raise _wrong(name, value, expected)
         return {
             _text(key, name, limits): reader(each, f"{name}.{key}", limits)

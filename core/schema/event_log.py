@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..language import tr
 from . import packed_samples
+from .event_kinds import Metrics, RunProgress
 from .events import MAX_LINE_BYTES, PACKED, Tail
 from .paths import EVENTS, EVENTS_SUFFIX
 
@@ -34,7 +35,7 @@ FOREIGN_REST_BYTES = 1024 * 1024
 """If fewer bytes than this may still be read, no more are: the next line may be longer."""
 SLICE_BYTES = 64 * 1024
 """Bytes of a file that are read for one slice, unless a line is longer."""
-UNORDERED = frozenset({"metrics", "progress"})
+UNORDERED = frozenset({Metrics.kind, RunProgress.kind})
 """Kinds of measurements: whether they come before or after readings of devices of the same minute means nothing."""
 SLICE_EVENTS = 500
 """Events in a slice of another user's run."""

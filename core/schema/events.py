@@ -1,7 +1,6 @@
 """The event files of a run: JSON lines, append-only, one writer per file, any number of readers.
 
-Every event is `{"t": unix seconds, "kind": ..., ...}`. Readers ignore unknown kinds and fields. An incomplete last line
-is normal; it is read once its end has been written.
+`event_kinds` lists the kinds of events. An incomplete last line is normal; it is read once its end has been written.
 
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
@@ -13,7 +12,6 @@ import json
 import os
 import stat
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from ..language import tr
@@ -25,8 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO, TypeGuard
 
+    from .event_kinds import Record
 
 Event = dict[str, Any]
+"""An event as its JSON object; `event_kinds.read` makes it a record."""
 SAMPLE = "sample"
 """The kind of a reading of a device."""
 PACKED = "samples"
@@ -69,18 +69,18 @@ class Writer:
         self._fd = open_to_append(path)
         os.ftruncate(self._fd, whole_bytes(path))
 
-    def write(self, kind: str, /, **fields: object) -> None:
-        """Append `{"t": now, "kind": kind, **fields}`. Raises `RecordError` when the disk is full or gone."""
-        self.write_json(json.dumps({"t": time.time(), "kind": kind, **fields}, allow_nan=True))
+    def write(self, record: Record) -> None:
+        """Append an event. Its time is now, unless it has one. Raises `RecordError` when the disk is full or gone."""
+        self.write_json(json.dumps(record.event()))
 
-    def write_if_room(self, kind: str, **fields: object) -> None:
+    def write_if_room(self, record: Record) -> None:
         """Append an event that a run can do without: leave it out if the disk is full, and spare the reserve."""
         try:
             found = os.statvfs(self.path.parent)
         except OSError:
             return
         if found.f_blocks == 0 or found.f_bavail * found.f_frsize >= ROOM_BYTES:  # some file systems count no blocks
-            self.write(kind, **fields)
+            self.write(record)
 
     def write_json(self, line: str) -> None:
         """Append one ready JSON object. Raises `RecordError` when the disk is full or gone."""

@@ -9,7 +9,6 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
@@ -20,9 +19,10 @@ from core.history.marks import marks_fields, read_marks
 from core.history.summary import RunSummary
 from core.language import tr
 from core.runs import outputs
-from core.runs.facts.run_facts import Release, RunFacts, release_fields, worst
+from core.runs.facts.run_facts import RunFacts, worst
 from core.runs.outputs import listed_checkpoints
 from core.runs.run import Run
+from core.schema.event_kinds import Checkpoint, ModelPart, Release, read_all
 from core.schema.events import Event
 from core.schema.files import TEMPORARY, not_written
 from core.schema.settings import Training
@@ -53,7 +53,7 @@ def document(run: Run) -> Json:
     events = run.catch_up()
     run_series = series_of(run, events)
     facts = run.facts
-    reasons = {str(each.get("name")): str(each.get("reason")) for each in events if each["kind"] == "checkpoint"}
+    reasons = {each.name: each.reason for each in read_all(Checkpoint, events)}
     return {
         "run": run.id,
         "dir": str(run.dir),
@@ -73,10 +73,10 @@ def document(run: Run) -> Json:
         "slowed": dict(facts.slowed),
         "stopped_processes": facts.stopped_processes,
         "notices": list(facts.notices),
-        "unticked_device_uses": [use.to_event() for use in facts.unticked_device_uses],
-        "software": asdict(facts.software) if facts.software else None,
-        "source": asdict(facts.source) if facts.source else None,
-        "parts": [asdict(part) for part in facts.parts.values()],
+        "unticked_device_uses": [use.fields() for use in facts.unticked_device_uses],
+        "software": facts.software.fields() if facts.software else None,
+        "source": facts.source.fields() if facts.source else None,
+        "parts": [_part(part) for part in facts.parts.values()],
         "marks": marks_fields(read_marks(run.dir)),
     }
 
@@ -99,9 +99,16 @@ def _release(facts: RunFacts) -> Json | None:
 
 
 def _finding(release: Release) -> Json:
-    fields = release_fields(release)
+    fields = {**release.fields(), "sentence": release.sentence}
     del fields["device"]
     return fields
+
+
+def _part(part: ModelPart) -> Json:
+    return {
+        "device": part.device, "parameters": list(part.parameters), "where": part.where, "size_bytes": part.size_bytes,
+        "reads_from": part.reads_from or "",
+    }  # fmt: skip
 
 
 def _checkpoints(run: Run, reasons: dict[str, str]) -> list[Json]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from core.arrays import np
 from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr, tr_noop
-from core.schema.events import EPOCH
+from core.schema.event_kinds import Anew, DeviceReading, Metrics, Plan, Release, Rewind, StateChange, read
+from core.schema.events import EPOCH, Event
 from core.schema.packed_samples import COLUMNS, TIMES, by_device, columns
 from core.series.device_readings import HEAT, NO_HEAT, Heat, HeatReadings, Readings, Slowdown, note_slowdown
 from core.series.series import STEP, Axis, Series
@@ -211,7 +212,7 @@ class RunSeries:
         ends = [float(series.times[-1]) for series in every if len(series)]
         return max(ends) - self.started if ends and self.started is not None else 0.0
 
-    def fold(self, events: Iterable[Mapping[str, Any]]) -> None:
+    def fold(self, events: Iterable[Event]) -> None:
         """Add events, ordered by time. Unknown kinds and fields are ignored."""
         # Collect first and append once: many small appends would take longer than reading the file.
         metrics: dict[str, _Batches] = {}
@@ -221,21 +222,19 @@ class RunSeries:
             if self.started is None:
                 self.started = float(event["t"])
             match event["kind"]:
-                case "sample" | "samples":
+                case DeviceReading.kind | "samples":
                     samples.append(event)
-                case "metrics":
+                case Metrics.kind:
                     self._resumes.note_measurement(float(event["t"]))
                     self._collect(metrics, event)
-                case "rewind" if self._rewinds < MAX_REWINDS:
+                case Rewind.kind if self._rewinds < MAX_REWINDS:
                     self._rewinds += 1
                     self._drop_after(event["step"], metrics)
-                case "anew":
+                case Anew.kind:
                     self._drop(event["metrics"], metrics)
-                case "release":
+                case Release.kind | Plan.kind | StateChange.kind:
                     self._add_samples(samples)  # the last reading of the memory watch comes after them
-                    self._add_released_memory(event)
-                case "plan" | "state":
-                    self._note_stage(event)
+                    self._note(event)
         self.version += count
         self._add_samples(samples)
         for name, batches in metrics.items():
@@ -330,13 +329,13 @@ class RunSeries:
             self.notice = tr(TOO_MANY, count=MAX_SERIES)
         return full
 
-    def _add_released_memory(self, event: Mapping[str, Any]) -> None:
+    def _add_released_memory(self, release: Release) -> None:
         """Add the last memory reading of the memory watch; a short watch has no other reading of the device.
 
         If the run resumes, the device's next reading takes the place of this one.
         """
-        series, after, when = self.memory.get(str(event.get("device"))), event.get("after_bytes"), float(event["t"])
-        if series is not None and len(series) and isinstance(after, (int, float)) and series.times[-1] < when:
+        series, after, when = self.memory.get(release.device_id), release.after_bytes, release.time
+        if series is not None and len(series) and after is not None and series.times[-1] < when:
             series.append(_floats([len(series)]), _floats([when]), _floats([after]))
 
     def _append_readings(self) -> None:
@@ -383,15 +382,22 @@ class RunSeries:
             metrics.pop(name, None)
             self.metrics.pop(name, None)
 
-    def _note_stage(self, event: Mapping[str, Any]) -> None:
-        if event.get("state"):
-            self._resumes.note_state(str(event["state"]), float(event["t"]))
-        self.steps_per_epoch = event.get("steps_per_epoch") or self.steps_per_epoch
-        match event.get("state"):
-            case "releasing":
-                self.training_ended = float(event["t"])
-            case "starting" | "running":  # also when a paused run is resumed
-                self.training_ended = None
+    def _note(self, event: Event) -> None:
+        try:
+            record = read(event)
+        except ValueError:
+            return  # the facts of the run report it
+        match record:
+            case Plan():
+                self.steps_per_epoch = record.steps_per_epoch
+            case Release():
+                self._add_released_memory(record)
+            case StateChange():
+                self._resumes.note_state(record.state, record.time)
+                if record.state == "releasing":
+                    self.training_ended = record.time
+                elif record.state in {"starting", "running"}:  # also when a paused run is resumed
+                    self.training_ended = None
 
 
 @dataclass(slots=True)

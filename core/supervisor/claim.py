@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING
@@ -14,11 +15,12 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import state_info
 from core.runs.lock import Lock, already_running, cannot_resume, take
 from core.runs.requests import Requests
+from core.schema.event_kinds import Ended
 from core.schema.events import Tail, Writer, make_reserve
 from core.schema.files import not_written
 from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
 from core.system import processes, procfs
-from core.system.process_info import TerminatedProcess, ended_fields
+from core.system.process_info import terminated
 from core.system.terminate import ProcessTarget, terminate
 from core.text import first_names, join_names
 
@@ -160,12 +162,9 @@ def _namesake(run_dir: Path) -> str | None:
 
 def _record(run_dir: Path, ended: Iterable[Terminated[ProcessTarget]]) -> None:
     """Write the processes into the supervisor's event file; readers show them with the part of the run that follows."""
-    records = [TerminatedProcess.of(each.target.process, each.info, each.signal, by="supervisor") for each in ended]
-    events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
-    try:
-        events.write("ended", **ended_fields("supervisor", records), before_resume=True)
-    finally:
-        events.close()
+    found = tuple(terminated(each.target.process, each.info, each.signal) for each in ended)
+    with contextlib.closing(Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)) as events:
+        events.write(Ended(by="supervisor", processes=found, before_resume=True))
 
 
 def _still_running(run_dir: Path, left: tuple[StillRunning[ProcessTarget], ...]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.schema.event_kinds import Record
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -29,10 +31,10 @@ class Companion:
     def begin(self, close_fds: Iterable[int]) -> None:
         """Start what must start before the supervisor has a thread; a forked process closes `close_fds`."""
 
-    def find(self, devices: Sequence[Device], record: Callable[..., None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
+    def find(self, devices: Sequence[Device], record: Callable[[Record], None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
         """Look at the devices before the start; return devices of the run on other machines. Raises `RunError`.
 
-        `devices`: the devices found so far. `record`: writes an event of a kind, with its fields. `resumes`: whether
+        `devices`: the devices found so far. `record`: writes an event. `resumes`: whether
         the run was trained before.
         """
         return ()

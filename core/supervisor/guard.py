@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.runs.directory import remove_sockets
+from core.schema.event_kinds import Ended
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, GUARD_EVENTS
 from core.system import process_info, processes, procfs
 from core.system.own_processes import SUPERVISOR, asks_drivers
-from core.system.process_info import TerminatedProcess, ended_fields
 from core.system.procfs import ENDED, STUCK
 from core.system.run_processes import RunProcesses, adopt_orphans
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo, TerminatedProcess
     from core.system.processes import ProcessId
 
 
@@ -130,7 +130,7 @@ def _kill_all(own: RunProcesses) -> list[TerminatedProcess]:
             quiet_since = time.monotonic()
         time.sleep(SCAN_S)
     return [
-        TerminatedProcess.of(process, info, "SIGKILL", by="guard")
+        process_info.terminated(process, info, "SIGKILL")
         for process, info in seen.items()
         if not processes.is_alive(process)
     ]
@@ -168,8 +168,5 @@ def _is_ending(process: ProcessId) -> bool:
 
 def _record(run_dir: Path, killed: list[TerminatedProcess]) -> None:
     if killed:
-        events = Writer(run_dir / EVENTS / GUARD_EVENTS)
-        try:
-            events.write("ended", **ended_fields("guard", killed))
-        finally:
-            events.close()
+        with contextlib.closing(Writer(run_dir / EVENTS / GUARD_EVENTS)) as events:
+            events.write(Ended(by="guard", processes=tuple(killed)))

@@ -16,6 +16,7 @@ from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.launchers.ranks import FETCH, fetcher, free_addresses
 from core.launchers.script import TF_CONFIG, Launcher
 from core.runs.directory import last_lines
+from core.schema.event_kinds import Ready
 from core.schema.paths import log_of_rank
 from core.supervisor.watches.progress_watches import DiskWatch
 from core.supervisor.workers import describe
@@ -166,12 +167,12 @@ class RecipeJob(Job):
 
     def has_begun(self, events: Sequence[Event]) -> bool:
         """Return whether a training worker is ready for its first step. Parameter servers never report a step."""
-        return self._only_serves or any(event["kind"] == "ready" for event in events)
+        return self._only_serves or any(event["kind"] == Ready.kind for event in events)
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return what the worker reported, and which disk is full if one is."""
-        why = f"{describe(worker)} {DiskWatch(self._run_dir).poll()}".rstrip()
-        return why, (worker.error or {}).get("traceback")
+        why = join_sentences([describe(worker), DiskWatch(self._run_dir).poll()])
+        return why, worker.error.traceback if worker.error is not None else None
 
 
 class ScriptJob(Job):
@@ -218,8 +219,8 @@ class ScriptJob(Job):
         """Report a full disk, or that the process has ended at which ranks meet."""
         full = self._disk.poll()
         texts = [
-            *([f"{full} {MISSING}"] if full else []),
-            *([LOST_STORE] if self._launcher.has_lost_store else []),
+            *([join_sentences([full, tr(MISSING)])] if full else []),
+            *([tr(LOST_STORE)] if self._launcher.has_lost_store else []),
         ]
         new = next((text for text in texts if text not in self._reported), None)
         if new is not None:

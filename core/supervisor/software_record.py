@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.runs.facts.run_facts import MAX_PACKAGES
+from core.schema.event_kinds import Software, Source
 from core.system.helper_process import HelperProcess
 from core.system.installation import version
 from resources import ROOT
@@ -21,6 +21,7 @@ from resources import ROOT
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from core.schema.event_kinds import Record
     from core.schema.spec import RunSpec
 
 TIMEOUT_S = 20.0
@@ -37,7 +38,7 @@ for folder in sys.path:
     for name in names:
         if name.endswith((".dist-info", ".egg-info")):
             package, _, version = name.rpartition(".")[0].partition("-")
-            if version and len(found) < {MAX_PACKAGES}:
+            if version and len(found) < {Software.limits.items}:
                 found.setdefault(package, version.partition("-py")[0])
 sys.stdout.write(ascii((sys.version.split()[0], found)))
 """
@@ -47,8 +48,8 @@ sys.stdout.write(ascii((sys.version.split()[0], found)))
 class SoftwareRecord:
     """Start it when the workers have been started, `poll` it now and then, and `close` it at the end."""
 
-    def __init__(self, write: Callable[..., None]) -> None:
-        """Do nothing yet. `write`: writes an event of a kind, with its fields."""
+    def __init__(self, write: Callable[[Record], None]) -> None:
+        """Do nothing yet. `write`: writes an event."""
         self._write = write
         self._python: HelperProcess | None = None
         self._status: HelperProcess | None = None
@@ -73,15 +74,15 @@ class SoftwareRecord:
     def poll(self) -> None:
         """Record the answers that have come; end the processes that take too long."""
         if self._python is not None and _has_ended(self._python):
-            if fields := _software(bytes(self._python.output)):
-                self._write("software", **fields)
+            if found := _software(bytes(self._python.output)):
+                self._write(found)
             self._python.close()
             self._python = None
         if self._status is not None and self._tracked is not None and all(map(_has_ended, self._git)):
             if self._status.exit_code() == 0:
                 is_tracked = self._tracked.exit_code() == 0
                 status = self._status.output.decode(errors="replace")
-                self._write("source", **source_of(status, str(self._repository), is_tracked=is_tracked))
+                self._write(source_of(status, str(self._repository), is_tracked=is_tracked))
             self._close_git()
         if time.monotonic() > self._deadline:
             self.close()
@@ -103,28 +104,26 @@ class SoftwareRecord:
         self._status = self._tracked = None
 
 
-def source_of(status: str, folder: str, *, is_tracked: bool) -> dict[str, object]:
-    """Return the fields of the event `source` from what `git status --porcelain=v2 --branch` printed."""
+def source_of(status: str, folder: str, *, is_tracked: bool) -> Source:
+    """Return the state of a repository from what `git status --porcelain=v2 --branch` printed."""
     lines = status.splitlines()
     heads = {
         line.split()[1]: line.split()[2] for line in lines if line.startswith("# branch.") and len(line.split()) > 2
     }
     commit, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
-    return {
-        "folder": folder,
-        "commit": "" if commit == "(initial)" else commit,
-        "branch": "" if branch == "(detached)" else branch,
-        "changed": not is_tracked or any(not line.startswith("#") for line in lines if line),
-    }
+    return Source(
+        folder=folder, commit="" if commit == "(initial)" else commit, branch="" if branch == "(detached)" else branch,
+        changed=not is_tracked or any(not line.startswith("#") for line in lines if line),
+    )  # fmt: skip
 
 
-def _software(output: bytes) -> dict[str, object]:
-    """Return the fields of the event `software`; none if the Python printed something else."""
+def _software(output: bytes) -> Software | None:
+    """Return what a Python has said of itself; None if it printed something else."""
     try:
         python, packages = ast.literal_eval(output.decode().strip().rpartition("\n")[2])
-        return {"version": str(python), "packages": dict(packages), "trainyard": version()}
+        return Software(version=str(python), packages=dict(packages), trainyard=version())
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return {}
+        return None
 
 
 def _workload(spec: RunSpec) -> Path:

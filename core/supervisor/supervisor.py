@@ -19,13 +19,14 @@ from core.catalog.strategies import strategy_of
 from core.devices.host_names import devices_here
 from core.diagnosis.failures import KERNEL_KILLED
 from core.errors import RunError
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
 from core.launchers import local, ranks
 from core.runs.directory import folder_is_gone
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
 from core.runs.requests import Requests
+from core.schema import event_kinds as kinds
 from core.schema.events import RecordError, Writer
 from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
@@ -34,14 +35,13 @@ from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
 from core.supervisor.watches.device_watches import DeviceLog
 from core.supervisor.watches.progress_watches import DiskWatch
-from core.supervisor.workers import WorkerGroup
+from core.supervisor.workers import Worker, WorkerGroup
 from core.system import processes
 from core.system.procfs import oom_kills
 from core.system.run_processes import RunProcesses
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core.devices.device import Device, Sample
@@ -52,12 +52,13 @@ if TYPE_CHECKING:
     from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job
     from core.supervisor.watches.monitor import RunMonitor
-    from core.supervisor.workers import Worker
 
 TICK_S = 0.25
 """Seconds between two polls while training: each poll takes time from the training. A worker's exit cuts it short."""
 BUSY_TICK_S = 0.1
 """Seconds between two polls while starting or stopping."""
+COUNTED = frozenset({kinds.Plan.kind, kinds.Rewind.kind, kinds.Metrics.kind})
+"""What the facts of the supervisor take from the events of workers."""
 SERVER_STEPS = (("SIGTERM", signal.SIGTERM, 3.0), ("SIGKILL", signal.SIGKILL, None))
 """How workers that serve others are stopped once no others are left; see `escalation_steps`."""
 KILLED_S = 2.0
@@ -96,7 +97,9 @@ class Supervisor:
         self._has_stepped = False
         self._measured_at = float("-inf")
         self._escalation = StopEscalation(
-            escalation_steps(spec.stop_timeouts), send=self._send, record=self._record_step
+            escalation_steps(spec.stop_timeouts),
+            send=self._send,
+            record=lambda name, grace_s: self._events.write(kinds.StopStep(name=name, grace_s=grace_s)),
         )
         self._server_escalation = StopEscalation(SERVER_STEPS, send=self._send)
 
@@ -108,7 +111,7 @@ class Supervisor:
             self._train()
             self._conclude()
         except RecordError as error:
-            self._abort(f"{error} {DiskWatch(self._run_dir).poll()}".rstrip(), None)
+            self._abort(join_sentences([str(error), DiskWatch(self._run_dir).poll()]), None)
         except RunError as error:
             self._abort(str(error), None)
         except Exception as error:  # noqa: BLE001 (the outer border)
@@ -140,8 +143,8 @@ class Supervisor:
         me = processes.identify(os.getpid())
         if me is None:
             raise RunError(NO_PROC)
-        guard = {} if self._guard is None else {"guard": asdict(self._guard)}
-        self._record("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()), **guard)
+        guard = None if self._guard is None else asdict(self._guard)
+        self._record(kinds.SupervisorStart(pid=me.pid, created=me.created, **asdict(processes.here()), guard=guard))
         self._enter(RunState.STARTING)
 
     def _start(self) -> None:
@@ -151,8 +154,10 @@ class Supervisor:
             devices += each.find(devices, self._record, resumes=self._facts.starts > 1)
         for device in devices:
             self._events.write(
-                "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
-                memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
+                kinds.RunDevice(
+                    id=device.id, device_kind=device.kind, label=device.label, name=device.name, cores=device.cores,
+                    memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id,
+                )
             )  # fmt: skip
         assignments: Sequence[RankAssignment] = ranks.assign_ranks(devices, strategy_of(self._spec))
         for each in self._companions:
@@ -165,19 +170,26 @@ class Supervisor:
             for each in self._companions:
                 each.start(self._workers, self._job.spec_of_parts())
             for assignment in processes_to_start:
-                self._add(assignment)
+                self._launch(assignment)
             self._readings.watch(self._workers.pids_by_device())
             self._software.start(self._spec)  # after the workers, which it must not delay
         finally:
             # Also for workers that started before a worker that could not.
             self._start_monitor(here, before, has_steps=any(each.rank == 0 for each in assignments))
 
-    def _add(self, assignment: RankAssignment) -> None:
-        worker = self._workers.add(assignment, self._launch)
-        identity = worker.identity
+    def _launch(self, assignment: RankAssignment) -> None:
+        tail = self._workers.tail(assignment)
+        try:
+            process = self._job.launch(assignment)
+        except OSError as error:
+            raise RunError(_cannot_launch(self._spec, error)) from error
+        identity = processes.identify(process.pid)
+        self._workers.add(Worker(assignment, process, identity, tail))
         self._events.write(
-            "worker", rank=assignment.rank, role=assignment.role, pid=worker.pid,
-            created=identity.created if identity else 0.0, devices=list(assignment.own),
+            kinds.WorkerStart(
+                rank=assignment.rank, role=assignment.role, pid=process.pid,
+                created=identity.created if identity else 0.0, devices=assignment.own,
+            )
         )  # fmt: skip
 
     def _start_monitor(self, devices: Sequence[Device], before: Sequence[Sample], *, has_steps: bool) -> None:
@@ -194,12 +206,6 @@ class Supervisor:
             write=self._record,
             has_steps=has_steps,
         )
-
-    def _launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
-        try:
-            return self._job.launch(assignment)
-        except OSError as error:
-            raise RunError(_cannot_launch(self._spec, error)) from error
 
     # -- while it runs ---------------------------------------------------------------------------
 
@@ -227,7 +233,7 @@ class Supervisor:
     def _poll_companions(self) -> None:
         for each in self._companions:
             if (why := each.poll(self._facts)) and self._workers.working:
-                self._record("notice", text=why)
+                self._record(kinds.Notice(text=why))
                 self._requests.ask_stop()
 
     def _poll_workers(self) -> None:
@@ -237,9 +243,9 @@ class Supervisor:
         for each in self._companions:
             events += each.read()
         for trouble in filter(None, (self._job.trouble(), *(each.trouble() for each in self._companions))):
-            self._record("notice", text=trouble)
-        self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "rewind", "metrics"}])
-        if any(event["kind"] == "metrics" for event in events):
+            self._record(kinds.Notice(text=trouble))
+        self._facts = fold(self._facts, [event for event in events if event["kind"] in COUNTED])
+        if any(event["kind"] == kinds.Metrics.kind for event in events):
             self._has_stepped, self._measured_at = True, time.monotonic()
         self._record_exits(ended)
         if self._facts.state is RunState.STARTING and self._job.has_begun(events):
@@ -251,9 +257,9 @@ class Supervisor:
     def _record_exits(self, ended: list[Worker]) -> None:
         for worker in ended:
             if worker.pid is not None:  # those of another machine are recorded by its supervisor
-                self._events.write(
-                    "worker_exit", rank=worker.assignment.rank, exit_code=worker.exit_code, signalled=worker.signalled
-                )
+                assert worker.exit_code is not None
+                rank, code = worker.assignment.rank, worker.exit_code
+                self._events.write(kinds.WorkerExit(rank=rank, exit_code=code, signalled=worker.signalled))
 
     def _have_ended(self) -> bool:
         """Record new exits; return True if no worker is still running, stuck ones excepted."""
@@ -273,7 +279,7 @@ class Supervisor:
             text = tr(
                 "Training is done, but these processes did not exit and are being terminated: pid {pids}.", pids=pids
             )
-            self._events.write("notice", text=text)
+            self._events.write(kinds.Notice(text=text))
             self._escalation.begin("SIGTERM")
 
     def _answer_requests(self) -> None:
@@ -286,9 +292,9 @@ class Supervisor:
             first = "SIGTERM" if self._workers.only_serve else "asked" if self._facts.plan else "SIGINT"
             self._escalation.begin(first)
         for why in self._requests.refuse(self._spec):
-            self._record("notice", text=why)
+            self._record(kinds.Notice(text=why))
         if state_info(self._facts.state).can_pause:
-            self._requests.record(lambda asked: self._events.write("request", asked=asked))
+            self._requests.record(lambda asked: self._events.write(kinds.Requested(asked=asked)))
         if self._requests.has("force"):
             if self._facts.state is RunState.STOPPING:
                 self._escalation.force()
@@ -301,9 +307,6 @@ class Supervisor:
             self._monitor.track_killed(self._workers.in_their_groups(self._processes.find()))
         self._workers.send(number)
 
-    def _record_step(self, name: str, timeout_s: float | None) -> None:
-        self._events.write("stop_step", name=name, grace_s=timeout_s)
-
     # -- the end ---------------------------------------------------------------------------------
 
     def _conclude(self) -> None:
@@ -314,13 +317,13 @@ class Supervisor:
         self._release()
         self._software.poll()
         for text in filter(None, (*(each.settle() for each in self._companions), self._job.settle())):
-            self._events.write("notice", text=text)
+            self._events.write(kinds.Notice(text=text))
         culprit = self._workers.culprit()
         if culprit is not None and not (stopped and culprit.ended_by_shutdown):
             sentence, trace = self._job.failure(culprit)
             killed = culprit.exit_code == -signal.SIGKILL and self._oom_kills is not None
             if killed and (oom_kills() or 0) > (self._oom_kills or 0):
-                sentence = f"{sentence} {KERNEL_KILLED}"
+                sentence = join_sentences([sentence, tr(KERNEL_KILLED)])
             self._fail(sentence, trace)
         elif stopped:
             self._enter(RunState.STOPPED, by_signal=self._requests.stopped_by_signal)
@@ -334,7 +337,7 @@ class Supervisor:
         """Record what should be known of a training that finished: devices or ranks that took no part."""
         assert self._monitor is not None
         for text in filter(None, (self._monitor.idle_devices(), self._job.remark())):
-            self._events.write("notice", text=text)
+            self._events.write(kinds.Notice(text=text))
 
     def _release(self) -> None:
         assert self._monitor is not None
@@ -376,26 +379,28 @@ class Supervisor:
 
     def _fail(self, sentence: str, trace: str | None) -> None:
         if blame := next(filter(None, (each.blame() for each in self._companions)), ""):
-            self._enter(RunState.HEAD_LOST, error=sentence if sentence == blame else f"{blame} {sentence}")
+            self._enter(RunState.HEAD_LOST, error=join_sentences(dict.fromkeys([blame, sentence])))
         else:
             self._enter(RunState.FAILED, error=sentence, traceback=trace)
 
-    def _enter(self, state: RunState, **fields: object) -> None:
+    def _enter(
+        self, state: RunState, *, error: str | None = None, traceback: str | None = None, by_signal: bool = False
+    ) -> None:
         assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)
-        known = {"state": state.value, **{name: value for name, value in fields.items() if value}}
-        self._note("state", known)
+        change = kinds.StateChange(state=state.value, error=error, traceback=traceback, by_signal=by_signal)
+        self._note(change)
         if state_info(state).over:
             for each in self._companions:
                 each.over(self._facts)
-        self._events.write("state", **known)
+        self._events.write(change)
 
-    def _record(self, kind: str, **fields: object) -> None:
+    def _record(self, record: kinds.Record) -> None:
         """Write an event, and update the facts with it."""
-        self._note(kind, fields)
-        self._events.write(kind, **fields)
+        self._note(record)
+        self._events.write(record)
 
-    def _note(self, kind: str, fields: Mapping[str, object]) -> None:
-        self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
+    def _note(self, record: kinds.Record) -> None:
+        self._facts = fold(self._facts, [record.event()])
 
     def _tidy(self) -> None:
         self._workers.close()

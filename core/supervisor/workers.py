@@ -10,15 +10,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.diagnosis.failures import OF_WORKER
 from core.diagnosis.program_output import first_sentence
-from core.language import tr, tr_noop
+from core.language import join_sentences, tr, tr_noop
+from core.schema.event_kinds import Done, WorkerError, read_all
 from core.schema.events import Event, Tail
 from core.schema.paths import EVENTS, worker_events
-from core.system import processes
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from core.schema.rank import RankAssignment
@@ -49,7 +50,7 @@ class Worker:
     """None when it ended before it could be identified."""
     tail: Tail
     exit_code: int | None = None
-    error: Event | None = None
+    error: WorkerError | None = None
     done: bool = False
     """Whether it has reported the end of its training; for a serving worker, whether all trainers have."""
     paused: bool = False
@@ -131,17 +132,14 @@ class WorkerGroup:
         self._trained_at: float | None = None
         """When all had trained to the end, in seconds of `time.monotonic`; inf once stragglers were returned."""
 
-    def add(self, assignment: RankAssignment, launch: Callable[[RankAssignment], subprocess.Popen[bytes]]) -> Worker:
-        """Start a worker and add it. Events from before a resume are skipped."""
+    def tail(self, assignment: RankAssignment) -> Tail:
+        """Return the reader of a worker's events, which skips those from before a resume. Call it before the start."""
         tail = Tail(self._run_dir / EVENTS / worker_events(assignment.rank))
-        tail.skip()  # before the start, so that no event of the new worker is missed
-        process = launch(assignment)
-        worker = Worker(assignment, process, processes.identify(process.pid), tail)
-        self.members.append(worker)
-        return worker
+        tail.skip()
+        return tail
 
-    def add_remote(self, worker: Worker) -> None:
-        """Add a worker that was started on another machine."""
+    def add(self, worker: Worker) -> None:
+        """Add a worker that was started."""
         self.members.append(worker)
 
     def wait(self, timeout_s: float) -> None:
@@ -171,14 +169,14 @@ class WorkerGroup:
 
     def read(self) -> list[Event]:
         """Return what the workers have reported since the last call."""
-        events = []
+        events: list[Event] = []
         for worker in self.members:
-            for event in worker.tail.read():
-                if event["kind"] == "error" and not worker.signalled:
-                    worker.error = event
-                if event["kind"] == "done":
-                    worker.done, worker.paused = True, event.get("paused") is True
-                events.append(event)
+            new = worker.tail.read()
+            for error in read_all(WorkerError, new):
+                worker.error = worker.error if worker.signalled else error
+            for done in read_all(Done, new):
+                worker.done, worker.paused = True, done.paused
+            events += new
         if self.have_trained:
             for worker in self.members:
                 worker.done = True
@@ -265,7 +263,9 @@ class WorkerGroup:
         """
         failed = [worker for worker in self.members if worker.failed and (worker.error or not worker.signalled)]
         killed = [worker for worker in failed if worker.error is None and (worker.exit_code or 0) < 0]
-        spoken = sorted((each for each in failed if each.error), key=lambda each: float((each.error or {})["t"]))
+        spoken = sorted(
+            (each for each in failed if each.error), key=lambda each: each.error.time if each.error else 0.0
+        )
         return next(iter([*killed, *spoken, *failed]), None)
 
 
@@ -274,15 +274,17 @@ def describe(worker: Worker) -> str:
     name = worker.name
     code = worker.exit_code or 0
     if worker.error is not None:
-        kind, line = worker.error.get("type"), first_sentence(str(worker.error.get("message")))
+        kind, line = worker.error.type_name, first_sentence(worker.error.message)
         if kind == "RecordError":
             return line
-        return f"{name}: {kind}: {line}" + ("" if line.endswith((".", "!", "?")) else ".")
+        told = join_sentences([f"{kind}:", line]) if line else kind
+        told = told if line.endswith((".", "!", "?")) else tr("{phrase}.", phrase=told)
+        return join_sentences([tr(OF_WORKER, phrase=name), told])
     if code < 0:
         number = signal.Signals(-code).name
         text = tr("{name} was ended by {signal}, which this run did not send.", name=name, signal=number)
         hint = tr("The machine may have run out of memory: look into the kernel's log.")
-        return f"{text} {hint}" if number == "SIGKILL" else text
+        return join_sentences([text, hint]) if number == "SIGKILL" else text
     return tr(
         "{name} ended with exit code {code} before its training was done. The end of the log may say why.",
         name=name,

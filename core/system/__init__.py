@@ -3,7 +3,7 @@
 - `procfs`: read `/proc`; find the file system of a path
 - `processes`: identify, find and signal processes
 - `run_processes`: find and signal the processes of a run, also those that have cleared their environment
-- `process_info`: describe a process for people and for the event log
+- `process_info`: describe a process
 - `own_processes`: make, start and recognise Trainyard's own processes; find the runs that have a supervisor;
   whether a log-out ends processes, and how to start them where it does not
 - `own_start`: start a module of Trainyard without modules from the user's PYTHONPATH

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from core.language import tr
+from core.schema.event_kinds import ProcessInfo, TerminatedProcess
 from core.system import process_info, processes, procfs
-from core.system.process_info import ProcessInfo, TerminatedProcess
+from core.system.process_info import terminated
 from core.system.processes import ProcessId
 from core.system.procfs import PROC, STUCK
 
@@ -145,11 +146,7 @@ class ProcessEscalation:
 
     def ended(self) -> list[TerminatedProcess]:
         """Return the processes that were signalled and have ended."""
-        return [
-            TerminatedProcess.of(each.process, each.info, each.signal.name, by="supervisor")
-            for each in self.gone
-            if each.signal is not None
-        ]
+        return [terminated(each.process, each.info, each.signal.name) for each in self.gone if each.signal is not None]
 
     def _scan(self, now: float) -> None:
         self._next_scan = now + SCAN_S

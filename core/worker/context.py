@@ -11,7 +11,8 @@ from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..language import tr, tr_plural
+from ..language import join_sentences, tr, tr_plural
+from ..schema.event_kinds import Done, ModelPart, Notice, Phase, Plan, Ready, Rewind, Seen, WorkerError
 from ..schema.events import Writer, metrics_line
 from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
@@ -19,6 +20,7 @@ from ..schema.spec import RunSpec, read_spec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..schema.event_kinds import Record
     from ..schema.rank import RankAssignment
     from ..schema.settings import Training
 
@@ -78,9 +80,13 @@ class Context:
         """How many workers train together."""
         return self.assignment.world_size
 
-    def record_seen(self, **facts: object) -> None:
+    def record(self, event: Record) -> None:
+        """Record an event. Raises `RecordError`, as all that record something."""
+        self._writer.write(event)
+
+    def record_seen(self, *, gpus: int, threads: int) -> None:
         """Record the devices and threads that this process really sees."""
-        self._writer.write("seen", rank=self.rank, **facts)
+        self.record(Seen(rank=self.rank, gpus=gpus, threads=threads))
 
     def check_seen(self, gpus: int, ticked: Sequence[str], advice: Callable[[], str]) -> None:
         """Raise `RuntimeError` unless this process sees exactly the ticked devices. `advice`: returns what to do."""
@@ -99,7 +105,7 @@ class Context:
                 )
             )
 
-    def enter_phase(self, name: str, **facts: object) -> None:
+    def enter_phase(self, name: str, *, python: str = "", framework: str = "") -> None:
         """Record what this worker begins to do before its first step, unless it does so already.
 
         `name`: `framework`, `download`, `recipe`, `data`, `model`, `join`, `checkpoint`, `compile` or `step`. A phase
@@ -107,18 +113,14 @@ class Context:
         """
         if name != self._phase:
             self._phase = name
-            self._writer.write("phase", rank=self.rank, name=name, **facts)
+            self.record(Phase(rank=self.rank, name=name, python=python, framework=framework))
 
     def record_ready(self, *, steps_per_epoch: int, samples_per_epoch: int) -> None:
         """Record that the first step is next. Rank 0 also records the plan of the training."""
         if self.rank == 0:
-            self._writer.write(
-                "plan",
-                epochs=self.training.epochs,
-                steps_per_epoch=steps_per_epoch,
-                samples_per_epoch=samples_per_epoch,
-            )
-        self._writer.write("ready", rank=self.rank)
+            epochs = self.training.epochs
+            self.record(Plan(epochs=epochs, steps_per_epoch=steps_per_epoch, samples_per_epoch=samples_per_epoch))
+        self.record(Ready(rank=self.rank))
         self.enter_phase("compile" if self.training.compile else "step")
 
     def record_metrics(
@@ -145,7 +147,7 @@ class Context:
 
     def record_done(self) -> None:
         """Record that training ended as planned or on request. A worker that exits without this event has failed."""
-        self._writer.write("done", rank=self.rank, paused=self.paused)
+        self.record(Done(rank=self.rank, paused=self.paused))
 
     def record_parts(
         self, device: str, names: Sequence[str], where: str, *, size_bytes: int, reads_from: str | None = None
@@ -155,9 +157,11 @@ class Context:
         `size_bytes`: of what the device holds of them. `reads_from`: the device whose parameters it reads at each step,
         where it has none by intention.
         """
-        self._writer.write(
-            "parts", rank=self.rank, device=device, parameters=list(names), where=where, bytes=size_bytes,
-            reads_from=reads_from,
+        self.record(
+            ModelPart(
+                rank=self.rank, device=device, parameters=tuple(names), where=where, size_bytes=size_bytes,
+                reads_from=reads_from,
+            )
         )  # fmt: skip
 
     def notice_empty_device(self, device: str, remedy: str | None = None) -> None:
@@ -165,23 +169,15 @@ class Context:
         what = tr(
             "No parameter of the model is on {device}, although it was ticked: it only holds memory.", device=device
         )
-        self.notice(f"{what} {remedy or tr('Check the devices in placed_model(), or tick fewer devices.')}")
-
-    def record_checkpoint(self, **facts: object) -> None:
-        """Record a complete checkpoint."""
-        self._writer.write("checkpoint", **facts)
-
-    def record_link(self, **facts: object) -> None:
-        """Record how fast the machines of the run exchange data."""
-        self._writer.write("link", **facts)
+        self.notice(join_sentences([what, remedy or tr("Check the devices in placed_model(), or tick fewer devices.")]))
 
     def record_rewind(self, step: int) -> None:
         """Record that training continues after `step`: measurements of later steps are void."""
-        self._writer.write("rewind", step=step)
+        self.record(Rewind(step=step))
 
     def notice(self, text: str) -> None:
         """Record a message to the user that does not end the run."""
-        self._writer.write("notice", text=text)
+        self.record(Notice(text=text))
 
     def notice_large_batch(self, items: int) -> None:
         """Record a notice if the batch size is larger than the training data, which have so many items."""
@@ -222,9 +218,8 @@ class Context:
         """
         text = None if _is_self_explanatory(error) else "".join(traceback.format_exception(error))
         print(text or f"{error}\n", file=sys.stderr, end="", flush=True)  # noqa: T201 (into log.txt, for the user)
-        self._writer.write(
-            "error", rank=self.rank, type=type(error).__name__, message=explanation or _message(error), traceback=text
-        )
+        message = explanation or _message(error)
+        self.record(WorkerError(rank=self.rank, type_name=type(error).__name__, message=message, traceback=text))
 
     def close(self) -> None:
         """Close the event file."""

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..language import tr_noop
+from ..language import stored, tr, tr_noop
 from ..schema import checkpoint
 from ..schema.files import FULL
 from ..schema.settings import RUN_KEYWORDS
@@ -47,8 +47,8 @@ def main(request_json: str) -> int:
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the outer border: user code may raise anything)
         traceback.print_exception(error)
         source = Path(request["checkpoint"])
-        sentence = _sentence(error) if source.exists() else GONE.format(checkpoint=source.name)
-        reply = {"error": sentence, "full": _is_full(Path(request["folder"]), error)}
+        sentence = _sentence(error) if source.exists() else tr(GONE, checkpoint=source.name)
+        reply = {"error": stored(sentence), "full": _is_full(Path(request["folder"]), error)}
     answer.write_text(json.dumps(reply), encoding="utf-8")
     return 1 if "error" in reply else 0
 
@@ -81,9 +81,11 @@ def _is_full(folder: Path, error: BaseException) -> bool:
 
 
 def _sentence(error: BaseException) -> str:
-    text = str(error).strip().partition("\n")[0] or type(error).__name__
+    text: str = str(error)
+    if text != text.strip() or "\n" in text or not text:
+        text = text.strip().partition("\n")[0] or type(error).__name__
     sentence = text if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {text}"
-    return sentence + ("" if sentence.endswith((".", "!", "?")) else ".")
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def _write_bundle(

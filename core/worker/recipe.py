@@ -12,7 +12,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..language import tr, tr_noop
+from ..language import join_sentences, tr, tr_noop
 from ..schema.files import read_whole
 from ..schema.paths import OUTPUTS, WORKLOAD_FILE
 from ..schema.settings import RECIPE_FUNCTIONS, RUN_KEYWORDS
@@ -80,7 +80,7 @@ class LoadedRecipe:
             if line is not None and self.name_and_line(name) not in message:
                 file = Path(self.path).name
                 begins = tr("{function}() begins in line {line} of {file}.", function=name, line=line, file=file)
-                return f"{message} {begins}"
+                return join_sentences([message, begins])
             if line is not None:
                 return message
         return message
@@ -135,7 +135,7 @@ def wrong_return(function: str, recipe: LoadedRecipe, value: object, remedy: str
     sentence = tr(
         "{function}() of {recipe} returned {kind}.", function=function, recipe=recipe.name, kind=type(value).__name__
     )
-    return TypeError(f"{sentence} {remedy}")
+    return TypeError(join_sentences([sentence, remedy]))
 
 
 def cannot_place(recipe: str, devices: int, reason: str) -> ValueError:

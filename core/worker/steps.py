@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ..language import tr
+from ..language import join_sentences, tr
 from .recipe import TRAINING_STEP, wrong_return
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class StepReader:
             "The loss of {function}() of {recipe} depends on no parameter of the model, so there is nothing to train.",
             **self._where,
         )
-        return RuntimeError(f"{what} {tr(self.keeps_graph)}")
+        return RuntimeError(join_sentences([what, tr(self.keeps_graph)]))
 
 
 def tensor_kind(shape: Sequence[int | None] | None, dtype: object) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core import language
 from core.errors import RunError
 from core.history.summary import RunSummary
-from core.language import tr, tr_plural, tr_stored
+from core.language import tr, tr_plural
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from gui.services.background_task import reason
@@ -59,7 +59,7 @@ def _by_command(command: str, run_dirs: Sequence[Path], option: str, path: Path,
         process.wait()
         failed = process.exit_code() != 0
     lines = process.errors.decode(errors="replace").splitlines()
-    said = tr_stored(" ".join(line.removeprefix("trainyard: ") for line in lines))  # with --json it is English
+    said = " ".join(line.removeprefix("trainyard: ") for line in lines)  # with --json it is English
     if failed:
         raise RunError(said or tr("{path} could not be written.", path=path))
     return bytes(process.output), said

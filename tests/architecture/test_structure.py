@@ -199,7 +199,7 @@ OPEN_OTHER_FILES = {
     "core.devices.cpu": "/proc",
     "core.devices.nvidia.card": "/sys and /proc",
     "core.hosts.agent.server": "/dev/null",
-    "core.hosts.carriers.ray.keeper": "/proc, and the folder into which it unpacks our code",
+    "core.hosts.ray.node": "/proc, and the folder into which it unpacks our code",
     "core.language": "the translations",
     "core.notifications.web": "addresses of services",
     "core.launchers.export_model": "an answer in a temporary folder",

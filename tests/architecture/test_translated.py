@@ -24,7 +24,6 @@ NAME = "the name of a device or an interpreter, by which runs and users know it"
 WORDS_OF_A_PROGRAM = "compared with what another program says"
 MARKUP = "HTML or a style sheet"
 IDENTIFIER = "a value that is stored and compared, and translated where it is shown"
-STORED = "part of a stored sentence, which is English until it is shown"
 EXEMPT = {
     "core/catalog/frameworks.py": dict.fromkeys(
         ("import sys; ", "import torch; ", "import importlib.metadata"), PROGRAM
@@ -38,12 +37,9 @@ EXEMPT = {
     },
     "core/devices/nvidia/nvml.py": {"no memory of its own": IDENTIFIER, "numa node": IDENTIFIER},
     "core/devices/nvidia/card.py": {"GPU at {}": NAME, "NVIDIA GPU": NAME},
-    "core/hosts/carriers/ray/actor.py": {"import sys; ": PROGRAM},
-    "core/hosts/carriers/ray/carrier.py": {"import sys; ": PROGRAM},
-    "core/hosts/carriers/ray/driver.py": dict.fromkeys(
+    "core/hosts/ray/driver.py": dict.fromkeys(
         ("Version mismatch", "No Raylet found", "node to connect", "This node has an IP address"), WORDS_OF_A_PROGRAM,
     ),
-    "core/hosts/carriers/ray/keeper.py": {"import sys; ": PROGRAM},
     "core/hosts/inquiry.py": {"not reachable": IDENTIFIER, "timedatectl ": PROGRAM},
     "core/hosts/protocol.py": {"trainyard agent": IDENTIFIER},
     "core/launchers/loopback.py": {"{} cannot be started: {}": "printed by a program without our packages"},
@@ -83,10 +79,6 @@ EXEMPT = {
         "list of runs": "the name of a thread", "index of runs": "the name of a thread",
     },
     "gui/viewmodels/program_report.py": {"Last error of the window:": "read by those who maintain the program"},
-    "gui/viewmodels/run/run_messages.py": {
-        " The next check": STORED, "The script continues,": STORED, "The script went on,": STORED,
-        "so the curves": STORED, "are being": STORED, "were terminated:": STORED, "If they wait": STORED,
-    },
     "gui/widgets/forms/fields.py": {"\nQSpinBox::up-button": MARKUP},
     "gui/widgets/plain_text.py": {"{}<table ": MARKUP, "<td ": MARKUP, "<span ": MARKUP},
 }  # fmt: skip

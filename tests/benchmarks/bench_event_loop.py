@@ -49,13 +49,14 @@ TIMEOUT_S = 60.0
 LIVE = """
 import os, sys, time
 from pathlib import Path
+from core.schema.event_kinds import DeviceReading, Plan, StateChange, SupervisorStart
 from core.schema.events import Writer, metrics_line
 worker, devices = Writer(Path(sys.argv[1]) / "worker-0.jsonl"), Writer(Path(sys.argv[1]) / "devices.jsonl")
 supervisor = Writer(Path(sys.argv[1]) / "supervisor.jsonl")
-supervisor.write("supervisor", pid=os.getpid(), created=1.0, host="elsewhere", boot="0", pid_namespace="0")
-supervisor.write("state", state="starting")
-supervisor.write("state", state="running")
-worker.write("plan", epochs=1000, steps_per_epoch=1000, samples_per_epoch=64_000)
+supervisor.write(SupervisorStart(pid=os.getpid(), created=1.0, host="elsewhere", boot="0", pid_namespace="0"))
+supervisor.write(StateChange(state="starting"))
+supervisor.write(StateChange(state="running"))
+worker.write(Plan(epochs=1000, steps_per_epoch=1000, samples_per_epoch=64_000))
 step = 1
 while True:
     began = time.time()
@@ -65,7 +66,8 @@ while True:
     step += 50
     if step % 500 == 1:
         for each in range(8):
-            devices.write("sample", device=f"gpu-{each}", utilisation_percent=80.0 + each, memory_used_bytes=each << 30)
+            busy = {"utilisation_percent": 80.0 + each, "memory_used_bytes": each << 30}
+            devices.write(DeviceReading(device_id=f"gpu-{each}", **busy))
 """
 FLOOD = """
 import sys, time

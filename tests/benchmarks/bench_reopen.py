@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from core.runs.run import Run
+from core.schema.event_kinds import DeviceReading, Plan, StateChange
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
@@ -37,7 +38,7 @@ def write_run(folder: Path) -> Path:
     began = 1_760_000_000.0
     loss = (2.3 * np.exp(-np.arange(STEPS) / 2e5) + 0.1 * np.random.default_rng(0).random(STEPS)).astype(np.float32)
     worker = Writer(run_dir / EVENTS / "worker-0.jsonl")
-    worker.write("plan", epochs=1000, steps_per_epoch=1000, samples_per_epoch=64_000)
+    worker.write(Plan(epochs=1000, steps_per_epoch=1000, samples_per_epoch=64_000))
     for first in range(0, STEPS, BATCH):
         values = {"loss": loss[first : first + BATCH].tolist()}
         since = began + first / 1000
@@ -45,11 +46,11 @@ def write_run(folder: Path) -> Path:
     worker.close()
     supervisor = Writer(run_dir / EVENTS / "supervisor.jsonl")
     for state in ("starting", "running", "releasing", "finished"):
-        supervisor.write("state", state=state)
+        supervisor.write(StateChange(state=state))
     supervisor.close()
     devices = Writer(run_dir / EVENTS / "devices.jsonl")
     for _ in range(STEPS // 1000):
-        devices.write("sample", device="cpu:0", utilisation_percent=97.3, memory_used_bytes=337_051_648)
+        devices.write(DeviceReading(device_id="cpu:0", utilisation_percent=97.3, memory_used_bytes=337_051_648))
     devices.close()
     np.savetxt(folder / "loss.csv", loss, fmt="%.9g")
     return run_dir

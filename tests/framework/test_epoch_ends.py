@@ -155,7 +155,7 @@ def _steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     clock.monotonic = clock.time
     for module in ("context", "training.checkpoint_store", "training.controller", "training.metrics_reporter"):
         monkeypatch.setattr(f"core.worker.{module}.time", clock)
-    monkeypatch.setattr("core.schema.events.time", clock)
+    monkeypatch.setattr("core.schema.event_kinds.time", clock)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from core.catalog import recipes
 from core.catalog.recipe_copy import standalone
 from core.cli import __main__
 from core.errors import RunError
+from core.language import Message
 from core.launchers.export_model import export_model
 from core.runs.facts.states import RunState
 from core.runs.outputs import listed_checkpoints
@@ -279,6 +280,6 @@ def test_exporting_a_replaced_checkpoint_fails_with_a_clear_message(tmp_path: Pa
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert process.wait(PATIENCE_S) == 1
     reply = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
-    assert reply["error"].startswith(
+    assert Message.read(reply["error"]).startswith(
         "Checkpoint step-00000007 was replaced by newer ones before it could be read. Export again"
     )

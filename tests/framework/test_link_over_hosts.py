@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from core.schema.event_kinds import LinkSpeed
 from core.worker.pytorch.loop import distributed
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ class Recorder(SimpleNamespace):
     def enter_phase(self, name: str) -> None:
         assert name == "join"
 
-    def record_link(self, **facts: object) -> None:
-        self.links.append(facts)
+    def record(self, link: LinkSpeed) -> None:
+        self.links.append(link.fields())
 
 
 @pytest.mark.parametrize(("kind", "backend"), [("cpu", "gloo"), ("nvidia", "nccl")])

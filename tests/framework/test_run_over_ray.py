@@ -19,10 +19,10 @@ from core.hosts.failures import Failure
 from core.hosts.host_list import Host
 from core.hosts.parts import run_hosts
 from core.launchers.ranks import interface_of
-from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
+from core.schema.event_kinds import Verdict
 from tests.support.ray_cluster import RayCluster, rival_of, said_by
 from tests.support.running import FOREVER, LONG_PYTORCH, Followed, make_spec, start, train, write_recipe
 from tests.support.two_hosts import cuts, follows_the_curve_of, kill_supervisor, over_hosts, stop_with_every_step

@@ -48,7 +48,7 @@ DIGITS = Small(480, noisy={"dropout": 0.3})
 MADE = Small(16, {"items": 37, "val_items": 11}, {"dropout": 0.3})
 """Data that are made or downloaded: the last batch has 5 items."""
 TEXT = Small(16, {"width": 16, "heads": 2, "layers": 2, "context": 16}, {"dropout": 0.3})
-"""45 windows of `TEXT_FILE`: the last batch has 13."""
+"""45 windows of the included text: the last batch has 13."""
 SMALL = {
     "digits_cnn": DIGITS,
     "digits_gan": Small(480),

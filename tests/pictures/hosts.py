@@ -121,7 +121,7 @@ def _idle() -> Survey:
 
 STATES = {
     "node2": _state("node2", _busy(), 0.02, USES),
-    "node3": _state("node3", _idle(), -75.0, HostUses(available_bytes=990 * GB)),
+    "node3": _state("node3", _idle(), -75.0, HostUses(by_device={}, available_bytes=990 * GB)),
     "node4": HostState(host=_host("node4"), phase=Phase.NOT_REACHABLE, error=AWAY),
 }
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from core.devices.device import Device, Process, Sample, Survey
 from core.devices.kinds import KINDS
 from core.devices.sampler import Sampler
-from core.system.process_info import ProcessInfo
+from core.schema.event_kinds import ProcessInfo
 from tests.nvml.standin import StandIn, build, build_cuda, uuid
 from tests.support import fake_worker, packages
 

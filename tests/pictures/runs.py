@@ -9,6 +9,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from core.language import join_sentences, stored, tr
 from core.schema.paths import CHECKPOINTS, CONTROL, DEVICE_EVENTS, EVENTS, LOG_FILE, SUPERVISOR_EVENTS, worker_events
 from core.schema.settings import Recipe, Training
 from core.schema.spec import RunSpec, write_spec
@@ -47,7 +48,8 @@ class PlayedRun:
     """Seconds since the beginning for a run that has not made a step; None for others."""
     end: str = ""
     """The state in which it ended; the empty string for a live run."""
-    error: str = ""
+    error: object = ""
+    """The JSON of a message."""
     traceback: str = ""
     floor: float = 0.3
     """The loss that it comes near to."""
@@ -166,8 +168,9 @@ class PlayedRun:
             events.append(_event(self.began + FIRST_STEP_S - 0.5, "state", state="running"))
         if self.hot is not None:
             gpu, since, until = self.hot
-            text = f"GPU {gpu} is slowed down: 91 °C. It holds the others up. Check its cooling."
-            events.append(_event(self.began + since, "slowed", device=GPUS[gpu], text=text))
+            text = [tr("{device} is slowed down: {celsius:.0f} °C.", device=f"GPU {gpu}", celsius=91.0),
+                    tr("It holds the others up."), tr("Check its cooling.")]  # fmt: skip
+            events.append(_event(self.began + since, "slowed", device=GPUS[gpu], text=stored(join_sentences(text))))
             over = {"device": GPUS[gpu], "text": "", "seconds": until - since}
             events.append(_event(self.began + until, "slowed", **over))
         return events + (self._ending() if self.end else [])

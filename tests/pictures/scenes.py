@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from core.language import join_sentences, stored, tr_plural
+from core.schema.event_kinds import WorkerError
+from core.schema.events import Tail
 from core.schema.paths import EVENTS, worker_events
+from core.schema.rank import RankAssignment
+from core.supervisor.workers import Worker, describe
 from tests.benchmarks.long_run import write_long_run
 
 from .hosts import add_hosts
@@ -50,10 +55,6 @@ Traceback (most recent call last):
     features = self.blocks(self.stem(pictures))
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 """
-BLENDER_SENTENCE = (
-    "This run released its memory on GPU 4. Another process took 17.3 GB meanwhile: pid 4711 blender (anna), "
-    "17.3 GB. Trainyard did not end it; end it yourself if it is not needed."
-)
 WITH_BLENDER = tuple(
     replace(load, utilisation=3, memory=0.73, temperature=41, watts=38, processes=((BLENDER, 0.72),))
     if gpu == 4 else load for gpu, load in enumerate(IDLE)
@@ -108,7 +109,11 @@ def _paused(root: Path, machine: Machine) -> None:
 
 
 def _failed(root: Path, machine: Machine) -> None:
-    error = f"Worker 0 on {GPUS[4]}: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    assignment = RankAssignment(
+        rank=0, world_size=1, devices=(GPUS[4],), own=(GPUS[4],), kind="nvidia", cores=(), target="pytorch.single"
+    )
+    raised = WorkerError(type_name="OutOfMemoryError", message="CUDA out of memory. Tried to allocate 2.00 GiB.")
+    error = stored(describe(Worker(assignment, None, None, Tail(root), error=raised)))
     release = {
         "device": GPUS[4], "verdict": "released", "before_bytes": GB // 4, "peak_bytes": int(23.6 * GB),
         "after_bytes": GB // 4, "seconds": 0.8, "sentence": "", "holders": [],
@@ -122,9 +127,23 @@ def _failed(root: Path, machine: Machine) -> None:
 def _held(root: Path, machine: Machine) -> None:
     holder = {"pid": BLENDER, "name": "blender", "user": "anna", "command": "blender -b scene.blend -a",
               "memory_used_bytes": int(17.28 * GB), "age_s": 1500.0, "listed": True}  # fmt: skip
+    what = tr_plural(
+        "This run released its memory on {label}. Another process took {size} meanwhile: {names}.",
+        "This run released its memory on {label}. Other processes took {size} meanwhile: {names}.",
+        1,
+        label="GPU 4",
+        size="17.3 GB",
+        names=f"pid {BLENDER} blender (anna), 17.3 GB",
+    )
+    yours = tr_plural(
+        "Trainyard did not end it; end it yourself if it is not needed.",
+        "Trainyard did not end them; end them yourself if they are not needed.",
+        1,
+    )
+    sentence = stored(join_sentences([what, yours]))
     release = {
         "device": GPUS[4], "verdict": "held by others", "before_bytes": GB // 4, "peak_bytes": int(19.4 * GB),
-        "after_bytes": int(17.5 * GB), "seconds": 60.0, "sentence": BLENDER_SENTENCE, "holders": [holder],
+        "after_bytes": int(17.5 * GB), "seconds": 60.0, "sentence": sentence, "holders": [holder],
     }  # fmt: skip
     run = replace(LIVE, began=NOW - 5 * MINUTE_S, gpus=(4, 5), epochs=3, steps=1200, end="finished", hot=None,
                   releases=[release])  # fmt: skip

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,16 +22,17 @@ from core.cli.shared.output import outcome
 from core.config.choices import RecipeChoices, compose
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import devices_in_use
+from core.language import join_sentences, tr
 from core.runs.directory import new_directory
-from core.runs.facts.run_facts import EscalationStep, Release, RunFacts, Verdict
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import LAUNCH_S
+from core.schema.event_kinds import Release, StateChange, StopStep, SupervisorStart, TerminatedProcess, Verdict
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.system import processes, procfs
 from core.system.own_processes import SUPERVISOR
-from core.system.process_info import TerminatedProcess
 from tests.support.commands import call
 from tests.support.recorded import recorded
 from tests.support.running import make_spec
@@ -47,8 +48,9 @@ GPUS = tuple(
     Device(id=f"GPU-{number}-uuid", kind="nvidia", label=f"GPU {number}", name="RTX", memory_total_bytes=24 * GB)
     for number in range(2)
 )
-LOST_2 = "GPU 2 cannot be listed: the driver says “GPU is lost”. Look into the kernel's log."
-LOST_6 = "GPU 6 cannot be listed: the driver says “GPU is lost”. A reboot often helps."
+LOST = "GPU {index} cannot be listed: the driver says “{words}”. {remedy}"
+LOST_2 = tr(LOST, index=2, words="GPU is lost", remedy="Look into the kernel's log.")
+LOST_6 = tr(LOST, index=6, words="GPU is lost", remedy="A reboot often helps.")
 
 
 def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Path:
@@ -59,10 +61,9 @@ def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Pat
     assert identity is not None
     place = processes.here()
     writer = Writer(run_dir / EVENTS / "supervisor.jsonl")
-    writer.write("supervisor", pid=identity.pid, created=identity.created, host=place.host, boot=place.boot,
-                 pid_namespace=place.pid_namespace)  # fmt: skip
+    writer.write(SupervisorStart(pid=identity.pid, created=identity.created, **asdict(place)))
     for state in states:
-        writer.write("state", state=state)
+        writer.write(StateChange(state=state))
     writer.close()
     if losses:
         writer = Writer(run_dir / EVENTS / "worker-0.jsonl")
@@ -232,7 +233,7 @@ def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GP
     ],
 )
 def test_refusal_mentions_only_trouble_with_named_devices(devices: tuple[str, ...], message: str | None) -> None:
-    assert refused(*devices, banner=f"{LOST_2} {LOST_6}") == message
+    assert refused(*devices, banner=join_sentences([LOST_2, LOST_6])) == message
 
 
 def test_refusal_for_mixed_devices_omits_driver_trouble() -> None:
@@ -273,8 +274,8 @@ def test_help_shows_defaults(capsys) -> None:
 # -- stop ----------------------------------------------------------------------------------------
 
 
-STOPPING = RunFacts(state=RunState.STOPPING, stop_steps=(EscalationStep(time=1.0, name="asked", grace_s=10.0),))
-KILLED = replace(STOPPING, stop_steps=(*STOPPING.stop_steps, EscalationStep(time=2.0, name="SIGKILL", grace_s=None)))
+STOPPING = RunFacts(state=RunState.STOPPING, stop_steps=(StopStep(time=1.0, name="asked", grace_s=10.0),))
+KILLED = replace(STOPPING, stop_steps=(*STOPPING.stop_steps, StopStep(time=2.0, name="SIGKILL", grace_s=None)))
 RELEASING = replace(KILLED, state=RunState.RELEASING, waiting="Waiting for the memory of GPU 0.")
 LEFT = TerminatedProcess(pid=4711, created=1.0, name="loader", command=None, signal="SIGKILL", by="supervisor")
 STOPPED = replace(RELEASING, state=RunState.STOPPED, ended_processes=(LEFT,))
@@ -364,7 +365,7 @@ def test_outcome_line_has_loss_and_memory_verdict() -> None:
 def test_failed_run_error_names_the_log_file(runs_root: Path, capsys) -> None:
     run_dir = written_run(runs_root, *FAILED[:-1])
     writer = Writer(run_dir / EVENTS / "supervisor.jsonl")
-    writer.write("state", state="failed", error="Worker 0: ValueError.", traceback="Traceback: ...")
+    writer.write(StateChange(state="failed", error="Worker 0: ValueError.", traceback="Traceback: ..."))
     writer.close()
     assert "log.txt" not in call(capsys, "show", run_dir.name, "--runs", runs_root)[1], "there is none yet"
     (run_dir / "log.txt").write_text("Traceback: ...")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from core.system.process_info import ProcessInfo
+    from core.schema.event_kinds import ProcessInfo
 
 
 def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(processes, "send_tagged", lambda *_: True)
         monkeypatch.setattr(process_info, "glance", glance)
         (ended,) = guard._kill_all(RunProcesses(run_id="run-1"))
-        assert (ended.pid, ended.name, ended.signal, ended.by) == (process.pid, "sleep", "SIGKILL", "guard")
+        assert (ended.pid, ended.name, ended.signal) == (process.pid, "sleep", "SIGKILL")
 
 
 def test_guard_reports_processes_killed_with_their_group(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,14 +25,14 @@ ROOT = Path(__file__).parents[2]
 
 def connected(host):
     opened = Connection(host)
-    opened.wait(lambda: opened.hello is not None, PATIENCE_S, lambda: True)
+    opened.wait(lambda: opened.hello is not None, PATIENCE_S)
     return opened
 
 
 def test_readings_arrive_until_they_are_cancelled(server):
     with connected(add_host()) as lab:
         stream = lab.request("readings", period_s=0.1)
-        lab.wait(lambda: len(stream.items) > 2, PATIENCE_S, lambda: True)
+        lab.wait(lambda: len(stream.items) > 2, PATIENCE_S)
         first = unpack_readings(stream.items.popleft())
         second = unpack_readings(stream.items.popleft(), first.samples)
         assert [device.id for device in first.devices] == ["cpu:0", "cpu:1"]
@@ -45,11 +45,11 @@ def test_readings_arrive_until_they_are_cancelled(server):
                 latest.append(unpack_readings(stream.items.popleft(), latest[-1].samples))
             return latest[-1].samples[0].utilisation_percent is not None
 
-        lab.wait(is_measured, PATIENCE_S, lambda: True)
+        lab.wait(is_measured, PATIENCE_S)
         lab.cancel(stream)
-        lab.wait(lambda: stream.done, PATIENCE_S, lambda: True)
+        lab.wait(lambda: stream.done, PATIENCE_S)
         assert lab.result(stream) is None
-        clock = lab.compare_clock(PATIENCE_S)
+        clock = lab.compare_clock()
         assert abs(clock.offset_s) <= clock.round_trip_s / 2, "the clock there is read between question and answer"
         with pytest.raises(HostError, match="one says: The Trainyard there cannot do this: fly") as refused:
             lab.ask("fly", PATIENCE_S)
@@ -60,11 +60,10 @@ def test_readings_arrive_until_they_are_cancelled(server):
 def test_only_answers_are_written_to_the_output(server, script):
     """Whatever a library prints there, on either level, goes to standard error."""
     program = (
-        "import os, sys\nfrom core.hosts.agent import registry, server\n"
+        "import os, sys\nfrom core.hosts.agent import server\n"
         "def loud(request):\n"
         "    print('print'); os.write(1, b'write'); os.system('echo child'); return sys.stdin.read()\n"
-        "registry.ABILITIES['loud'] = loud\n"
-        "from pathlib import Path\nserver.serve(Path('/nowhere'))"
+        "from pathlib import Path\nserver.serve(Path('/nowhere'), {'loud': loud})"
     )
     command = script(f"cd {ROOT} && exec {sys.executable} -c {shlex.quote(program)}")
     with connected(add_host(command=command)) as lab:
@@ -108,7 +107,7 @@ def test_nothing_is_forwarded_and_no_port_is_opened(server):
 def test_connection_that_is_cut_is_told_and_nothing_is_left(server, what):
     with connected(add_host()) as lab:
         stream = lab.request("readings", period_s=0.1)
-        lab.wait(lambda: stream.items, PATIENCE_S, lambda: True)
+        lab.wait(lambda: stream.items, PATIENCE_S)
         (agent,) = server.agents()
         if what == "ssh":
             os.kill(lab.pid, signal.SIGKILL)
@@ -118,7 +117,7 @@ def test_connection_that_is_cut_is_told_and_nothing_is_left(server, what):
             for session in server.process.children():
                 session.kill()
         with pytest.raises(HostError, match="was cut, or Trainyard was ended there") as cut:
-            lab.wait(lambda: False, PATIENCE_S, lambda: True)
+            lab.wait(lambda: False, PATIENCE_S)
         assert cut.value.failure is Failure.CUT
         with pytest.raises(HostError, match="was cut"):
             lab.poll()
@@ -129,8 +128,8 @@ def test_command_that_is_interrupted_leaves_no_ssh(server, script, tmp_path):
     """The host's fake never answers; Ctrl-C ends the command, not its limit of time, and what it started."""
     add_host(command=script(f"touch {tmp_path}/asked; exec cat"))
     program = (
-        "import sys; from core.cli import __main__; from core.hosts import inquiry; "
-        f"inquiry.HELLO_S = {2 * PATIENCE_S}; sys.exit(__main__.main(['hosts']))"
+        "import sys; from core.cli import __main__; from core.hosts import connection; "
+        f"connection.HELLO_S = {2 * PATIENCE_S}; sys.exit(__main__.main(['hosts']))"
     )
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         wait_until((tmp_path / "asked").exists, "the host to be asked")
@@ -143,7 +142,7 @@ def test_command_that_is_killed_leaves_no_ssh_and_no_agent(server, runs_root):
     add_host()
     program = (
         "from core.hosts.connection import Connection; from core.hosts.host_list import load; import time\n"
-        f"lab = Connection(load().hosts[0]); lab.wait(lambda: lab.hello, {PATIENCE_S}, lambda: True)\n"
+        f"lab = Connection(load().hosts[0]); lab.wait(lambda: lab.hello, {PATIENCE_S})\n"
         "print(lab.pid, flush=True); time.sleep(3600)"
     )
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:

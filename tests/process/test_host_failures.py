@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from core.hosts import inquiry, protocol
+from core.hosts import connection, inquiry, protocol
 from core.hosts.failures import Failure
 from core.hosts.host_list import Host
 
@@ -90,14 +90,14 @@ HELLO = json.dumps(
 )
 def test_agent_that_goes_wrong_is_explained(server, script, monkeypatch, after, failure, sentence):
     if failure is Failure.NO_ANSWER:
-        monkeypatch.setattr(inquiry, "ANSWER_S", 1.0)
+        monkeypatch.setattr(connection, "ANSWER_S", 1.0)
     error = fails(Host(name="lab", address="one", command=script(f"echo '{HELLO}'; {after}")))
     assert error.failure is failure
     assert sentence in str(error)
 
 
 def test_agent_that_never_says_hello_is_given_up(server, script, monkeypatch):
-    monkeypatch.setattr(inquiry, "HELLO_S", 1.0)
+    monkeypatch.setattr(connection, "HELLO_S", 1.0)
     error = fails(Host(name="lab", address="one", command=script("exec cat")))
     assert error.failure is Failure.NO_ANSWER
     assert "See in a terminal what it waits for: ssh one" in str(error)

@@ -212,7 +212,9 @@ def test_runs_of_a_host_are_shown_on_its_devices(server, capsys, runs_root, scri
 def test_clock_that_is_off_is_told_with_its_offset(server, capsys, script):
     program = (
         "import time\nreal = time.time\ntime.time = lambda: real() + 3630\n"
-        "from pathlib import Path\nfrom core.hosts.agent.server import serve\nserve(Path('/nowhere'))"
+        "from pathlib import Path\nfrom core.hosts.agent.abilities import ABILITIES\n"
+        "from core.hosts.agent.server import serve\n"
+        "serve(Path('/nowhere'), ABILITIES)"
     )
     command = script(f"cd {ROOT} && exec {sys.executable} -c {shlex.quote(program)}")
     code, _, err = call(capsys, "hosts", "add", "one", "--command", command)

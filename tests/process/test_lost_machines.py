@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.hosts.parts import run_hosts
-from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema import checkpoint
+from core.schema.event_kinds import Verdict
 from tests.support.commands import call
 from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.support.ssh_server import TRAINYARD, add_host

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from core.cli.__main__ import main
-from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.event_kinds import Verdict
 from core.schema.settings import ReleaseWatch
 from core.system import processes
 from tests.nvml.standin import uuid
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from core.runs.facts.run_facts import Release
+    from core.schema.event_kinds import Release
     from core.schema.spec import RunSpec
     from tests.nvml.standin import StandIn
 

@@ -44,7 +44,7 @@ def open_mirror(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
     A connection that was cut is made again when the test says so (`Mirror.retry`).
     """
-    for limit in ("HELLO_S", "ANSWER_S", "FIRST_PAUSE_S", "CLOSE_S"):
+    for limit in ("FIRST_PAUSE_S", "LAST_PAUSE_S", "CLOSE_S"):
         monkeypatch.setattr(mirror, limit, PATIENCE_S)
     monkeypatch.setattr(link, "SILENT_S", PATIENCE_S)
     opened: list[Mirror] = []
@@ -58,7 +58,7 @@ def open_mirror(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     yield open_one
     for each in opened:
         each.close()
-        assert not each._thread.is_alive()
+        assert not each.follower.is_alive
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from core.hosts import host_list
 from core.hosts.connection import Connection
 from core.hosts.failures import HostError
 from core.hosts.host_list import Host
+from core.language import Message
 from core.runs.facts.states import RunState
 from core.schema.event_log import Log
 from core.system.own_processes import is_agent
@@ -52,7 +53,7 @@ def over_hosts(spec: RunSpec) -> RunSpec:
 
 
 def notices(run: Followed) -> list[str]:
-    return [event["text"] for event in Log(run.run.dir).read() if event["kind"] == "notice"]
+    return [Message.read(event["text"]) for event in Log(run.run.dir).read() if event["kind"] == "notice"]
 
 
 def words_of(process: psutil.Process) -> list[str]:
@@ -117,16 +118,19 @@ def test_device_that_others_have_keeps_a_run_from_starting(node: StandIn, runs_r
 def test_agent_has_the_environment_of_its_node(node: StandIn) -> None:
     host = host_list.load().hosts[0]
     with Connection(host) as beta:
-        beta.wait(lambda: beta.hello is not None, PATIENCE_S, lambda: True)
+        beta.wait(lambda: beta.hello is not None, PATIENCE_S)
         assert beta.ask("peer", PATIENCE_S)["address"] == PEER
         (code,) = node.codes()
-        (agent,) = [each for each in psutil.process_iter() if words_of(each)[1:2] == ["-c"] and str(code) in
-                    words_of(each)[3:4]]  # fmt: skip
+        (agent,) = [
+            each for each in psutil.process_iter() if words_of(each)[2:3] == [f"{code}/core/system/own_start.py"]
+        ]
         assert is_agent(agent.pid), "so that the next agent continues it when it was stopped"
         there = agent.environ()
         assert there["HOME"] == str(node.folder / "home")
         set_by_ray = [name for name in there if name.startswith(("RAY_", "OMP_"))]
         assert set_by_ray == ["OMP_WAIT_POLICY"], "which tests/conftest.py sets"
+        with pytest.raises(HostError, match="The Trainyard there cannot do this: examine"):
+            beta.ask("examine", PATIENCE_S)
 
 
 @pytest.mark.slow
@@ -137,11 +141,11 @@ def test_actor_that_is_killed_at_any_moment_of_its_start_leaves_nothing(node: St
         with Connection(host_list.load().hosts[0]) as beta:
             wait_until(node.actors, "the actor to start")
             moment = time.monotonic() + chance.uniform(0, 0.3)
-            beta.wait(lambda: time.monotonic() > moment, PATIENCE_S, lambda: True)  # noqa: B023
+            beta.wait(lambda: time.monotonic() > moment, PATIENCE_S)  # noqa: B023
             for each in node.actors():
                 each.kill()
             with pytest.raises(HostError):
-                beta.wait(lambda: False, PATIENCE_S, lambda: True)
+                beta.wait(lambda: False, PATIENCE_S)
     code = str(node.folder / "tmp")
     wait_until(
         lambda: not [each for each in psutil.process_iter() if code in " ".join(words_of(each))],

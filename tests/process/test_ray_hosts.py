@@ -19,9 +19,7 @@ import psutil
 import pytest
 
 from core.devices.device import Device
-from core.hosts import host_list, inquiry
-from core.hosts.carriers.ray import carrier
-from core.hosts.carriers.ray import cluster as nodes
+from core.hosts import connection, host_list, inquiry, ray_carrier
 from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_readings
 from core.hosts.failures import Failure, HostError
@@ -35,22 +33,20 @@ PAGE = Path(__file__).parents[2] / "docs" / "hosts.md"
 pytestmark = pytest.mark.soak  # more than three minutes, and how soon Ray ends what was killed differs
 
 
-def boot(attach_s=PATIENCE_S, reserve_s=PATIENCE_S):
-    """Return the program of a driver that waits this long for the cluster, and for devices that others use."""
-    return (
-        "import sys; sys.path.insert(0, sys.argv[1]); import core.hosts.carriers.ray.driver as driver; "
-        "import core.hosts.carriers.ray.reservation as reservation; "
-        f"sys.path.remove(sys.argv[1]); driver.ATTACH_S = {attach_s}; reservation.RESERVE_S = {reserve_s}; "
-        "driver.main(sys.argv[2:])"
+def patient_driver(attach_s=PATIENCE_S, reserve_s=PATIENCE_S):
+    """Return what starts a driver that waits this long for the cluster, and for devices that others use."""
+    return "-c", (
+        "import sys, core.hosts.ray.driver as driver; del sys.path[0]; "
+        f"driver.ATTACH_S = {attach_s}; driver.RESERVE_S = {reserve_s}; driver.main(sys.argv[1:])"
     )
 
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch):
     """The limits of the product are for users; here Ray may take as long as it likes."""
-    for module, limit in ((inquiry, "HELLO_S"), (inquiry, "ANSWER_S"), (nodes, "LIST_S")):
+    for module, limit in ((connection, "HELLO_S"), (connection, "ANSWER_S"), (ray_carrier, "LIST_S")):
         monkeypatch.setattr(module, limit, PATIENCE_S)
-    monkeypatch.setattr(carrier, "BOOT", boot())
+    monkeypatch.setattr(ray_carrier, "DRIVER", patient_driver())
 
 
 def node(cluster, name="beta", python=sys.executable):
@@ -59,7 +55,7 @@ def node(cluster, name="beta", python=sys.executable):
 
 def connected(host):
     opened = Connection(host)
-    opened.wait(lambda: opened.hello is not None, PATIENCE_S, lambda: True)
+    opened.wait(lambda: opened.hello is not None, PATIENCE_S)
     return opened
 
 
@@ -142,11 +138,11 @@ def test_documented_commands_work(cluster, capsys, monkeypatch):
 def test_agent_answers_as_through_ssh(cluster):
     with connected(node(cluster)) as beta:
         stream = beta.request("readings", period_s=0.1)
-        beta.wait(lambda: len(stream.items) > 2, PATIENCE_S, lambda: True)
+        beta.wait(lambda: len(stream.items) > 2, PATIENCE_S)
         first = unpack_readings(stream.items.popleft())
         assert [device.id for device in first.devices] == ["cpu:0", "cpu:1"]
         beta.cancel(stream)
-        beta.wait(lambda: stream.done, PATIENCE_S, lambda: True)
+        beta.wait(lambda: stream.done, PATIENCE_S)
         asked_at = time.time()
         assert asked_at <= beta.ask("clock", PATIENCE_S)["time"] <= time.time()
         with pytest.raises(HostError, match=r"beta says: The Trainyard there cannot do this: fly"):
@@ -156,7 +152,7 @@ def test_agent_answers_as_through_ssh(cluster):
 def test_agent_has_the_settings_of_its_node_and_not_those_of_the_workers_of_ray(cluster):
     (raylet,) = cluster.raylets("beta")
     with connected(node(cluster)):
-        agent, *_ = [each for each in cluster.agents() if "core.hosts.agent.server" in " ".join(each.cmdline())]
+        agent, *_ = [each for each in cluster.agents() if "--stdio" in each.cmdline()]
         there = agent.environ()
         assert there["HOME"] == str(cluster.folder / "home")
         assert not [name for name in there if name.startswith(("RAY_", "OMP_"))]
@@ -173,7 +169,7 @@ def test_large_answers_and_requests_pass_unchanged(cluster):
     with connected(node(cluster)) as beta:
         for size in (1_000, 60_000):
             answer = beta.request("x" * size)
-            beta.wait(lambda answer=answer: answer.done, PATIENCE_S, lambda: True)
+            beta.wait(lambda answer=answer: answer.done, PATIENCE_S)
             assert answer.error == f"The Trainyard there cannot do this: {'x' * size}."
 
 
@@ -181,13 +177,13 @@ def test_large_answers_and_requests_pass_unchanged(cluster):
 def test_connection_that_is_cut_is_told_and_nothing_is_left(cluster, what):
     with connected(node(cluster)) as beta:
         stream = beta.request("readings", period_s=0.1)
-        beta.wait(lambda: stream.items, PATIENCE_S, lambda: True)
+        beta.wait(lambda: stream.items, PATIENCE_S)
         killed = {"driver": cluster.drivers, "actor": cluster.actors, "agent": cluster.agents}[what]()
         for each in killed:
             each.kill()
         assert killed
         with pytest.raises(HostError, match=r"beta \(ray:.*\) was cut") as cut:
-            beta.wait(lambda: False, PATIENCE_S, lambda: True)
+            beta.wait(lambda: False, PATIENCE_S)
         assert cut.value.failure is Failure.CUT
 
 
@@ -197,7 +193,7 @@ def test_code_of_a_keeper_that_was_killed_is_removed_by_the_next(cluster):
         for each in cluster.processes(str(folder)):
             each.kill()
         with pytest.raises(HostError, match="was cut"):
-            beta.wait(lambda: False, PATIENCE_S, lambda: True)
+            beta.wait(lambda: False, PATIENCE_S)
     assert folder.exists()
     os.utime(folder, (0, 0))
     with connected(node(cluster)):
@@ -210,11 +206,11 @@ def test_driver_or_actor_that_is_killed_at_any_moment_leaves_nothing(cluster, se
     chance = random.Random(seed)
     with Connection(node(cluster, chance.choice(["alpha", "beta"]))) as there:
         moment = time.monotonic() + chance.uniform(0.2, 2.5)
-        there.wait(lambda: time.monotonic() > moment, PATIENCE_S, lambda: True)
+        there.wait(lambda: time.monotonic() > moment, PATIENCE_S)
         for each in chance.choice([cluster.drivers, cluster.actors])() or cluster.drivers():
             each.kill()
         with pytest.raises(HostError) as cut:
-            there.wait(lambda: False, PATIENCE_S, lambda: True)
+            there.wait(lambda: False, PATIENCE_S)
         assert cut.value.failure in {Failure.CUT, Failure.NO_AGENT}
 
 
@@ -223,12 +219,12 @@ def test_node_that_is_lost_is_told_and_nothing_is_left(cluster, moment):
     raylet = cluster.add(moment)  # a name of its own: Ray takes a while to miss the node of the other test
     with Connection(node(cluster, moment)) as gamma:
         if moment == "connected":
-            gamma.wait(lambda: gamma.hello is not None, PATIENCE_S, lambda: True)
+            gamma.wait(lambda: gamma.hello is not None, PATIENCE_S)
         else:
-            gamma.wait(cluster.drivers, PATIENCE_S, lambda: True)
+            gamma.wait(cluster.drivers, PATIENCE_S)
         cluster.kill(raylet)
         with pytest.raises(HostError) as lost:
-            gamma.wait(lambda: False, PATIENCE_S, lambda: True)
+            gamma.wait(lambda: False, PATIENCE_S)
     expected = {Failure.CUT} if moment == "connected" else {Failure.CUT, Failure.NO_AGENT, Failure.NO_NODE}
     assert lost.value.failure in expected, str(lost.value)
     assert f"{moment} (ray:" in str(lost.value)
@@ -237,7 +233,7 @@ def test_node_that_is_lost_is_told_and_nothing_is_left(cluster, moment):
 def test_command_that_is_interrupted_leaves_nothing(cluster, monkeypatch):
     """The command ends although its nodes do not answer."""
     host_list.add(node(cluster))
-    monkeypatch.setattr(inquiry, "HELLO_S", float("inf"))
+    monkeypatch.setattr(connection, "HELLO_S", float("inf"))
     with inquiry.Inquiry(host_list.load().hosts, devices=False) as asked:
         for each in wait_until(cluster.drivers, "the driver to start"):
             each.suspend()
@@ -252,23 +248,23 @@ CPUS = [Device(id=f"cpu:{n}", kind="cpu", label=f"CPU {n}", name="", cores=(n,))
 
 def test_devices_of_a_run_are_kept_from_other_users_until_its_connection_ends(cluster):
     with Connection(node(cluster), CPUS) as beta:
-        beta.wait(lambda: beta.hello is not None, PATIENCE_S, lambda: True)
+        beta.wait(lambda: beta.hello is not None, PATIENCE_S)
         with rival_of(cluster, 1, 1) as rival:
             assert said_by(rival) == "waits"
             for each in cluster.drivers():  # however it ends
                 each.kill()
             assert said_by(rival) == "has it"
             with pytest.raises(HostError):
-                beta.wait(lambda: False, PATIENCE_S, lambda: True)
+                beta.wait(lambda: False, PATIENCE_S)
             rival.stdin.close()
 
 
 def test_devices_that_another_user_has_are_told(cluster, monkeypatch):
     with rival_of(cluster, 1, PATIENCE_S) as rival:
         assert said_by(rival) == "has it"
-        monkeypatch.setattr(carrier, "BOOT", boot(reserve_s=1.0))
+        monkeypatch.setattr(ray_carrier, "DRIVER", patient_driver(reserve_s=1.0))
         with Connection(node(cluster), CPUS) as beta, pytest.raises(HostError) as busy:
-            beta.wait(lambda: beta.hello is not None, PATIENCE_S, lambda: True)
+            beta.wait(lambda: beta.hello is not None, PATIENCE_S)
         with connected(node(cluster)) as looking:
             assert looking.ask("clock", PATIENCE_S), "looking needs none of them"
         rival.stdin.close()
@@ -304,7 +300,7 @@ def test_port_that_is_no_cluster_is_told(cluster, monkeypatch):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        monkeypatch.setattr(carrier, "BOOT", boot(attach_s=1.0))
+        monkeypatch.setattr(ray_carrier, "DRIVER", patient_driver(attach_s=1.0))
         error = why_not(Host(name="x", address=f"ray:{address}/x", command=sys.executable))
     assert (error.failure, str(error)) == (Failure.NO_ANSWER, str(error))
     assert f"What listens at {address} has not answered as a Ray cluster." in str(error)
@@ -377,7 +373,7 @@ def test_cluster_that_asks_for_a_token(capsys, monkeypatch):
     try:
         for what, variables in refused.items():
             with monkeypatch.context() as patch:
-                patch.setattr(carrier, "BOOT", boot(attach_s=5.0))
+                patch.setattr(ray_carrier, "DRIVER", patient_driver(attach_s=5.0))
                 for name, value in variables.items():
                     patch.setenv(name, value)
                 code, out, err = call(capsys, "hosts", "add", f"ray:{cluster.address}")

@@ -15,6 +15,7 @@ from core.errors import RunError
 from core.history.index import RunIndex
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.event_kinds import Ready
 from core.schema.events import Tail, Writer, whole_bytes
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
@@ -159,9 +160,9 @@ def test_truncated_last_line_is_removed_before_appending(tmp_path: Path, torn: b
     assert [event["kind"] for event in reader.read()] == ["first"]
     assert whole_bytes(path) == 28
     writer = Writer(path)
-    writer.write("second")
+    writer.write(Ready(rank=2))
     writer.close()
-    assert [event["kind"] for event in reader.read()] == ["second"]
+    assert [event["kind"] for event in reader.read()] == ["ready"]
     assert reader.garbage_lines == 0
     assert len(path.read_bytes().splitlines()) == 2
 
@@ -174,9 +175,9 @@ def test_tail_skip_reads_only_new_events(tmp_path: Path) -> None:
     tail = Tail(path)
     tail.skip()
     writer = Writer(path)
-    writer.write("new")
+    writer.write(Ready(rank=3))
     writer.close()
-    assert [event["kind"] for event in tail.read()] == ["new"]
+    assert [event["kind"] for event in tail.read()] == ["ready"]
 
 
 def test_run_with_an_unwritable_folder_cannot_be_resumed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

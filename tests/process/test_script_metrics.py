@@ -15,8 +15,8 @@ import pytest
 
 from core.cli.__main__ import main
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts.run_facts import RunProgress
 from core.runs.facts.states import RunState
+from core.schema.event_kinds import RunProgress
 from tests.support.listening import Listeners, beyond_loopback
 from tests.support.patient_supervisor import start_patiently
 from tests.support.running import Followed, script_spec, train

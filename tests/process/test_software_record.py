@@ -25,13 +25,12 @@ STATUS = "# branch.oid 5b1f\n# branch.head main\n"
 
 
 def test_status_of_a_repository_is_read() -> None:
-    assert source_of(STATUS, "/r", is_tracked=True) == {
-        "folder": "/r", "commit": "5b1f", "branch": "main", "changed": False,
-    }  # fmt: skip
-    assert source_of(STATUS, "/r", is_tracked=False)["changed"]
-    assert source_of(f"{STATUS}1 .M N... 100644 100644 100644 a b train.py\n", "/r", is_tracked=True)["changed"]
+    found = source_of(STATUS, "/r", is_tracked=True)
+    assert found.fields() == {"folder": "/r", "commit": "5b1f", "branch": "main", "changed": False}
+    assert source_of(STATUS, "/r", is_tracked=False).changed
+    assert source_of(f"{STATUS}1 .M N... 100644 100644 100644 a b train.py\n", "/r", is_tracked=True).changed
     empty = source_of("# branch.oid (initial)\n# branch.head (detached)\n", "/r", is_tracked=True)
-    assert (empty["commit"], empty["branch"]) == ("", "")
+    assert (empty.commit, empty.branch) == ("", "")
 
 
 def test_damaged_events_become_notices() -> None:

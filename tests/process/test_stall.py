@@ -12,6 +12,7 @@ import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
+from core.language import Message
 from core.notifications.settings import NotificationSettings, save
 from core.notifications.start import Notifier
 from core.runs.directory import new_directory
@@ -19,6 +20,7 @@ from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.event_kinds import Record, Stall
 from core.schema.spec import write_spec
 from core.supervisor import supervisor
 from core.supervisor.jobs import RecipeJob
@@ -117,15 +119,15 @@ def test_part_of_a_run_whose_steps_are_reported_elsewhere_is_never_stalled(
     monkeypatch: pytest.MonkeyPatch, has_steps: bool
 ) -> None:
     monkeypatch.setattr(monitor, "StallWatch", lambda _: SimpleNamespace(poll=lambda *_: "No step."))
-    told: list[str] = []
+    told: list[Record] = []
     readings = cast("DeviceLog", SimpleNamespace(poll=list, survey=Survey()))
     own = RunProcesses(run_id="run", supervisor=os.getpid(), guard=None)
     made = monitor.RunMonitor(
-        own, make_spec("digits_mlp"), [], [], readings=readings, write=lambda kind, **_: told.append(kind),
+        own, make_spec("digits_mlp"), [], [], readings=readings, write=told.append,
         has_steps=has_steps,
     )  # fmt: skip
     made.poll(None, trains=True)
-    assert told == ["stall"] * has_steps
+    assert told == [Stall(text="No step.")] * has_steps
 
 
 def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +169,9 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         assert followed.state is RunState.RUNNING
         followed.run.request("stop")
         followed.until_over()
-        sentences = [event["text"] for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"]
+        sentences = [
+            Message.read(event["text"]) for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"
+        ]
         assert list(map(bool, sentences)) == [True, False]
         assert told.read_text() == "recipe makes no progress\n"
     finally:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.event_kinds import Verdict
 from core.schema.settings import StopTimeouts
 from core.series import report
 from core.system import processes

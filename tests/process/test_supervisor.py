@@ -13,9 +13,9 @@ import pytest
 from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
 from core.launchers import local
-from core.runs.facts.run_facts import Verdict
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.event_kinds import Verdict
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.supervisor.jobs import RecipeJob

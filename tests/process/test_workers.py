@@ -12,6 +12,7 @@ import pytest
 from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
 from core.launchers.ranks import assign_ranks
+from core.schema.event_kinds import WorkerError
 from core.supervisor import workers as workers_module
 from core.supervisor.workers import Worker, WorkerGroup, describe
 from core.system.processes import ProcessId
@@ -43,13 +44,13 @@ Traceback (most recent call last):
 @pytest.mark.parametrize(
     ("message", "quoted"),
     [
-        ("it broke", "it broke."),
-        ("two\nlines", "two."),
-        (TRACED, "Cannot take the length of shape with unknown rank."),
-        (IN_THE_GRAPH, "label out of range."),
+        ("it broke", ": it broke."),
+        ("two\nlines", ": two."),
+        (TRACED, ": Cannot take the length of shape with unknown rank."),
+        (IN_THE_GRAPH, ": label out of range."),
         (
             "Error(s) in loading state_dict for Net:\n\tMissing key(s)",
-            "Error(s) in loading state_dict for Net: Missing key(s).",
+            ": Error(s) in loading state_dict for Net: Missing key(s).",
         ),
         ("", "."),
     ],
@@ -57,8 +58,8 @@ Traceback (most recent call last):
 def test_description_quotes_the_informative_line_of_an_error(message: str, quoted: str) -> None:
     (assignment,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     process, tail = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1)), cast("Tail", None)
-    member = Worker(assignment, process, None, tail, error={"type": "ValueError", "message": message})
-    assert describe(member) == f"Worker 0 on cpu:0: ValueError: {quoted}"
+    member = Worker(assignment, process, None, tail, error=WorkerError(type_name="ValueError", message=message))
+    assert describe(member) == f"Worker 0 on cpu:0: ValueError{quoted}"
 
 
 def test_worker_that_survives_sigkill_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

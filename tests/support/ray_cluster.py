@@ -82,7 +82,7 @@ class RayCluster:
 
     def agents(self) -> list[psutil.Process]:
         """Return the agents on all nodes."""
-        return self.processes("core.hosts.agent.server", str(self.folder / "tmp" / "trainyard-ray-"))
+        return self.processes("agent --stdio", str(self.folder / "tmp" / "trainyard-ray-"))
 
     def raylets(self, name: str = "") -> list[psutil.Process]:
         """Return the raylets of all nodes, or of the node of this name."""
@@ -95,8 +95,8 @@ class RayCluster:
 
     def drivers(self) -> list[psutil.Process]:
         """Return the drivers of the cluster, also those of supervisors."""
-        own = self.processes("core.hosts.carriers.ray.driver", self.address)
-        children = [each for each in psutil.Process().children() if "core.hosts.carriers.ray.driver" in _title(each)]
+        own = self.processes("core.hosts.ray.driver", self.address)
+        children = [each for each in psutil.Process().children() if "core.hosts.ray.driver" in _title(each)]
         return list({*own, *children})
 
     def leftovers(self) -> list[object]:

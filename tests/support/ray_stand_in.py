@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import psutil
 
-from core.hosts.carriers.ray import archive, reports
-from core.hosts.carriers.ray.actor import AgentActor
+from core.hosts.ray import archive, reports
+from core.hosts.ray.node import AgentActor
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Actor(socketserver.StreamRequestHandler):
 
 
 def drive(folder: str, words: list[str]) -> NoReturn:
-    """Do what the driver does with the words of `carrier.command`, on a node instead of a cluster."""
+    """Do what the driver does with the words of `RayCarrier.command_line`, on a node instead of a cluster."""
     cores, gpus, number, *sources = words
     with Path(folder, RESERVED).open("a") as calls:
         calls.write(f"{cores} {gpus}\n")
@@ -169,11 +169,11 @@ def serve(folder: str) -> None:
 
 
 def main(what: str, folder: str, words: list[str]) -> None:
-    """`words` of a driver: -c BOOT ROOT agent CLUSTER NODE, then what concerns the agent."""
+    """`words` of a driver: -m MODULE agent CLUSTER NODE, then what concerns the agent."""
     if what == "node":
         serve(folder)
     else:
-        drive(folder, words[6:])
+        drive(folder, words[5:])
 
 
 if __name__ == "__main__":

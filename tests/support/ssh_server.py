@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.hosts import host_list, inquiry
+from core.hosts import connection, host_list
 from core.hosts.host_list import Host
 from tests.support.packages import NEEDS, SSH, path_of
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -125,7 +125,7 @@ def server(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     """
     monkeypatch.setenv("PATH", str(ssh_server.folder / "bin"), prepend=os.pathsep)
     for limit in ("HELLO_S", "ANSWER_S"):
-        monkeypatch.setattr(inquiry, limit, PATIENCE_S)
+        monkeypatch.setattr(connection, limit, PATIENCE_S)
     yield ssh_server
     wait_until(lambda: not ssh_server.sessions(), "the sessions of the ssh server to end")
 

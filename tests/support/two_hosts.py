@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from core.catalog.strategies import strategy_of
-from core.runs.facts.run_facts import Verdict
+from core.language import Message
 from core.runs.facts.states import RunState
+from core.schema.event_kinds import Verdict
 from core.schema.event_log import Log
 from core.system.own_processes import SUPERVISOR
 from tests.support.waiting import wait_until
@@ -70,7 +71,9 @@ def has_ended(process: psutil.Process) -> bool:
 
 def cuts(run: Followed) -> int:
     """Return how many cuts of the connection the run has recorded."""
-    return sum(event["kind"] == "notice" and "was cut for" in event["text"] for event in Log(run.run.dir).read())
+    return sum(
+        event["kind"] == "notice" and "was cut for" in Message.read(event["text"]) for event in Log(run.run.dir).read()
+    )
 
 
 def supervisors_there(server: SshServer) -> list[psutil.Process]:

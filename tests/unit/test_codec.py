@@ -14,20 +14,20 @@ from core.config.choices import RecipeChoices, ScriptChoices
 from core.config.examination import Examination
 from core.config.validation import Problem, ProblemKind
 from core.devices.device import Device, Process, Sample
-from core.hosts.mirror.entries import Listing, RunEntry
-from core.hosts.parts.preflight import Equipment
+from core.hosts.parts.workload import Equipment
 from core.hosts.protocol import Hello
+from core.hosts.run_files import Listing, RunEntry
 from core.notifications.message import RunNews
 from core.queue.request import QueueRequest
-from core.runs.facts.run_facts import ModelPart, Release, Software, Source, Verdict
 from core.runs.foreign import There
 from core.runs.part import Part
+from core.schema import event_kinds as kinds
 from core.schema.codec import Limits, decode, encode
+from core.schema.event_kinds import ModelPart, ProcessInfo, Release, Software, Source, TerminatedProcess, Verdict
 from core.schema.files import parse_json
 from core.schema.rank import RankAssignment
 from core.schema.settings import Script, Training
 from core.schema.spec import RunSpec
-from core.system.process_info import ProcessInfo, TerminatedProcess
 from core.system.processes import HostId, ProcessId
 from tests.support.running import make_spec
 
@@ -70,6 +70,14 @@ RECORDS = (
     ),
     RecipeChoices(recipe="digits_cnn", devices=("cpu:0",), training={"epochs": 3}),
     ScriptChoices(script="train.py", devices=("cpu:0",), environment={"A": "b"}),
+    kinds.StateChange(time=3.0, state="failed", error="It broke.", traceback="Traceback", by_signal=True),
+    kinds.SupervisorStart(time=3.0, pid=4, created=2.5, host="lab", guard={"pid": 5, "created": 2.5}),
+    kinds.WorkerStart(time=3.0, rank=1, pid=4, created=2.5, devices=("cpu:0",), host="node2"),
+    kinds.StopStep(time=3.0, name="SIGTERM", grace_s=5.0),
+    kinds.Checkpoint(time=3.0, step=5, name="step-00000005", reason="asked", seconds=0.5, size_bytes=9, best=True),
+    kinds.Slowed(time=3.0, device_id="GPU-1", sentence="", seconds=7.5),
+    kinds.Reread(time=3.0, times={"recorded": 3}, kept=("loss",)),
+    kinds.MarkChange(time=3.0, star=True, tags=("best",), note="Better."),
 )  # fmt: skip
 DEEP: Any = json.loads("[" * 90 + "]" * 90)
 BAD = (

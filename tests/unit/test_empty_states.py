@@ -6,11 +6,12 @@ import itertools
 
 import pytest
 
+from core.language import stored, tr
 from core.runs.facts.fold import fold
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
 from gui.viewmodels.run.empty_states import Place, Situation, empty_words, plot_words, situation_of
-from gui.viewmodels.run.run_messages import past_tense, run_message
+from gui.viewmodels.run.run_messages import PAST, past_tense, run_message
 
 
 def after(*states: str, **last: object) -> RunFacts:
@@ -59,13 +60,14 @@ def test_script_without_measurements_is_told_what_to_do() -> None:
 
 
 def test_notices_are_told_in_the_past_tense_once_a_run_is_over() -> None:
-    text = "The disk is full. The next checkpoint is tried when it is due. Earlier checkpoints are kept."
-    notice = {"t": 9.0, "kind": "notice", "text": text}
+    now, then = list(PAST.items())[-1]
+    values = {"step": 9, "folder": "/a", "error": "The disk is full"}
+    notice = {"t": 9.0, "kind": "notice", "text": stored(tr(now, **values))}
     running = fold(after("starting", "running"), [notice])
     over = fold(after("starting", "running", "releasing", "finished"), [notice])
-    assert run_message(running, None, 0).text == text
-    assert run_message(over, None, 0).text == "The disk is full. Earlier checkpoints are kept."
+    assert run_message(running, None, 0).text == now.format(**values)
+    assert run_message(over, None, 0).text == then.format(**values)
     assert over.state is RunState.FINISHED
-    assert past_tense("Read once. The script continues, and its log is complete.") == (
-        "Read once. The script went on, and its log is complete."
+    assert (
+        past_tense("The script continues, and its log is complete.") == "The script continues, and its log is complete."
     )

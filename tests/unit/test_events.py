@@ -17,6 +17,7 @@ from core.errors import RunError
 from core.launchers.ranks import assign_ranks
 from core.runs.facts.states import RunState
 from core.runs.run import Run
+from core.schema.event_kinds import Checkpoint, Notice, Ready, Rewind
 from core.schema.event_log import Log
 from core.schema.events import RESERVE_BYTES, RecordError, Tail, Writer, last_step, make_reserve, metrics_line
 from core.schema.paths import EVENTS, RESERVE
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
 def test_each_written_event_is_read_once(tmp_path: Path) -> None:
     writer, tail = Writer(tmp_path / "a.jsonl"), Tail(tmp_path / "a.jsonl")
     assert tail.read() == []
-    writer.write("one", number=1)
-    writer.write("two")
-    assert [(event["kind"], event.get("number")) for event in tail.read()] == [("one", 1), ("two", None)]
-    writer.write("three")
-    assert [event["kind"] for event in tail.read()] == ["three"]
+    writer.write(Rewind(step=1))
+    writer.write(Notice(text="two"))
+    assert [(event["kind"], event.get("step")) for event in tail.read()] == [("rewind", 1), ("notice", None)]
+    writer.write(Ready(rank=0))
+    assert [event["kind"] for event in tail.read()] == ["ready"]
     assert tail.read() == []
     writer.close()
 
@@ -110,10 +111,10 @@ def test_reserve_file_lets_the_last_line_be_written_on_a_full_disk(small_disk: P
     fill(small_disk, leave=4096)
     with pytest.raises(RecordError, match=r"The disk is full: .*a\.jsonl could not be written. Free some space"):
         write_many(writer)
-    writer.write("last words")
+    writer.write(Notice(text="last words"))
     writer.close()
     tail = Tail(small_disk / "a.jsonl")
-    *numbers, last = [event.get("number") for event in tail.read()]
+    *numbers, last = [event.get("step") for event in tail.read()]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) >= 4
     assert last is None
@@ -122,7 +123,7 @@ def test_reserve_file_lets_the_last_line_be_written_on_a_full_disk(small_disk: P
 
 def write_many(writer: Writer) -> None:
     for number in range(1000):
-        writer.write("line", number=number, text="x" * 1000)
+        writer.write(Checkpoint(step=number, name="x" * 1000))
 
 
 def test_run_on_a_full_disk_fails_with_an_error_and_keeps_its_events(

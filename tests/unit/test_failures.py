@@ -9,8 +9,9 @@ import pytest
 
 from core.config.validation import smaller_batch
 from core.diagnosis.failures import KERNEL_KILLED, Cause, failure_of, short_cause
-from core.runs.facts.run_facts import Checkpoint, Release, RunFacts, Verdict
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
+from core.schema.event_kinds import Checkpoint, Release, Verdict
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
 from gui.viewmodels.run.failure_view import failure_view

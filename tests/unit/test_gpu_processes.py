@@ -19,8 +19,9 @@ from core.devices.nvidia import preflight
 from core.memory_watch import gpu_processes
 from core.memory_watch.gpu_processes import scan
 from core.memory_watch.watch import HostProcesses
+from core.schema.event_kinds import ProcessInfo
 from core.system import processes, procfs
-from core.system.process_info import ProcessInfo, describe
+from core.system.process_info import describe
 from core.system.processes import ProcessId
 from core.system.run_processes import RunProcesses
 from tests.support.fake_proc import add_process

@@ -94,13 +94,9 @@ def test_device_of_a_host_that_is_away_stays_if_it_is_chosen_and_says_why_it_can
 @pytest.mark.parametrize(
     "document",
     [None, [], {}, {"uses": 3}, {"uses": {"cpu:0": 3}}, {"uses": {"cpu:0": {"runs": [1], "others": []}}},
-     {"uses": {"cpu:0": {"runs": [], "others": [], "program": 3}}}, {"uses": {}, "available_bytes": "much"}],
+     {"uses": {"cpu:0": {"runs": ["20260101-a"], "others": []}}}, {"uses": {"cpu:0": {"runs": [], "program": 3}}},
+     {"uses": {}, "available_bytes": "much"}],
 )  # fmt: skip
 def test_uses_that_make_no_sense_are_refused(document) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (its text is not shown)
         unpack_uses(document)
-
-
-def test_uses_of_an_older_agent_have_no_names_and_no_program() -> None:
-    found = unpack_uses({"uses": {"cpu:0": {"runs": ["20260101-a"], "others": []}}})
-    assert found.by_device["cpu:0"] == HostUse(runs=("20260101-a",), names=("20260101-a",))

@@ -11,7 +11,6 @@ import pytest
 from core.devices.host_names import full_name, split_name
 from core.errors import RunError
 from core.hosts import host_list
-from core.hosts.carriers.registry import carrier_of
 from core.hosts.host_list import Host, HostList, hosts_file, load
 
 LAB = Host(name="lab", address="anna@lab.example.org")
@@ -134,7 +133,7 @@ def test_command_that_is_no_line_is_refused(command):
      ("ssh://anna@[fe80::1]:22/", "fe80-1"), ("anna@fe80::1", "fe80-1")],
 )  # fmt: skip
 def test_host_is_named_after_its_address(address, name):
-    assert carrier_of(address).default_name(address) == name
+    assert host_list.carrier_of(address).default_name == name
     assert Host(name=name, address=address).name == name
 
 

@@ -15,7 +15,7 @@ from core.config.abilities import MAX_PORTS, PART_ABILITIES
 from core.devices.cpu import cpu_devices
 from core.devices.host_names import device_here
 from core.errors import RunError
-from core.hosts.agent.request import Request
+from core.hosts.agent.server import Request
 from core.hosts.failures import Failure, HostError
 from core.hosts.parts import meeting
 from core.hosts.parts.meeting import HERE, Meeting
@@ -23,6 +23,7 @@ from core.hosts.parts.part_link import ask_all, free_ports, own_address
 from core.launchers import ranks
 from core.launchers.loopback import open_ports_of_machines
 from core.launchers.ranks import assign_ranks
+from core.schema.event_kinds import Notice, Record
 from core.supervisor.jobs import RecipeJob
 from tests.support.running import make_spec
 from tests.support.waiting import PATIENCE_S
@@ -93,8 +94,8 @@ def is_taken(address: str) -> bool:
 
 
 def test_each_rank_has_an_address_that_is_kept_until_it_starts(tmp_path: Path) -> None:
-    notices: list[str] = []
-    found = Meeting(links(tmp_path, ReachingLink), lambda _, text: notices.append(text))
+    notices: list[Record] = []
+    found = Meeting(links(tmp_path, ReachingLink), notices.append)
     assert found.interfaces == {HERE: "lo", "one": "lo", "two": "lo"}
     addresses = found.keep_ports({HERE: 1, "one": 2, "two": 1})
     assert {name: len(each) for name, each in addresses.items()} == {HERE: 1, "one": 2, "two": 1}
@@ -103,8 +104,9 @@ def test_each_rank_has_an_address_that_is_kept_until_it_starts(tmp_path: Path) -
     assert all(each.startswith("127.0.0.1:") and is_taken(each) for each in every)
     found.release()
     assert not any(map(is_taken, every))
-    assert len(notices) == 1
-    assert "over lo without encryption" in notices[0]
+    (notice,) = notices
+    assert isinstance(notice, Notice)
+    assert "over lo without encryption" in notice.text
     assert every[0] in open_ports_of_machines(every)
 
 

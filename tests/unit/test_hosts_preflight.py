@@ -12,10 +12,10 @@ from core.catalog.frameworks import nccl_version
 from core.config import abilities
 from core.config.abilities import PART_ABILITIES
 from core.errors import RunError
-from core.hosts.agent.request import Request
-from core.hosts.parts import preflight
+from core.hosts.agent.server import Request
+from core.hosts.parts import workload
 from core.hosts.parts.head import MISSING, UNREADABLE
-from core.hosts.parts.preflight import Equipment
+from core.hosts.parts.workload import Equipment
 from core.runs.part import Part
 from core.schema.codec import encode
 from core.schema.rank import RankAssignment
@@ -34,13 +34,13 @@ RECIPE = "import helper\n\ndef model():\n    pass\n\ndef train_data():\n    retu
 
 def sentence(found: Equipment, own: Equipment = OWN, asked: dict[str, Any] | None = None) -> str:
     with pytest.raises(RunError) as caught:
-        preflight.check(make_spec("digits_cnn"), asked or ASKED, own, {"node2": found})
+        workload.compare(make_spec("digits_cnn"), asked or ASKED, own, {"node2": found})
     return str(caught.value)
 
 
 def test_machines_with_the_same_equipment_pass() -> None:
     found = replace(OWN, version="2.13.1+cu128", paths={"/data": ""})
-    preflight.check(make_spec("digits_cnn"), ASKED, OWN, {"node2": found})
+    workload.compare(make_spec("digits_cnn"), ASKED, OWN, {"node2": found})
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_a_difference_is_a_sentence_with_host_and_remedy(changes: dict[str, Any]
 def test_nccl_is_compared_only_where_it_was_asked_for() -> None:
     assert sentence(OWN, replace(OWN, nccl="")).startswith("The PyTorch of this machine has no NCCL")
     asked = {**ASKED, "nccl": False}
-    preflight.check(make_spec("digits_cnn"), asked, replace(OWN, nccl=""), {"node2": replace(OWN, nccl="")})
+    workload.compare(make_spec("digits_cnn"), asked, replace(OWN, nccl=""), {"node2": replace(OWN, nccl="")})
 
 
 @pytest.mark.parametrize(
     ("framework", "uses_gpus", "is_asked"), [("pytorch", True, True), ("pytorch", False, False), ("keras", True, False)]
 )
 def test_nccl_is_asked_for_where_pytorch_trains_on_gpus(framework: str, uses_gpus: bool, is_asked: bool) -> None:
-    asked = preflight.questions(make_spec("digits_cnn", framework=framework), uses_gpus=uses_gpus)
+    asked = workload.questions(make_spec("digits_cnn", framework=framework), uses_gpus=uses_gpus)
     assert asked["nccl"] is is_asked
     assert asked["recipe"] == "digits_cnn"
 
@@ -110,7 +110,7 @@ def test_paths_of_the_data_are_settings_that_name_something_that_exists(
         tmp_path, absolute=str(tmp_path / "data"), relative="data/train", home="~/data", word="data",
         new=str(tmp_path / "new"), number=3, url="https://example.org/data", several="a\nb/c",
     )  # fmt: skip
-    assert preflight.data_paths(spec) == [str(tmp_path / "data"), str(tmp_path / "data/train"), "~/data"]
+    assert workload.data_paths(spec) == [str(tmp_path / "data"), str(tmp_path / "data/train"), "~/data"]
 
 
 def ask(tmp_path: Path, **terms: object) -> Any:
@@ -128,7 +128,7 @@ def test_a_machine_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found["paths"] == dict(zip(paths, ["", MISSING, UNREADABLE], strict=True))
     assert found["nccl"] == "2.29.7"
     spec = make_spec("digits_cnn")
-    assert found["recipe"] == preflight.own_equipment(spec, {**ASKED, "nccl": False}).recipe != ""
+    assert found["recipe"] == workload.own_equipment(spec, {**ASKED, "nccl": False}).recipe != ""
     without = ask(tmp_path, recipe="", paths=[], nccl=False)
     assert (without["recipe"], without["nccl"], without["paths"], len(asked_for)) == ("", "", {}, 1)
 

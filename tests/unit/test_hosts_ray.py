@@ -12,12 +12,11 @@ import zipfile
 import pytest
 
 from core.devices.device import Device
-from core.hosts.carriers.ray import archive, carrier, driver, keeper, reports
-from core.hosts.carriers.ray.cluster import hosts_of
-from core.hosts.carriers.ray.reservation import Wanted
-from core.hosts.carriers.registry import carrier_of
 from core.hosts.failures import Failure
 from core.hosts.host_list import Host
+from core.hosts.ray import archive, driver, node, reports
+from core.hosts.ray.reports import PEER, Wanted
+from core.hosts.ray_carrier import ROWS, RayCarrier, hosts_of
 
 BETA = Host(name="beta", address="ray:10.0.0.1:6379/beta", command="/opt/ray/bin/python")
 
@@ -32,8 +31,7 @@ def nodes(*rows):
      "ray:a.b.c:1/" + "3" * 56, "ray:head:6379/a_b-c@d"],
 )  # fmt: skip
 def test_address_of_a_cluster_or_node_is_accepted(address):
-    assert carrier_of(address).name == "ray"
-    assert Host(name="x", address=address, command="python").address == address
+    assert isinstance(Host(name="x", address=address, command="python").carrier, RayCarrier)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +71,11 @@ def test_what_is_reserved_is_what_the_node_has_of_it():
     """All GPUs, since Ray cannot be told which; and of what Ray has none of it gives none to others."""
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="", cores=(0, 1, 2))
     gpu = Device(id="GPU-8a56", kind="nvidia", label="GPU 0", name="")
-    node = {"CPU": 2.0, "GPU": 4.0, "memory": 1e9}
-    assert Wanted.of([cpu]).resources(node) == {"CPU": 2}
-    assert Wanted.of([gpu]).resources(node) == {"GPU": 4}
+    total = {"CPU": 2.0, "GPU": 4.0, "memory": 1e9}
+    assert Wanted.of([cpu]).resources(total) == {"CPU": 2}
+    assert Wanted.of([gpu]).resources(total) == {"GPU": 4}
     assert Wanted.of([cpu, gpu]).resources({"CPU": 8.0}) == {"CPU": 3}
-    assert Wanted.of([]).resources(node) == {}
+    assert Wanted.of([]).resources(total) == {}
     for devices in ([cpu], [gpu], [cpu, gpu], []):
         assert Wanted.from_words(*Wanted.of(devices).words()) == Wanted.of(devices)
 
@@ -86,7 +84,7 @@ def test_report_of_the_driver_is_found_in_what_ray_writes():
     said = reports.written(reports.Report(why="lost", line="The actor died\x1b[2J."))
     errors = f"(raylet) something\n{said}[2026-11-24 E 12] core_worker.cc: more\n"
     assert reports.find(errors) == reports.Report(why="lost", line="The actor died\x1b[2J.")
-    error = carrier.explain_cut(BETA, errors)
+    error = BETA.carrier.explain_cut(errors)
     assert error.failure is Failure.CUT
     assert str(error).startswith("The connection to beta (ray:10.0.0.1:6379/beta) was cut: the node left")
     assert str(error).isprintable()
@@ -95,23 +93,23 @@ def test_report_of_the_driver_is_found_in_what_ray_writes():
     assert len(reports.written(reports.Report(why="ray", line="x" * 100_000))) < 5000
 
 
-@pytest.mark.parametrize("why", carrier.ROWS)
+@pytest.mark.parametrize("why", ROWS)
 def test_each_report_is_a_sentence_that_names_host_or_cluster(why):
     report = reports.Report(why=why, line="said so", cluster="10.0.0.1:6379", nodes="alpha")
-    error = carrier.explain_start(BETA, 3, reports.written(report), "")
-    assert error.failure is carrier.ROWS[why].failure
+    error = BETA.carrier.explain_start(3, reports.written(report), "")
+    assert error.failure is ROWS[why].failure
     assert "{" not in str(error)
     assert any(each in str(error) for each in ("10.0.0.1:6379", "RAY_ADDRESS", BETA.command))
 
 
 def test_end_without_a_report_is_explained():
-    assert "ended by a signal" in str(carrier.explain_start(BETA, -9, "", ""))
-    error = carrier.explain_start(BETA, 0, "Traceback\nImportError: cannot import name 'x'\n", "")
+    assert "ended by a signal" in str(BETA.carrier.explain_start(-9, "", ""))
+    error = BETA.carrier.explain_start(0, "Traceback\nImportError: cannot import name 'x'\n", "")
     assert (error.failure, str(error).endswith("It wrote: ImportError: cannot import name 'x'")) == (
         Failure.NO_AGENT,
         True,
     )
-    assert "was cut, or Trainyard was ended there" in str(carrier.explain_cut(BETA, "noise"))
+    assert "was cut, or Trainyard was ended there" in str(BETA.carrier.explain_cut("noise"))
 
 
 MISMATCH = """\
@@ -142,8 +140,9 @@ def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path)
     code = archive.packed(archive.sources(), "9.8.7")
     assert len(code) < 3_000_000
     zipfile.ZipFile(io.BytesIO(code)).extractall(tmp_path)
+    python, *words = node.agent_command(str(tmp_path))
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", keeper.AGENT, tmp_path, "10.0.0.9"], env={"HOME": str(tmp_path)},
+        [python, "-I", "-S", *words], env={"HOME": str(tmp_path), PEER: "10.0.0.9"},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as agent:  # fmt: skip
         agent.stdin.write('{"id": 1, "do": "devices"}\n')
@@ -172,7 +171,7 @@ def test_included_recipes_and_the_supervisor_of_a_part_travel_with_the_code(tmp_
 
 def test_environment_is_that_of_the_raylet(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    found = keeper.environment(os.getpid())
+    found = node.environment(os.getpid())
     assert "OMP_NUM_THREADS" not in found, "set after the start of this process"
     assert found["PATH"]
     assert not [name for name in found if name.startswith("RAY_")]

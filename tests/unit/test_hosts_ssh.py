@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.hosts.carriers import ssh
 from core.hosts.failures import Failure
 from core.hosts.host_list import Host
+from core.hosts.ssh import SSH_FAILED
 
 LAB = Host(name="lab", address="anna@lab.example.org", command="~/bin/trainyard")
 
@@ -60,7 +60,7 @@ Connection closed by UNKNOWN port 65535\r
     ],
 )  # fmt: skip
 def test_error_of_ssh_is_explained(errors, failure, sentence):
-    error = ssh.explain_start(LAB, ssh.SSH_FAILED, errors, "")
+    error = LAB.carrier.explain_start(SSH_FAILED, errors, "")
     assert error.failure is failure
     assert sentence in str(error)
     assert str(error).isprintable()
@@ -91,21 +91,21 @@ def test_error_of_ssh_is_explained(errors, failure, sentence):
     ],
 )  # fmt: skip
 def test_error_of_what_was_started_is_explained(status, errors, failure):
-    error = ssh.explain_start(LAB, status, errors, "")
+    error = LAB.carrier.explain_start(status, errors, "")
     assert error.failure is failure
     assert "lab" in str(error)
     assert ("--command" in str(error)) == (failure in {Failure.NO_TRAINYARD, Failure.NO_PYTHON, Failure.NO_AGENT})
 
 
 def test_what_the_other_side_wrote_cannot_control_a_terminal():
-    error = ssh.explain_start(LAB, 1, "\x1b[2J\x1b]0;title\x07 gone\n\n", "")
+    error = LAB.carrier.explain_start(1, "\x1b[2J\x1b]0;title\x07 gone\n\n", "")
     assert "?[2J?]0;title? gone" in str(error)
-    assert len(str(ssh.explain_start(LAB, 1, "x" * 100_000, ""))) < 1000
-    assert "Welcome" in str(ssh.explain_start(LAB, 1, "", "Welcome\n"))
+    assert len(str(LAB.carrier.explain_start(1, "x" * 100_000, ""))) < 1000
+    assert "Welcome" in str(LAB.carrier.explain_start(1, "", "Welcome\n"))
 
 
 def test_ssh_neither_asks_nor_accepts_a_key_nor_passes_anything_on():
-    words = ssh.command(LAB, ())
+    words = LAB.carrier.command_line(())
     assert words[-3:] == ["--", "anna@lab.example.org", "~/bin/trainyard agent --stdio"]
     options = {words[at + 1] for at, word in enumerate(words) if word == "-o"}
     assert options >= {

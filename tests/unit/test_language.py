@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import pickle
 import time
+from pathlib import Path
 
 import pytest
 from babel.messages.mofile import write_mo
@@ -11,8 +14,12 @@ from babel.messages.pofile import read_po
 
 from core import language
 from core.cli.shared.output import release_lines, say_table
-from core.language import from_environment, tr, tr_plural, tr_stored
-from core.runs.facts.run_facts import Release, RunFacts, Verdict, release_fields
+from core.errors import RunError
+from core.language import Message, from_environment, join_sentences, stored, tr, tr_plural
+from core.runs.facts.fold import fold
+from core.runs.facts.run_facts import RunFacts
+from core.schema.event_kinds import Notice, Release, Verdict, read
+from core.schema.events import Tail, Writer
 from gui.style.formatting import DAY_S, day, duration, moment, number
 
 PO = r"""
@@ -76,6 +83,7 @@ msgstr "{days} 天 {hours} 小时"
 msgid "{{braces}} of {name}"
 msgstr "{name} 的 {{braces}}"
 """
+LOSS = "The loss is {loss:.2g} at step {step}. Training goes on."
 
 
 @pytest.fixture
@@ -99,7 +107,6 @@ def test_english_needs_no_catalogue():
     assert [tr_plural("{count} device", "{count} devices", count) for count in (0, 1, 2)] == [
         "0 devices", "1 device", "2 devices",
     ]  # fmt: skip
-    assert tr_stored("Training is running.") == "Training is running."
 
 
 @pytest.mark.usefixtures("in_test_language")
@@ -114,52 +121,96 @@ def test_sentences_of_this_process_are_translated():
     assert tr("") == "", "gettext would return the catalogue's own header"
 
 
+@pytest.fixture
+def written():
+    """Return what another process has written as JSON: it speaks English."""
+
+    def write(make):
+        before = language.current()
+        language.use("en")
+        text = json.dumps(stored(make()))
+        language.use(before)
+        return json.loads(text)
+
+    return write
+
+
 @pytest.mark.parametrize(
-    ("stored", "shown"),
+    ("make", "english", "shown"),
     [
-        ("Training is running.", "训练正在进行。"),
-        ("Run 20261101-a is finished.", "完成：运行 20261101-a。"),
-        ("The loss is 0.12 at step 4. Training goes on.", "第 4 步的损失为 0.12。训练继续。"),
-        (
-            "Run a is finished. Something else happened. Training is running.",
-            "完成：运行 a。Something else happened. 训练正在进行。",
-        ),
-        ("3 devices", "3 台设备"),
-        ("No space left on device", "No space left on device"),  # and no number of devices
-        ("GPU 0 is still held by this run: pid 7 a; pid 8 b.", "本次运行仍占用 GPU 0：pid 7 a; pid 8 b。"),
-        ("Kim is held by this run and that.", "Kim is held by this run and that."),
-        ("GPU 0 and GPU 1 is still held by this run: pid 7.", "本次运行仍占用 GPU 0和GPU 1：pid 7。"),
-        ("The memory came back.", "The memory已归还。"),  # a part of the template is left out
-        ("{braces} of a run", "a run 的 {braces}"),
-        ("Run {name} is (.*).", "(.*)：运行 {name}。"),
-        (
-            "GPU 0 uses 1 GB more (2 GB before, 4 GB at most, 3 GB now).",
-            "GPU 0 多使用 1 GB（之前 2 GB，最多 4 GB，now 3 GB）。",
-        ),
-        ("Run a has no checkpoint: `trainyard save a` writes one.", "运行 a 没有检查点：`trainyard save a`。"),
-        (
-            "Run a has no checkpoint: `trainyard save b` writes one.",
-            "Run a has no checkpoint: `trainyard save b` writes one.",
-        ),
-        ("", ""),
+        (lambda: tr("Training is running."), "Training is running.", "训练正在进行。"),
+        (lambda: tr("Run {name} is {state}.", name="a", state=tr("finished")), "Run a is finished.", "完成：运行 a。"),
+        (lambda: tr("Run {name} is {state}.", name="finished", state="{braces}"), "Run finished is {braces}.",
+         "{braces}：运行 finished。"),
+        (lambda: tr(LOSS, loss=0.123, step=4), "The loss is 0.12 at step 4. Training goes on.",
+         "第 4 步的损失为 0.12。训练继续。"),
+        (lambda: tr_plural("{count} device", "{count} devices", 3), "3 devices", "3 台设备"),
+        (lambda: join_sentences([tr("Training is running."), None, "No space left.", tr("Training is running.")]),
+         "Training is running. No space left. Training is running.", "训练正在进行。No space left. 训练正在进行。"),
+        (lambda: tr("{label} is still held by this run: {names}.", names="pid 7",
+                    label=tr("{first} and {final}", first="GPU 0", final="GPU 1")),
+         "GPU 0 and GPU 1 is still held by this run: pid 7.", "本次运行仍占用 GPU 0和GPU 1：pid 7。"),
+        (lambda: str(RunError(tr("{{braces}} of {name}", name=Path("/a")))), "{braces} of /a", "/a 的 {braces}"),
+        (lambda: tr("In no catalogue: {error}", error=tr("Training is running.")),
+         "In no catalogue: Training is running.", "In no catalogue: Training is running."),
+        (lambda: "Training is running.", "Training is running.", "Training is running."),  # of a program
+        (lambda: "", "", ""),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("in_test_language")
-def test_sentences_of_a_run_are_recognised_and_translated(stored, shown):
-    """They were written in English, with their values filled in."""
-    assert tr_stored(stored) == shown
+def test_message_that_is_stored_is_shown_in_the_language_of_its_reader(written, make, english, shown):
+    message = Message.read(written(make))
+    assert (message, tr(message), tr(tr(message))) == (english, shown, shown)
+    assert pickle.loads(pickle.dumps(message)).to_json() == message.to_json()
+    assert Message.read(json.loads(json.dumps(stored(tr(message))))) == english, "what is stored is English"
+    made_here = make()
+    assert (tr(made_here) if isinstance(made_here, Message) else made_here) == shown
+    language.use("en")
+    assert tr(message) == english
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"text": "T", "say": "{name.__class__} {name!r:>999999999}", "with": {"name": "a"}},
+        {"text": "T", "say": "Run {name} is {state}.", "with": {"name": "a"}},
+        {"text": "T", "say": "Run {name} is {state}.", "with": [1]},
+        {"text": "T", "say": LOSS, "with": {"loss": "a", "step": 1}},
+        {"text": "T", "say": LOSS, "with": {"loss": 10**400, "step": 1}},
+        {"text": "T", "say": "{count} device", "many": "{count} devices", "with": {"count": "a"}},
+        {"text": "T", "say": 3, "with": {}},
+        {"text": "T", "join": 3},
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("in_test_language")
+def test_message_that_another_user_has_planted_is_shown_as_its_text(data):
+    assert tr(Message.read(data)) == "T"
+
+
+def test_what_is_no_message_is_refused():
+    for data in (3, None, [], {}, {"text": 3}, {"say": None}):
+        with pytest.raises(ValueError):  # noqa: PT011 (the codec names the field)
+            Message.read(data)
+    deep: object = "a"
+    for _ in range(200):
+        deep = {"text": "deep", "say": "Run {name} is {state}.", "with": {"name": deep, "state": deep}}
+    assert Message.read(deep) == "deep"
+
+
+def test_event_has_the_sentence_in_english_and_its_values(in_test_language, tmp_path):
+    writer = Writer(tmp_path / "a.jsonl")
+    writer.write(Notice(text=tr("Run {name} is {state}.", name="a", state=tr("finished"))))
+    writer.close()
+    (event,) = Tail(tmp_path / "a.jsonl").read()
+    assert event["text"]["text"] == "Run a is finished."
+    assert tr(fold(RunFacts(), [event]).notices[0]) == "完成：运行 a。"
 
 
 @pytest.mark.usefixtures("in_test_language")
-def test_text_that_would_take_a_regular_expression_hours_is_left_as_it_is():
-    """A run of another user may hold any text."""
-    for text in ("x uses y more (" + " before,  at most,  " * 390, "Run is " * 1000, "a and " * 4000):
-        assert tr_stored(text) == text
-
-
-@pytest.mark.usefixtures("in_test_language")
-def test_command_line_translates_what_a_run_stored():
-    sentence = "GPU 0 is still held by this run: pid 7 a."
+def test_command_line_translates_what_a_run_stored(written):
+    sentence = Message.read(
+        written(lambda: tr("{label} is still held by this run: {names}.", label="GPU 0", names="pid 7 a"))
+    )
     release = Release(
         device_id="gpu:0", verdict=Verdict.HELD_BY_RUN, before_bytes=None, peak_bytes=None, after_bytes=None,
         seconds=1.0, sentence=sentence,
@@ -167,19 +218,13 @@ def test_command_line_translates_what_a_run_stored():
     first, second = release_lines(RunFacts(releases={"gpu:0": release}))
     assert "被本次运行占用" in first
     assert second == "  本次运行仍占用 GPU 0：pid 7 a。"
-    assert release_fields(release)["verdict"] == "held by this run", "events and `--json` are English"
+    assert release.fields()["verdict"] == "held by this run", "events and `--json` are English"
+    assert read(release.event()) == release
 
 
 def test_columns_are_aligned_whatever_the_script(capsys):
     say_table([["训练", "b"], ["train", "b"]])
     assert capsys.readouterr().out == "训练   b\ntrain  b\n"
-
-
-@pytest.mark.usefixtures("in_test_language")
-def test_language_is_changed_back():
-    assert tr_stored("Training is running.") != "Training is running."
-    language.use("en")
-    assert tr_stored("Training is running.") == tr("Training is running.") == "Training is running."
 
 
 @pytest.mark.usefixtures("in_test_language")

@@ -8,7 +8,9 @@ import pytest
 
 from core.devices.device import Process
 from core.memory_watch.watch import MemoryWatch
-from core.runs.facts.run_facts import BADNESS, Release, Verdict, read_release, release_fields, worst
+from core.runs.facts.run_facts import BADNESS, worst
+from core.schema import event_kinds
+from core.schema.event_kinds import Release, Verdict
 from core.schema.settings import ReleaseWatch
 from tests.support.fake_machine import (
     CPU,
@@ -305,12 +307,11 @@ def test_release_event_round_trip(machine: FakeMachine) -> None:
     watch = trained(machine, wait_s=5)
     machine.others = [replace(other(), command="x" * 1000, created=None)]
     found = replace(read_until_verdict(watch, machine, 9 * GB)[0], seconds=5.0)
-    event = release_fields(found)
-    again = read_release(event)
-    assert release_fields(again) == event
+    event = found.event()
+    assert event_kinds.read(event).fields() == found.fields()
     assert len(event["holders"][0]["command"]) == 300
     with pytest.raises(ValueError, match="Its field holders is 'pid 5' where an object is expected"):
-        read_release({**event, "holders": ["pid 5"]})
+        event_kinds.read({**event, "holders": ["pid 5"]})
 
 
 def test_worst_verdict_of_several_devices_counts() -> None:

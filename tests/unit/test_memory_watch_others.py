@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Process
-from core.runs.facts.run_facts import Verdict
+from core.schema.event_kinds import Verdict
 from tests.support.fake_machine import (
     CPU,
     GB,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from core.memory_watch.gpu_processes import GpuProcessScan
 from core.memory_watch.watch import MemoryWatch
-from core.runs.facts.run_facts import Verdict
+from core.schema.event_kinds import Verdict
 from core.schema.settings import ReleaseWatch
 from tests.support.fake_machine import (
     CPU,
@@ -30,9 +30,7 @@ def test_survivors_are_terminated_and_named(machine: FakeMachine) -> None:
     assert machine.sent == [(200, "SIGTERM")]
     assert found[0].verdict is Verdict.RELEASED
     assert found[0].sentence.endswith("pid 200 python had outlived its worker and was terminated.")
-    assert [(each.pid, each.name, each.signal, each.by) for each in watch.ended()] == [
-        (200, "python", "SIGTERM", "supervisor")
-    ]
+    assert [(each.pid, each.name, each.signal) for each in watch.ended()] == [(200, "python", "SIGTERM")]
 
 
 def test_survivor_that_ignores_sigterm_is_killed_after_grace_period(machine: FakeMachine) -> None:

@@ -9,11 +9,8 @@ from random import Random
 import pytest
 
 from core.hosts.host_list import Host
-from core.hosts.mirror.copies import Copies, folder_of
-from core.hosts.mirror.entries import unpack_listing
-from core.hosts.mirror.link import MAX_PART_BYTES, unpacked
-from core.hosts.mirror.plan import Plan
-from core.hosts.run_files import is_run_name, travels
+from core.hosts.mirror.copies import Copies, Plan, folder_of
+from core.hosts.run_files import MAX_PART_BYTES, FilePart, is_run_name, travels, unpack_listing, unpack_parts
 from core.runs.foreign import There, copies_folder, is_copy, read_there, write_there
 
 GOOD = {"runs": {"a": {"id": "1-2", "live": True, "files": {"spec.json": [3, 4]}}}, "gone": [], "complete": True}
@@ -104,12 +101,14 @@ def zeros(size: int, times: int) -> bytes:
 )  # fmt: skip
 def test_part_that_is_damaged_or_unpacks_to_too_much_is_refused(packed):
     with pytest.raises(ValueError):  # noqa: PT011
-        unpacked(packed)
+        unpack_parts({"parts": [{"data": packed}]}, 1)[0].unpacked()
 
 
 def test_zeros_are_packed_as_by_zlib():
     assert zlib.decompress(zeros(MAX_PART_BYTES, 3)) == bytes(3 * MAX_PART_BYTES)
-    assert unpacked(base64.b64encode(zeros(MAX_PART_BYTES // 2, 2)).decode()) == bytes(MAX_PART_BYTES)
+    part = FilePart(data=base64.b64encode(zeros(MAX_PART_BYTES // 2, 2)).decode())
+    assert part.unpacked() == bytes(MAX_PART_BYTES)
+    assert FilePart.packed(3, 0, b"abc").unpacked() == b"abc"
 
 
 def test_random_listings_are_refused_or_taken():

@@ -48,11 +48,11 @@ def test_sizes_and_the_device_that_is_read_from_are_told() -> None:
         ("CPU 0", "1 of 1 parameters: a (3 MB)"),
         ("CPU 1", "no parameter: it reads those on CPU 0"),
     ]
-    assert sentences({**part("cpu:0", "a.weight"), "bytes": "many"}) == [("CPU 0", "1 of 1 parameters: a")]
 
 
 def test_damaged_parts_and_unknown_devices_are_left_out() -> None:
     damaged = {"t": 2.0, "kind": "parts", "device": "cpu:0", "parameters": "body"}
-    facts = facts_of(damaged, part("cpu:7", "x"), {**part("cpu:1"), "parameters": [1]})
+    sizes = {**part("cpu:0", "a.weight"), "bytes": "many"}
+    facts = facts_of(damaged, part("cpu:7", "x"), {**part("cpu:1"), "parameters": [1]}, sizes)
     assert facts.parts == {}
     assert "parts" in facts.notices[0]

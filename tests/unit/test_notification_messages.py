@@ -16,9 +16,9 @@ from core.notifications.message import RunNews, message_about, news_of_end, news
 from core.notifications.outbox import MAX_SPACING_S, MAX_WAIT_S, QUIET_AFTER_FAILURE_S, SPACING_S, Outbox
 from core.notifications.settings import NotificationSettings, save
 from core.notifications.start import notify
-from core.runs.facts.run_facts import Release, Verdict, release_fields
 from core.runs.run import Run
 from core.schema.codec import decode, encode
+from core.schema.event_kinds import Release, Verdict
 from tests.support.written_runs import BEGAN, values, write_run
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_news_of_a_run_are_read_from_its_directory(tmp_path: Path) -> None:
     )  # fmt: skip
     more = [
         {"t": BEGAN + 0.1, "kind": "device", "id": "cpu:0", "device_kind": "cpu", "label": "CPU 0"},
-        {"t": BEGAN + 9000.5, "kind": "release", **release_fields(release)},
+        replace(release, time=BEGAN + 9000.5).event(),
     ]
     events = [values(1, 1, 100, loss=[3.0, 2.0]), values(2, 100, 101, val_loss=[0.5])]
     run_dir = write_run(tmp_path, "20260101-000000-mine-abcd", events, more=more)

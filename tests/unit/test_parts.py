@@ -12,10 +12,11 @@ import psutil
 import pytest
 
 from core.hosts.parts.head import KeptWatch, continue_holder, held
-from core.hosts.parts.part_record import OF_HOST, OF_WORKERS, translate, worker_exits
+from core.hosts.parts.part_record import translate, worker_exits
 from core.launchers.ranks import interface_of, interfaces, reach
 from core.runs.part import Part, read_part, write_part
 from core.schema.codec import decode, encode
+from core.schema.event_kinds import OF_HOST, OF_WORKERS, Ended, ModelPart, Notice, read
 from core.schema.paths import HOLDER_FILE
 from core.schema.rank import RankAssignment
 from core.system import processes
@@ -106,6 +107,24 @@ def test_events_of_a_part_have_the_names_and_the_clock_of_the_run() -> None:
     assert translate(sample, OF_HOST, "node2", 10.0) == {**sample, "t": 100.0, "device": "node2/cpu:0"}
     worker = {"t": 1.0, "kind": "worker", "rank": 1, "pid": 5, "created": 2.0, "devices": ["cpu:0"]}
     assert translate(worker, OF_HOST, "node2", 0.0) == {**worker, "devices": ["node2/cpu:0"], "host": "node2"}
+
+
+def test_what_is_translated_is_said_by_the_kinds_of_events() -> None:
+    part = ModelPart(time=9.0, device="cpu:0", parameters=(), where="cpu", reads_from="cpu:1").event()
+    assert translate(part, OF_WORKERS, "node2", 2.0) == {
+        **part, "t": 7.0, "device": "node2/cpu:0", "reads_from": "node2/cpu:1",
+    }  # fmt: skip
+    nothing = {**part, "reads_from": None}
+    assert translate(nothing, OF_WORKERS, "node2", 0.0) == {**nothing, "device": "node2/cpu:0"}
+    notice = Notice(time=9.0, text="It is slow.").event()
+    for source in (OF_WORKERS, OF_HOST):
+        translated = translate(notice, source, "node2", 0.0)
+        assert translated is not None
+        assert read(translated) == Notice(text="node2: It is slow.")
+    ended = Ended(time=9.0, by="guard", processes=()).event()
+    assert translate(ended, OF_HOST, "node2", 0.0) == {**ended, "host": "node2"}
+    assert translate({**ended, "processes": 5}, OF_HOST, "node2", 0.0) is None
+    assert translate({"t": 9.0, "kind": "from the future"}, OF_HOST, "node2", 0.0) is None
 
 
 @pytest.mark.parametrize("kind", ["state", "supervisor", "queued", "request", "release"])

@@ -11,8 +11,9 @@ import pytest
 from core.config.choices import RecipeChoices, compose
 from core.devices.cpu import cpu_devices
 from core.devices.device import Sample, Survey
-from core.runs.facts.run_facts import Checkpoint, Plan, RunFacts
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import Checkpoint, Plan
 from core.series.run_series import RunSeries
 from gui.viewmodels.run.pause_button import pause_button_state, saved_words, stop_question
 from gui.viewmodels.run.progress import progress_view, took_s

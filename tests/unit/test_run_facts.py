@@ -9,8 +9,9 @@ import pytest
 from core.cli.shared.follow import hard_end
 from core.cli.shared.output import release_lines
 from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import Checkpoint, Plan, RunFacts, Verdict
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import STATES, TRANSITIONS, RunState, state_info
+from core.schema.event_kinds import Checkpoint, Plan, Verdict
 from core.system.processes import ProcessId
 from gui.viewmodels.run.memory_verdicts import ended_words
 
@@ -113,7 +114,8 @@ def test_request_is_pending_until_it_is_answered() -> None:
 
 def test_checkpoint_is_recorded() -> None:
     checkpoint = fold(RunFacts(), BEFORE_RESUME).checkpoint
-    assert checkpoint == Checkpoint(step=2, name="step-00000002", time=4.1, reason="asked")
+    assert checkpoint == Checkpoint(step=2, name="step-00000002", reason="asked")
+    assert checkpoint.time == 4.1
 
 
 def test_second_supervisor_resets_facts_but_keeps_step_and_checkpoint() -> None:

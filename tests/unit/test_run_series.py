@@ -10,6 +10,7 @@ import pytest
 from core.schema.events import metrics_line
 from core.series.run_series import RunSeries
 from core.series.series import Series
+from tests.support.recorded import finding
 
 
 def metrics(t: float, first: int, *, since: float | None = None, **values: list[float]) -> dict[str, object]:
@@ -63,8 +64,9 @@ def test_missing_reading_is_nan_and_not_zero() -> None:
 
 def test_release_event_adds_the_last_memory_reading() -> None:
     run_series = RunSeries()
-    released = {"kind": "release", "device": "cpu:0"}
-    run_series.fold([sample(1, "cpu:0", 50.0, 7), {"t": 2, "after_bytes": 3, **released}])
+    released = {"kind": "release", **finding("cpu:0")}
+    del released["after_bytes"]
+    run_series.fold([sample(1, "cpu:0", 50.0, 7), {"t": 2, **released, "after_bytes": 3}])
     assert (run_series.memory["cpu:0"].times.tolist(), run_series.memory["cpu:0"].values.tolist()) == ([1, 2], [7, 3])
     assert run_series.utilisation["cpu:0"].times.tolist() == [1]
     ignored = [{"t": 1, "after_bytes": 4}, {"t": 3, "after_bytes": None}, {"t": 3}]
@@ -112,7 +114,9 @@ def test_metric_of_every_eighth_step_is_at_its_steps_and_times() -> None:
 def test_plan_adds_an_epoch_axis() -> None:
     run_series = RunSeries()
     assert set(run_series.axes) == {"step", "time", "training"}
-    run_series.fold([{"t": 100.0, "kind": "plan", "epochs": 5, "steps_per_epoch": 23, "new field": 1}])
+    run_series.fold(
+        [{"t": 100.0, "kind": "plan", "epochs": 5, "steps_per_epoch": 23, "samples_per_epoch": 9, "new": 1}]
+    )
     assert run_series.steps_per_epoch == 23
     assert run_series.axes["epoch"].place(np.array([46.0])) == 2
     assert run_series.axes["time"].place(np.array([107.0])) == 7

@@ -8,6 +8,7 @@ import pytest
 
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
+from core.language import stored
 from core.supervisor.watches.progress_watches import LASTS_S, QUIET_S, SlowdownWatch
 from tests.nvml.standin import uuid
 from tests.support.waiting import wait_until
@@ -33,12 +34,12 @@ def test_slowdown_is_reported_once_when_it_lasts_and_when_it_is_over() -> None:
     assert sentences(watch, 0, "too hot") == []
     (began,) = watch.poll(survey("too hot"), LASTS_S)
     assert began.sentence == "GPU 2 is slowed down: 91 °C. It holds the others up. Check its cooling."
-    assert began.to_event() == {"device": "GPU-2", "text": began.sentence}
+    assert began.fields() == {"device": "GPU-2", "text": stored(began.sentence)}
     for second in (10, 12, 14 + QUIET_S / 2, 16 + QUIET_S):  # to and fro is one episode
         assert watch.poll(survey("too hot"), second) == []
         assert watch.poll(survey("power limit"), second + 1) == []
     (over,) = watch.poll(survey(), 16 + 2 * QUIET_S)
-    assert over.to_event() == {"device": "GPU-2", "text": "", "seconds": 16 + QUIET_S}
+    assert over.fields() == {"device": "GPU-2", "text": "", "seconds": 16 + QUIET_S}
     assert sentences(watch, 100, "too hot") == []
     assert len(sentences(watch, 100 + LASTS_S, "too hot")) == 1
 

@@ -9,6 +9,7 @@ import pytest
 
 from core.cli.__main__ import main
 from core.schema.rank import RankAssignment
+from core.schema.setting import Number, Whole, settings_of
 from core.schema.settings import ReleaseWatch, Training
 from core.schema.spec import RECIPE_PARTS, RunSpec, read_spec, write_spec
 from tests.support.recorded import recorded
@@ -82,28 +83,21 @@ def test_invalid_spec_error_names_the_field(data: dict[str, Any], change: dict[s
     assert words in str(caught.value)
 
 
+TRAINING = settings_of(Training).items()
+NOT_NONE = {Whole: 5, Number: 0.5}
+"""Values of settings whose default is None."""
 WHOLE = {
     "version": 1,
     "name": "run", "framework": "pytorch", "strategy": "single", "devices": ["cpu:0"], "cuda_ids": "uuid",
     "allow_open_ports": False,
     "python": "/usr/bin/python3", "working_dir": "/tmp",
     "recipe": {"name": "r", "path": "/r.py", "settings": {"width": 8}},
-    "training": {
-        "epochs": 1, "batch_size": 2, "steps_per_epoch": 5, "learning_rate": 0.5, "seed": 0, "accumulation": 1,
-        "precision": "float32", "loader_workers": 0, "schedule": "cosine", "warmup_steps": 0, "weight_decay": 0.5,
-        "gradient_clip": 0.5,
-        "patience": 3, "stop_on_nan": False, "compile": False, "micro_batches": 4,
-        "training_metrics": True,
-        "rate_scaling": "linear", "reference_batch": 2, "cross_device_ops": "auto", "output_device": 0, "bucket_mb": 25,
-        "gradient_compression": "none", "meta_device": False, "make_on_device": False,
-        "activation_checkpointing": False,
-    },
+    "training": {name: row.default if row.default is not None else NOT_NONE[type(row.kind)] for name, row in TRAINING},
     "checkpoints": {"unit": "epochs", "every": 1, "keep": 2, "best": True},
     "stop_timeouts": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},
     "release": {"tolerance_mb": 64, "wait_s": 0.5},
 }  # fmt: skip
-OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience", "steps_per_epoch",
-            "reference_batch", "bucket_mb"}  # fmt: skip
+OPTIONAL = {"recipe", "script", *(name for name, row in TRAINING if row.none)}
 SCRIPT_RUN = {
     **{name: value for name, value in WHOLE.items() if name not in RECIPE_PARTS},
     "framework": "script",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
+from core.language import stored
 from core.supervisor.watches import device_watches
 from tests.nvml.standin import mig_uuid, uuid
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -91,7 +92,7 @@ def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None
 
 def test_event_has_the_device_the_pids_and_the_text() -> None:
     (use,) = device_watches.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
-    assert use.to_event() == {"device": "GPU-1", "pids": [4711], "text": use.sentence}
+    assert use.fields() == {"device": "GPU-1", "pids": [4711], "text": stored(use.sentence)}
 
 
 def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:

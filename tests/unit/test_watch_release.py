@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.memory_watch.watch import MemoryWatch
+from core.schema.event_kinds import Ended, Notice, Record
 from core.schema.settings import ReleaseWatch
 from core.supervisor.watches.monitor import watch_release
 from tests.support.fake_machine import CPU, RUN, WORKER, FakeMachine
@@ -27,14 +28,16 @@ class NoSamples:
 
 def notices(machine: FakeMachine) -> list[object]:
     """The notices about terminated processes."""
-    written: list[tuple[str, dict[str, object]]] = []
+    written: list[Record] = []
     watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
     watch.begin([])
     watch_release(
-        watch, NoSamples(), lambda kind, **fields: written.append((kind, fields)), [WORKER],  # type: ignore[arg-type]
+        watch, NoSamples(), written.append, [WORKER],  # type: ignore[arg-type]
         is_hurried=lambda: False, meanwhile=lambda: None,
     )  # fmt: skip
-    return [fields["text"] for kind, fields in written if kind == "notice"]
+    if ended := [each for each in written if isinstance(each, Ended)]:
+        assert [each.by for each in ended] == ["supervisor"]
+    return [each.text for each in written if isinstance(each, Notice)]
 
 
 def test_notice_names_terminated_processes_with_their_users() -> None:

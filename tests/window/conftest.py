@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 
 from core.history.index import directories
-from core.hosts.carriers import ssh
+from core.hosts import ssh
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.series.run_series import RunSeries
@@ -97,8 +97,7 @@ def _little_unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def patient_with_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up no host because it, or this machine, is slow."""
-    for limit in ("inquiry.HELLO_S", "inquiry.ANSWER_S", "mirror.link.SILENT_S", "mirror.mirror.HELLO_S",
-                  "mirror.mirror.ANSWER_S", "watch.HELLO_S", "watch.ANSWER_S"):  # fmt: skip
+    for limit in ("connection.HELLO_S", "connection.ANSWER_S", "mirror.link.SILENT_S"):
         monkeypatch.setattr(f"core.hosts.{limit}", PATIENCE_S)
     monkeypatch.setattr("gui.services.machine.host_machine.ANSWER_S", PATIENCE_S)
     monkeypatch.setitem(ssh.OPTIONS, "ConnectTimeout", f"{PATIENCE_S:.0f}")

@@ -28,7 +28,7 @@ def events() -> list[dict]:
     """Return the events of a run: STEPS steps at 10 per second, starting after 2 s, and 60 s of samples."""
     found: list[dict] = [
         {"t": START, "kind": "state", "state": "starting"},
-        {"t": START, "kind": "plan", "steps_per_epoch": PER_EPOCH},
+        {"t": START, "kind": "plan", "epochs": 3, "steps_per_epoch": PER_EPOCH, "samples_per_epoch": 64},
     ]
     values = losses()
     for first in range(1, STEPS + 1, 10):
@@ -62,7 +62,7 @@ def resume_events(step: int) -> list[dict]:
     return [
         {"t": START + 51, "kind": "state", "state": "paused"},
         {"t": resumed, "kind": "state", "state": "starting"},
-        {"t": resumed + 1, "kind": "plan", "steps_per_epoch": PER_EPOCH},
+        {"t": resumed + 1, "kind": "plan", "epochs": 3, "steps_per_epoch": PER_EPOCH, "samples_per_epoch": 64},
         {"t": resumed + 1, "kind": "rewind", "step": step},
         {"t": resumed + 4, "kind": "metrics", "since": resumed + 2, "first": step + 1,
          "values": {"loss": [7.0] * 30, "accuracy": [0.5] * 30}},

@@ -44,7 +44,9 @@ def shown(events: EventList) -> list[str]:
 def test_rows_have_time_text_sign_and_a_heading_for_another_day(events):
     timeline = Timeline(None, "PyTorch")
     today = time.mktime((*time.localtime()[:3], 18, 3, 4, 0, 0, -1))
-    timeline.fold([{"t": today - 86_400, "kind": "checkpoint", "step": 5, "bytes": 2048}, *notices([1], today)])
+    timeline.fold(
+        [{"t": today - 86_400, "kind": "checkpoint", "step": 5, "name": "a", "bytes": 2048}, *notices([1], today)]
+    )
     events.show_timeline(timeline)
     yesterday, checkpoint, day, notice = shown(events)
     assert checkpoint == "18:03:04  Checkpoint written: step 5, 2 kB."
@@ -118,7 +120,7 @@ def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(ev
     timeline = Timeline(None, "")
     timeline.fold(notices([0]))
     timeline.fold(epochs(range(1, 1002)))  # the last one waits for its validation
-    timeline.fold([{"t": time.time(), "kind": "checkpoint", "step": 1000}])
+    timeline.fold([{"t": time.time(), "kind": "checkpoint", "step": 1000, "name": "b"}])
     events.show_timeline(timeline)
     resets, inserted = [], []
     events.model().modelReset.connect(lambda: resets.append(True))

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QAbstractButton
 
 from core.history.leftovers import OrphanedProcess
-from core.system.process_info import ProcessInfo
+from core.schema.event_kinds import ProcessInfo
 from core.system.processes import ProcessId
 from core.text import first_names, one_line
 from gui.controllers.run.memory_controller import MemoryController

@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
 
 from core.devices.device import Device, Process, Sample, Survey
 from core.history.device_use import largest_others
-from core.runs.facts.run_facts import Release, RunFacts, Verdict
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
+from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from core.series.run_series import RunSeries
-from core.system.process_info import ProcessInfo
 from gui.panels.memory.memory_bar import SIDE_PX, part_brushes
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.memory_table import BAR, MemoryTable
@@ -387,6 +387,7 @@ def test_release_reading_extends_memory_series():
     run_series = RunSeries()
     run_series.fold([{"t": BEGAN, "kind": "sample", "device": "cpu:0", "memory_used_bytes": 2 * GB}])
     released = [("cpu:0", ENDED, 0), ("cpu:0", ENDED + 1, None), ("cpu:1", ENDED, 0)]
-    run_series.fold({"t": t, "kind": "release", "device": each, "after_bytes": after} for each, t, after in released)
+    findings = ({"t": t, "kind": "release", **finding(each, after_bytes=after)} for each, t, after in released)
+    run_series.fold(findings)
     series = run_series.memory["cpu:0"]
     assert (series.times.tolist(), series.values.tolist()) == ([BEGAN, ENDED], [2 * GB, 0])

@@ -15,6 +15,8 @@ from PySide6.QtGui import QAccessible, QAction
 from PySide6.QtWidgets import QComboBox, QListWidget, QPushButton, QToolButton, QWidget
 
 from core import language
+from core.diagnosis.failures import OF_WORKER
+from core.language import join_sentences, stored, tr
 from core.runs.facts.states import RunState
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import processes
@@ -131,7 +133,8 @@ def test_what_ended_while_window_was_closed_is_told_once(bell, runs_root):
     assert not first.button.isVisible(), "old runs at a first start are no news"
     first.panel.window.close()
     write_ended(runs_root, "20260101-000001-one", "finished", 0, release=HELD)
-    write_ended(runs_root, "20260101-000002-two", "failed", 0, error="Worker 0 on cpu:0: ValueError: No cats.")
+    error = join_sentences([tr(OF_WORKER, phrase="Worker 0 on cpu:0"), "ValueError: No cats."])
+    write_ended(runs_root, "20260101-000002-two", "failed", 0, error=stored(error))
     second = bell()
     second.until("2")
     assert second.spoken == "2 runs that you missed"

@@ -8,10 +8,13 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Device, Sample, Survey
+from core.diagnosis.failures import OF_WORKER
 from core.history.summary import RunSummary
+from core.language import join_sentences, tr
 from core.runs.facts.fold import fold
-from core.runs.facts.run_facts import EscalationStep, Plan, RunFacts
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState
+from core.schema.event_kinds import Plan, StopStep
 from core.series.run_series import RunSeries
 from core.system.processes import ProcessId
 from core.text import join_names
@@ -108,9 +111,9 @@ def test_progress_line_shrinks_when_text_is_final(qtbot):
 
 
 def test_stop_progress_counts_down_to_next_step():
-    asked = EscalationStep(time=100, name="asked", grace_s=10)
+    asked = StopStep(time=100, name="asked", grace_s=10)
     assert stop_progress(RunFacts(stop_steps=(asked,)), 103) == "stopping politely · interrupt in 7 s"
-    killed = EscalationStep(time=110, name="SIGKILL", grace_s=None)
+    killed = StopStep(time=110, name="SIGKILL", grace_s=None)
     assert stop_progress(RunFacts(stop_steps=(asked, killed)), 111) == "stopping politely · kill"
 
 
@@ -133,11 +136,12 @@ def summary(tmp_path, state, **values):
 
 
 def test_run_row_outcome_texts(tmp_path):
+    worker = tr(OF_WORKER, phrase="Worker 1 on cpu:1")
     runs = [
         summary(tmp_path, RunState.RUNNING),
         summary(tmp_path, RunState.FINISHED),
         summary(tmp_path, RunState.STOPPED),
-        summary(tmp_path, RunState.FAILED, error="Worker 1 on cpu:1: ValueError: no such file\nmore"),
+        summary(tmp_path, RunState.FAILED, error=join_sentences([worker, "ValueError: no such file\nmore"])),
         summary(tmp_path, RunState.CREATED, started=None),
     ]
     rows = run_rows(runs, NOW)

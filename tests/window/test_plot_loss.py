@@ -163,7 +163,7 @@ def test_epoch_axis_stays_selected_before_epochs_are_known(plots) -> None:
     draw(bare, loss)
     assert loss.axis_name() == "epoch"
     assert not loss.controls.axis_box.model().item(2).isEnabled()
-    bare.fold([{"t": 2.0, "kind": "plan", "steps_per_epoch": 2}])
+    bare.fold([{"t": 2.0, "kind": "plan", "epochs": 3, "steps_per_epoch": 2, "samples_per_epoch": 64}])
     loss.redraw()
     assert loss.controls.axis_box.model().item(2).isEnabled()
     assert loss.curves()["loss"][0].tolist() == [0.5, 1.0]

@@ -11,8 +11,8 @@ import pytest
 from core.devices.device import Process, Sample, Survey
 from core.history.leftovers import OrphanedProcess
 from core.memory_watch import gpu_processes
+from core.schema.event_kinds import ProcessInfo
 from core.system import process_info
-from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId
 from gui.services.devices import process_scanner
 from gui.services.devices.process_scanner import ProcessScan, ProcessScanner

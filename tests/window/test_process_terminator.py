@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from core.system.process_info import ProcessInfo
+from core.schema.event_kinds import ProcessInfo
 from gui.services.devices import process_terminator
 from gui.services.devices.process_terminator import ProcessTerminator
 from gui.viewmodels.devices.process_rows import ProcessEntry

@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QLabel, QPushButton, QTableWidget
 
 from core.history import leftovers
 from core.runs.facts.states import RunState
+from core.schema.event_kinds import ProcessInfo
 from core.system import process_info, processes, terminate
-from core.system.process_info import ProcessInfo
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.services.devices import leftover_scanner
 from gui.services.devices.process_terminator import end_one

@@ -6,15 +6,18 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-from core.diagnosis.remedies import remedies, without_remedies
-from core.runs.facts.run_facts import Release, RunFacts, Verdict
-from core.system.process_info import ProcessInfo
+from core.diagnosis.remedies import LISTED, remedies, without_remedies
+from core.language import join_sentences, stored, tr
+from core.runs.facts.run_facts import RunFacts
+from core.schema.event_kinds import ProcessInfo, Release, Verdict
 from gui.viewmodels.run.memory_verdicts import sentences
 from tests.support.recorded import GB, finding, recorded
 
-REMEDIES = (
-    " What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; reboot."
-)
+
+def with_remedies(sentence: str) -> str:
+    return join_sentences([sentence, tr(LISTED, device="0000:01:00.0")])
+
+
 DEVICES = {f"GPU-{name}": {"label": f"GPU {number}", "pci_bus_id": f"0000:0{number}:00.0"}
            for number, name in enumerate("ab")}  # fmt: skip
 
@@ -22,7 +25,7 @@ DEVICES = {f"GPU-{name}": {"label": f"GPU {number}", "pci_bus_id": f"0000:0{numb
 def release(device: str, verdict: Verdict = Verdict.UNEXPLAINED, after: int = 9 * GB, holders=()) -> Release:
     return Release(
         device_id=device, verdict=verdict, before_bytes=GB, peak_bytes=20 * GB, after_bytes=after, seconds=60.0,
-        sentence=f"{device} uses 8.0 GB more than before the run.{REMEDIES}", holders=tuple(holders),
+        sentence=with_remedies(f"{device} uses 8.0 GB more than before the run."), holders=tuple(holders),
     )  # fmt: skip
 
 
@@ -52,8 +55,8 @@ def test_steps_name_the_devices_and_the_processes():
 
 
 def test_button_of_the_strip_opens_the_commands(drive, runs_root):
-    sentence = f"GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.{REMEDIES}"
-    recorded(runs_root, findings=[finding(verdict="unexplained", after_bytes=9 * GB, sentence=sentence)])
+    sentence = with_remedies("GPU 9 uses 8.0 GB more than before the run, and no program was found that holds it.")
+    recorded(runs_root, findings=[finding(verdict="unexplained", after_bytes=9 * GB, sentence=stored(sentence))])
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1)
     panel.runs.itemActivated.emit(panel.runs.item(0))

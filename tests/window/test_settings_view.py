@@ -10,7 +10,8 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QScrollArea, QToolButton
 
-from core.runs.facts.run_facts import RunFacts, Software, Source
+from core.runs.facts.run_facts import RunFacts
+from core.schema.event_kinds import Software, Source
 from gui.panels.run.settings_view import SettingsView
 from gui.viewmodels.run.settings_rows import run_settings
 from tests.support.recorded import recorded

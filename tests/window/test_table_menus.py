@@ -12,8 +12,8 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu, QTableWidget
 
+from core.schema.event_kinds import ProcessInfo
 from core.schema.paths import OUTPUTS
-from core.system.process_info import ProcessInfo
 from gui.panels.run.details import MEMORY_TAB, OUTPUTS_TAB
 from gui.viewmodels.devices.memory_bars import MemoryBar
 from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry, process_rows

@@ -13,15 +13,16 @@ from core.cli.shared.lookup import EXIT_CODES, find
 from core.cli.shared.output import ending, say, say_json, say_rows, say_run, warn
 from core.errors import RunError
 from core.history import index
-from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.language import tr, tr_noop, tr_plural
 from core.queue import control, folder
 from core.queue.folder import own_line
 from core.queue.listing import STATE_WORDS, OtherRun, QueuedRun, clock, queue_view
 from core.runs import stopped
-from core.runs.facts.run_facts import Checkpoint, RunFacts
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.runs.requests import unanswered
 from core.runs.run import Run
+from core.schema.event_kinds import Checkpoint
 from core.schema.paths import CHECKPOINTS, CONTROL
 from core.system.process_info import user_name
 from core.table import Column, Table
@@ -178,7 +179,7 @@ class _StoppedProcesses:
             self._since = time.monotonic()
         elif text != self._shown and time.monotonic() - self._since > STOPPED_S:
             self._shown = text
-            warn(tr_stored(text))
+            warn(tr(text))
 
 
 def _interrupted(run: Run, request: str) -> RunError:
@@ -219,7 +220,7 @@ def _is_pending(run: Run, request: str) -> bool:
 
 
 def _last_notice(run: Run) -> str:
-    return tr_stored(run.facts.notices[-1]) if run.facts.notices else ""
+    return tr(run.facts.notices[-1]) if run.facts.notices else ""
 
 
 ACTIONS = ("move", "hold", "release", "start", "revive")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from core.cli.shared.lookup import find
 from core.cli.shared.output import say, say_json, say_table, warn
 from core.history import index
-from core.language import tr, tr_plural, tr_stored
+from core.language import tr, tr_plural
 from core.metrics.rules.rule import EPOCH, NO_METRIC, STEP
 from core.metrics.text import expression
 
@@ -191,7 +191,7 @@ def import_paths(options: Namespace) -> int:
                 warn(str(error))
                 found[:0] = each.beside
                 continue
-            for sentence in (*(other.left_out for other in each.beside), *map(tr_stored, made.notices)):
+            for sentence in (*(other.left_out for other in each.beside), *made.notices):
                 warn(sentence)
             rows.append({"run": made.run_dir.name, "source": str(made.source), "metrics": made.values})
     if not rows:

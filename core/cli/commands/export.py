@@ -11,7 +11,7 @@ from pathlib import Path
 from core.cli.shared.export_options import add_force, add_plot_options, check_files, write_page, write_plots
 from core.cli.shared.lookup import RUN, check_owner, find
 from core.cli.shared.output import no_measurement, say, say_json, warn
-from core.language import tr, tr_plural, tr_stored
+from core.language import tr, tr_plural
 from core.launchers import export_model
 from core.runs.run import Run
 from core.series import report
@@ -96,7 +96,7 @@ def _read(run: Run) -> RunSeries:
     """Return the measurements of a run, and say what is missing."""
     run_series = report.read_series(run)
     for text in run.facts.notices:  # what could not be read is missing from the table
-        warn(tr_stored(text))
+        warn(tr(text))
     if not run_series.metrics and (sentence := no_measurement(run)):
         warn(sentence)
     return run_series

@@ -105,7 +105,7 @@ def _add(options: Namespace) -> int:
         host_list.add(each.host)
     if options.json:
         documents = [report_document(each) for each in reports]
-        say_json(documents if _is_cluster(options) else documents[0])
+        say_json(documents if host_list.carrier_of(options.address).is_cluster else documents[0])
     else:
         for each in reports:
             _say_added(each)
@@ -114,17 +114,15 @@ def _add(options: Namespace) -> int:
 
 def _new_hosts(options: Namespace, listed: HostList) -> list[host_list.Host]:
     """Return the hosts behind the address: one, or those nodes of a cluster that are not in the list."""
-    from core.hosts.carriers.registry import carrier_of
-
-    address, carrier = options.address, carrier_of(options.address)
-    if problem := carrier.address_problem(address):
+    address, carrier = options.address, host_list.carrier_of(options.address)
+    if problem := carrier.address_problem:
         raise ValueError(problem)
     given = {"--command": options.remote_command, "--python": options.python}
     for option, value in given.items():
         if value is not None and option != carrier.option:
             raise ValueError(tr("{option} is not for {address}. Leave it out.", option=option, address=address))
     command = carrier.start_with(given[carrier.option])
-    found = carrier.find(address, command)
+    found = host_list.carrier_of(address, command=command).find()
     if options.name is not None:
         if len(found) > 1:
             raise ValueError(
@@ -133,19 +131,13 @@ def _new_hosts(options: Namespace, listed: HostList) -> list[host_list.Host]:
             )  # fmt: skip
         found = dict.fromkeys([options.name], *found.values())
     hosts = [host_list.Host(name=name, address=each, command=command) for name, each in found.items()]
-    if not _is_cluster(options):
+    if not carrier.is_cluster:
         return hosts
     known = {each.address for each in listed.hosts}
     if all(each.address in known for each in hosts):
         raise ValueError(tr("All nodes of {address} are in the list already. See them: trainyard hosts",
                             address=address))  # fmt: skip
     return [each for each in hosts if each.address not in known]
-
-
-def _is_cluster(options: Namespace) -> bool:
-    from core.hosts.carriers.registry import carrier_of
-
-    return carrier_of(options.address).is_cluster(options.address)
 
 
 def _say_added(report: HostReport) -> None:
@@ -193,8 +185,15 @@ def agent(options: Namespace) -> int:
         PART_ABILITIES,
         START_ABILITIES,  # the other commands do without these
     )
+    from core.hosts.agent.abilities import ABILITIES
     from core.hosts.agent.server import serve
+    from core.hosts.ray.reports import PEER
 
-    peer = os.environ.get(SSH_CONNECTION, "").partition(" ")[0]
-    serve(options.runs, START_ABILITIES | PART_ABILITIES, peer)
+    abilities = {**ABILITIES, **PART_ABILITIES}
+    if PEER in os.environ:  # on a node of Ray, where no whole run starts: our code there is removed when it is not used
+        peer = os.environ.pop(PEER)
+    else:
+        abilities |= START_ABILITIES
+        peer = os.environ.get(SSH_CONNECTION, "").partition(" ")[0]
+    serve(options.runs, abilities, peer)
     return 0

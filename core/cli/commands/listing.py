@@ -31,7 +31,7 @@ from core.history.marks import Marks
 from core.history.run_loss import RunLoss
 from core.history.search import parse_search, unknown_sentence
 from core.history.summary import RunSummary
-from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.language import tr, tr_noop, tr_plural
 from core.queue.listing import why_it_waits
 from core.runs import outputs
 from core.runs.facts.run_facts import RunFacts, part_sentences
@@ -220,7 +220,7 @@ def show(options: Namespace) -> int:
     for line in (*_output_lines(run.dir), *_part_lines(run.facts), *release_lines(run.facts)):
         say(f"  {line}")
     for sentence in _sentences(run):
-        say(f"  {tr_stored(sentence)}".replace("\n", "\n    "), lines=True)
+        say(f"  {tr(sentence)}".replace("\n", "\n    "), lines=True)
     return 0
 
 
@@ -291,7 +291,7 @@ def _output_lines(run_dir: Path) -> Iterator[str]:
 
 def _part_lines(facts: RunFacts) -> list[str]:
     """Return what each device holds of the model, where a strategy divides it."""
-    labels = {name: str(fields.get("label", name)) for name, fields in facts.devices.items()}
+    labels = {name: str(fields.get("label") or name) for name, fields in facts.devices.items()}
     found = part_sentences(facts.parts.values(), labels)
     return [tr("{label} holds {sentence}", label=label, sentence=sentence) for label, sentence in found]
 

@@ -20,7 +20,7 @@ from core.devices.device import Device, Sample, shown_name
 from core.devices.host_names import full_name
 from core.history.device_use import DeviceUse, devices_in_use, use_sentences
 from core.hosts.host_list import load
-from core.language import tr, tr_noop, tr_stored
+from core.language import tr, tr_noop
 from core.launchers import loopback
 from core.pythons.discovery import FoundPython, PythonSearch
 from core.pythons.python_info import REMEDY, Package, PythonInfo
@@ -84,7 +84,7 @@ def _local(options: Namespace) -> Rows:
         rows.append(_row(device, sample, [run.dir.name for run in use.runs]))
         shown.append(Shown(device.short_name, device, sample, _users(use)))
     if found.banner:
-        warn(tr_stored(found.banner))
+        warn(tr(found.banner))
     return rows, shown
 
 
@@ -105,7 +105,7 @@ def _remote(report: HostReport) -> Rows:
         users = [*(tr("run {dir}", dir=each) for each in runs), *([_first(others)] if others else [])]
         shown.append(Shown(named["short_name"], device, sample, users))
     if found.banner:
-        warn(tr("{name}: {reason}", name=name, reason=tr_stored(found.banner)))
+        warn(tr("{name}: {reason}", name=name, reason=tr(found.banner)))
     return rows, shown
 
 
@@ -189,7 +189,7 @@ def _percent(sample: Sample | None) -> str | None:
 def _note(device: Device, sample: Sample | None) -> str | None:
     """Return why the device cannot be read or used for training; None if it can."""
     if why := (sample.lost if sample else None) or device.blocked:
-        return tr_stored(why)
+        return tr(why)
     return tr("asleep") if sample and sample.asleep else None
 
 

@@ -18,7 +18,7 @@ from core.history.removal import Removed
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
-from core.system.process_info import shortened
+from core.schema.event_kinds import shortened
 from core.system.procfs import PROC
 from core.system.terminate import TerminationResult, terminate
 from core.table import Column

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 import signal
 import sys
@@ -46,7 +45,7 @@ from core.devices.host_names import devices_here, split_name
 from core.errors import RunError
 from core.history import index
 from core.history.device_use import devices_in_use
-from core.language import join_sentences, tr, tr_plural, tr_stored
+from core.language import Message, join_sentences, tr, tr_plural
 from core.metrics.rules.rule_file import beside
 from core.queue import control
 from core.queue.listing import claim_sentences, queue_view
@@ -60,10 +59,7 @@ from core.system.own_processes import logout_warning
 from core.table import Column
 from core.text import join_names, replace_control_characters
 
-GPU_MESSAGE = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
-"""Where the message about one GPU begins in a driver's message."""
 MISSING = {ProblemKind.NO_DEVICE, ProblemKind.UNKNOWN_DEVICE}
-GPU_NUMBER = re.compile(r"GPU (\d+) cannot")
 
 
 def run(options: Namespace) -> int:
@@ -117,7 +113,7 @@ def _begin(
         queued = control.enqueue(spec, options.runs, request)
         if not control.until_waiting(queued):
             warn(tr("Run {id} does not wait for its devices yet: {why}", id=queued.id,
-                    why=tr_stored(queued.log_end().strip())))  # fmt: skip
+                    why=queued.log_end().strip()))  # fmt: skip
     if options.detach and not options.json:
         _say_place(options, queued)
     return _follow_unless_detached(options, queued)
@@ -215,7 +211,7 @@ def warn_of_failure(followed: Run) -> None:
     if not followed.facts.error:
         return
     # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
-    error = tr_stored(followed.facts.error).replace("\n", "\n    ")
+    error = tr(followed.facts.error).replace("\n", "\n    ")
     sentences = (error, failure_words(followed), log_of(followed), lost_remedy(followed))
     if followed.facts.state is RunState.LOST:
         warn("\n".join(sentence for sentence in sentences if sentence))
@@ -253,21 +249,21 @@ def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None
 def _driver_messages(spec: RunSpec, found: Survey) -> list[str]:
     """Return what the drivers report that may explain why devices of the spec, or all devices, are not listed."""
     if not spec.devices:
-        return [tr_stored(found.banner)] if found.banner and not found.devices else []
+        return [tr(found.banner)] if found.banner and not found.devices else []
     present = {device.id for device in found.devices}
     unknown = [name for name in spec.devices if name not in present]
-    return [tr_stored(message) for name in unknown for message in _messages_about(name, found)]
+    return [tr(message) for name in unknown for message in _messages_about(name, found)]
 
 
-def _messages_about(name: str, found: Survey) -> list[str]:
+def _messages_about(name: str, found: Survey) -> list[Message]:
     if split_name(name) or (name.startswith("cpu:") and any(device.kind == "cpu" for device in found.devices)):
         return []
-    general, *about_gpus = (part.strip() for part in GPU_MESSAGE.split(found.banner or ""))
-    numbered = re.fullmatch(r"gpu:(\d+)", name.lower())
-    if numbered is None:  # such as a UUID, which may belong to any GPU that cannot be listed
-        return [sentence for sentence in (general, *about_gpus) if sentence]
-    own = [each for each in about_gpus if (match := GPU_NUMBER.match(each)) and match[1] == numbered[1]]
-    return own or ([general] if general else [])
+    said = Message.read(found.banner).sentences if found.banner else []
+    kind, _, number = name.lower().partition(":")
+    if kind != "gpu" or not number.isdecimal():  # such as a UUID, which may belong to any GPU that cannot be listed
+        return said
+    own = [each for each in said if each.named("index") == number]
+    return own or [each for each in said if not each.named("index") and not each.named("address")]
 
 
 def command(options: Namespace) -> int:

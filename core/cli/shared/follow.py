@@ -15,12 +15,13 @@ from typing import TextIO
 from core.catalog.frameworks import framework_title
 from core.diagnosis.start_phases import start_words
 from core.errors import RunError
-from core.language import tr, tr_noop, tr_stored
+from core.language import tr, tr_noop
 from core.metrics.common.reading import IN_EPOCH
 from core.queue.listing import why_it_waits
-from core.runs.facts.run_facts import EscalationStep, RunFacts, RunProgress, Verdict
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
+from core.schema.event_kinds import Metrics, RunProgress, StopStep, Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
 from core.text import as_sentence, cut_to_columns, first_names, join_names, replace_control_characters
 
@@ -90,12 +91,12 @@ class StopMessages:
         sentences = [_step_sentence(step, forced=self._forced) for step in facts.stop_steps[self._steps :]]
         self._steps = max(self._steps, len(facts.stop_steps))
         if facts.waiting and facts.waiting != self._waiting:
-            sentences.append(tr_stored(facts.waiting))
+            sentences.append(tr(facts.waiting))
         self._waiting = facts.waiting or self._waiting
         return sentences
 
 
-def _step_sentence(step: EscalationStep, *, forced: bool) -> str:
+def _step_sentence(step: StopStep, *, forced: bool) -> str:
     done = (
         tr("The workers were asked to stop")
         if step.name == "asked"
@@ -147,12 +148,12 @@ class _Progress:
     def fold(self, events: list[dict[str, object]]) -> None:
         for event in events:
             values = event.get("values")
-            if event["kind"] == "metrics" and isinstance(values, dict) and values.get("loss"):
+            if event["kind"] == Metrics.kind and isinstance(values, dict) and values.get("loss"):
                 latest = values["loss"][-1]
                 self.loss = self.loss if latest is None else float(latest)  # None: this step has no value
         facts = self._run.facts
         for text in facts.notices[self._notices :]:
-            self.say(tr_stored(text))
+            self.say(tr(text))
         self._notices = len(facts.notices)
         not_released = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
         unticked = [use.sentence for use in facts.unticked_device_uses]
@@ -160,7 +161,7 @@ class _Progress:
         for sentence in (*unticked, *momentary, *not_released):
             if sentence and sentence not in self._shown:
                 self._shown.add(sentence)
-                self.say(tr_stored(sentence))
+                self.say(tr(sentence))
 
     def _say_why_it_waits(self) -> None:
         """Say why a queued run waits, when that changes."""

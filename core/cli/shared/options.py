@@ -139,7 +139,7 @@ def add_recipe_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `run` that are for recipes, without `--name`: those of a command that starts several runs."""
     _add_choices(parser)
     _add_settings(parser)
-    # `parse_choices.choices` also reads those for scripts and presets.
+    # `run_options.choices` also reads those for scripts and presets.
     parser.set_defaults(script=None, module=None, setup=None, cwd=None, env=[], launch=None, expression="", rules="")
 
 

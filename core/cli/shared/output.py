@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 from core.diagnosis.failures import Cause, failure_of
 from core.diagnosis.program_output import last_line, unread_lines
-from core.language import join_sentences, tr, tr_stored
+from core.language import join_sentences, tr
 from core.runs.directory import printed_logs
 from core.runs.facts.fold import ENDED_BY
-from core.runs.facts.run_facts import RunFacts, Verdict, worst
+from core.runs.facts.run_facts import RunFacts, worst
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Run
+from core.schema.event_kinds import Verdict, shortened
 from core.series import report
-from core.system.process_info import shortened
 from core.table import Column, Row, Table, aligned
 from core.text import join_phrases, replace_control_characters, short, size
 
@@ -177,7 +177,7 @@ def release_lines(facts: RunFacts) -> list[str]:
             )
         )
         if found.verdict is not Verdict.RELEASED:
-            lines.append(f"  {tr_stored(found.sentence)}")
+            lines.append(f"  {tr(found.sentence)}")
     for each in facts.ended_processes[:MAX_PROCESSES]:
         process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
         command = shortened(each.command or "", 80)

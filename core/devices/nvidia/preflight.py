@@ -15,7 +15,7 @@ from typing import Any
 
 from core.devices.reader import KERNEL_LOG
 from core.errors import RunError
-from core.language import tr
+from core.language import join_sentences, tr
 from core.system.helper_process import HelperProcess
 
 ASK = Path(__file__).with_name("ask_cuda.py")
@@ -53,7 +53,7 @@ def check(
         "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a "
         "cluster (nvidia-smi -L lists them), or choose other GPUs."
     )
-    raise RunError(f"{what} {remedy}")
+    raise RunError(join_sentences([what, remedy]))
 
 
 def order(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:

@@ -37,7 +37,7 @@ from core.devices.nvidia.nvml import (
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.devices.reader import KERNEL_LOG, DriverError, NoDevices, Options, Tier
 from core.errors import RunError
-from core.language import tr
+from core.language import join_sentences, tr
 
 TRACES = (Path("/dev/nvidia0"), Path("/proc/driver/nvidia"))
 """Files that exist while the driver is loaded."""
@@ -90,7 +90,7 @@ class NvidiaReader:
     @property
     def banner(self) -> str | None:
         """Sentences about GPUs that cannot be listed, and an inherited CUDA_VISIBLE_DEVICES that is unclear."""
-        return " ".join(sentence for sentence in (self._problem, self._visibility.banner) if sentence) or None
+        return join_sentences([self._problem, self._visibility.banner]) or None
 
     def read(self, now: float, tiers: Collection[Tier]) -> list[Sample]:
         """Return one sample of each GPU at `now`, unix seconds; readings that are not due keep their last values."""
@@ -118,7 +118,7 @@ class NvidiaReader:
             if sleeping and self._needed - self._cards.keys():
                 sleeping = []  # wake them all up, since one of them is needed
                 failures = self._list_gpus(sleeping)
-        self._problem = " ".join(failure for failure in failures if failure) or None
+        self._problem = join_sentences(failures) or None
         self._list_sleepers(sleeping)
         self._show(sure=not self._problem and not self._unwoken)
 
@@ -388,9 +388,9 @@ def _sentence(device: Device, value: str, bad_entry: str | None) -> str:
         ignored = tr(
             "(Its entry “{entry}” is not a GPU here, or is repeated, and CUDA ignores the rest.)", entry=bad_entry
         )
-        sentence = f"{sentence} {ignored}"
+        sentence = join_sentences([sentence, ignored])
     remedy = tr("Start Trainyard with another value, or without the variable, to use this device.")
-    return f"{sentence} {remedy}"
+    return join_sentences([sentence, remedy])
 
 
 def _let_sleep() -> NoReturn:

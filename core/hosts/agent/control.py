@@ -16,7 +16,7 @@ from core.runs.run import Run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.hosts.agent.request import Request
+    from core.hosts.agent.server import Request
 
 MARKS = {"star": bool, "archived": bool, "add_tags": list, "remove_tags": list, "note": str}
 """The marks that can be changed, and the types of their values."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Survey
 from core.devices.helper import HelperAnswer
 from core.devices.sampler import Sampler
-from core.history.device_use import devices_in_use
-from core.hosts.agent.uses import UseLooks
+from core.history.device_use import UseFinder, devices_in_use
 from core.hosts.exchange import pack_readings, pack_uses
 from core.language import tr
+from core.system.procfs import available_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from core.devices.device import Device
-    from core.hosts.agent.request import Request
+    from core.hosts.agent.server import Request
 
 SURVEY_S = 15.0
 """Longest wait for the first readings: a driver that nothing uses takes seconds per GPU to wake up."""
@@ -24,6 +27,8 @@ MIN_PERIOD_S, MAX_PERIOD_S = 0.1, 60.0
 """Limits of the time between two readings."""
 POLLS = 10
 """Looks for new readings per period."""
+AVAILABLE_STEP = 64 * 2**20
+"""Bytes by which the memory that programs can still get must change to be reported again."""
 
 
 def devices(request: Request) -> dict[str, Any]:
@@ -40,7 +45,7 @@ def readings(request: Request) -> Iterator[dict[str, Any]]:
     """
     period_s = _seconds(request, "period_s", 1.0)
     looks = (
-        UseLooks(request.runs_root, _seconds(request, "uses_period_s", 5.0))
+        _UseLooks(request.runs_root, _seconds(request, "uses_period_s", 5.0))
         if "uses_period_s" in request.terms
         else None
     )
@@ -53,6 +58,37 @@ def readings(request: Request) -> Iterator[dict[str, Any]]:
                 yield {**pack_readings(_answer(survey, sent.devices), sent.samples), **(uses or {})}
                 sent = survey
             request.cancelled.wait(period_s / POLLS)
+
+
+class _UseLooks:
+    """Looks on threads for what uses the devices: a file system that hangs holds up nothing but the next look."""
+
+    def __init__(self, runs_root: Path, period_s: float) -> None:
+        self._finder = UseFinder(runs_root)
+        self._period_s = period_s
+        self._due_at = float("-inf")
+        self._thread: Thread | None = None
+        self._found: dict[str, Any] | None = None
+        self._reported: dict[str, Any] | None = None
+
+    def news(self, survey: Survey) -> dict[str, Any] | None:
+        """Return what was found, as JSON, if it is not as it was; None otherwise. Begin the next look when it is due.
+
+        What uses the devices of an unchanged survey may change, too: runs on CPU devices.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            return None
+        if time.monotonic() >= self._due_at:
+            self._due_at = time.monotonic() + self._period_s
+            self._thread = Thread(target=self._look, args=(survey,), daemon=True)
+            self._thread.start()
+        if self._found == self._reported:
+            return None
+        self._reported = self._found
+        return self._reported
+
+    def _look(self, survey: Survey) -> None:
+        self._found = pack_uses(self._finder.find(survey), _rounded(available_bytes()))
 
 
 def _seconds(request: Request, name: str, default: float) -> float:
@@ -78,3 +114,7 @@ def _answer(survey: Survey, known: Sequence[Device] = ()) -> HelperAnswer:
     return HelperAnswer(
         devices=None if survey.devices == known else survey.devices, samples=survey.samples, banner=survey.banner
     )
+
+
+def _rounded(amount: int | None) -> int | None:
+    return None if amount is None else amount // AVAILABLE_STEP * AVAILABLE_STEP

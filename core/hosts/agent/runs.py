@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import time
-import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.history.index import directories, is_run
-from core.hosts.run_files import MAX_FILES, TAIL_BYTES, is_run_name, tail_hash, travels
-from core.language import tr
+from core.hosts.run_files import MAX_FILES, TAIL_BYTES, FilePart, FileParts, is_run_name, tail_hash, travels
+from core.language import stored, tr
 from core.runs import stopped
 from core.runs.facts.states import RunState, state_info
 from core.runs.foreign import owner_of_run
 from core.runs.run import Run, folders_mark
+from core.schema.codec import encode
 from core.schema.files import open_to_read
 from core.schema.paths import EVENTS, GUARD_EVENTS, LOG_FILE, NOTIFICATION_EVENTS, SUPERVISOR_EVENTS
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from core.hosts.agent.request import Request
+    from core.hosts.agent.server import Request
 
 MIN_PERIOD_S, MAX_PERIOD_S = 0.05, 60.0
 """Limits of the time between two looks."""
@@ -65,7 +64,7 @@ def read(request: Request) -> dict[str, Any]:
     reads = request.terms.get("reads")
     if not isinstance(reads, list) or len(reads) > MAX_READS:
         raise ValueError(tr("These are no parts of files."))
-    parts: list[dict[str, Any]] = []
+    parts: list[FilePart] = []
     left = PART_BYTES
     for each in reads:
         if left <= 0:
@@ -73,7 +72,7 @@ def read(request: Request) -> dict[str, Any]:
         part, size = _part(request.runs_root, each, left)
         parts.append(part)
         left -= size
-    return {"parts": parts}
+    return encode(FileParts(parts=tuple(parts)))
 
 
 def run_folder(root: Path, name: object) -> Path:
@@ -83,7 +82,7 @@ def run_folder(root: Path, name: object) -> Path:
     return path
 
 
-def _part(root: Path, wanted: object, most: int) -> tuple[dict[str, Any], int]:
+def _part(root: Path, wanted: object, most: int) -> tuple[FilePart, int]:
     """Return the part of a file from an offset on, of up to `most` bytes, and its size."""
     name, file, offset, tail = wanted if isinstance(wanted, list) and len(wanted) == 4 else (None,) * 4
     if (
@@ -102,13 +101,12 @@ def _part(root: Path, wanted: object, most: int) -> tuple[dict[str, Any], int]:
             opened.seek(begin)
             before = opened.read(offset - begin)
             if len(before) < offset - begin or (offset and tail_hash(before) != tail):
-                return {"changed": True}, 0
+                return FilePart(changed=True), 0
             data = opened.read(most)
             status = os.fstat(opened.fileno())
     except OSError as error:
-        return {"error": error.strerror or str(error)}, 0
-    packed = base64.b64encode(zlib.compress(data, 1)).decode("ascii")
-    return {"size": status.st_size, "mtime": status.st_mtime_ns, "data": packed}, len(data)
+        return FilePart(error=error.strerror or str(error)), 0
+    return FilePart.packed(status.st_size, status.st_mtime_ns, data), len(data)
 
 
 @dataclass(slots=True)
@@ -201,9 +199,9 @@ def _entry(path: Path, run: Run) -> dict[str, Any]:
     state = state_info(facts.state)
     entry: dict[str, Any] = {"live": not state.over}
     if facts.state is RunState.LOST and facts.error:
-        entry["lost"] = facts.error
+        entry["lost"] = stored(facts.error)
     if not state.over and (sentences := stopped.sentences(path, facts)):
-        entry["stopped"] = sentences
+        entry["stopped"] = stored(sentences)
     if owner := owner_of_run(path):
         entry["owner"] = owner
     try:

@@ -13,28 +13,46 @@ import select
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 from core.hosts import protocol
-from core.hosts.agent.registry import ABILITIES
-from core.hosts.agent.request import Request
-from core.language import tr
+from core.language import stored, tr
 from core.system.installation import version
 from core.system.process_info import user_name
 from core.system.processes import here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 CHUNK_BYTES = 65536
 END_S = 1.0
 """Seconds for all requests together to end, such as to close the helper process of a driver."""
 STDIN, STDOUT, STDERR = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an ability is asked for."""
+
+    runs_root: Path
+    terms: Mapping[str, Any] = field(default_factory=dict)
+    peer: str = ""
+    """The address from which the other machine has connected; empty if the carrier does not tell."""
+    cancelled: Event = field(default_factory=Event)
+    """Set when the stream is no longer wanted, or the agent ends."""
+
+
+Abilities = Mapping[str, Callable[[Request], object]]
+"""By the name under which a connection asks for it.
+
+An ability returns its answer, or yields the items of a stream until that is cancelled. Each request has a thread of its
+own. An ability that cannot do what was asked raises `ValueError`, `RunError` or `OSError`.
+"""
 
 
 class Agent:
@@ -45,7 +63,7 @@ class Agent:
         runs_root: Path,
         requests: int,
         answers: int,
-        abilities: Mapping[str, Callable[[Request], object]] = ABILITIES,
+        abilities: Abilities,
         silence_s: float = protocol.SILENCE_S,
         *,
         peer: str = "",
@@ -154,11 +172,8 @@ class Agent:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]] | None = None, peer: str = "") -> None:
-    """Answer on this process's input and output, then end it. Never returns.
-
-    `more`: further abilities. `peer`: as in `Request`.
-    """
+def serve(runs_root: Path, abilities: Abilities, peer: str = "") -> None:
+    """Answer on this process's input and output, then end it. Never returns. `peer`: as in `Request`."""
     requests, answers = os.dup(STDIN), os.dup(STDOUT)
     os.set_blocking(answers, True)
     # Libraries print now and then, which must not mix with the answers, and no child may read the requests.
@@ -168,7 +183,7 @@ def serve(runs_root: Path, more: Mapping[str, Callable[[Request], object]] | Non
     os.close(nothing)
     status = 0
     try:
-        Agent(runs_root, requests, answers, {**ABILITIES, **(more or {})}, peer=peer).run()
+        Agent(runs_root, requests, answers, abilities, peer=peer).run()
     except ValueError as error:
         sys.stderr.write(f"trainyard: {error}\n")
         status = 1
@@ -189,4 +204,4 @@ def _hello(runs_root: Path) -> protocol.Hello:
 
 
 def _refusal(number: int, sentence: str) -> bytes:
-    return protocol.encode({"id": number, "error": sentence})
+    return protocol.encode({"id": number, "error": stored(sentence)})

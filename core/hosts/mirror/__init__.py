@@ -2,7 +2,5 @@
 
 - `mirror`: the thread that talks to the agent: it keeps the copy up to date and passes requests on
 - `link`: one connection of that thread, with all that is under way on it
-- `plan`: which parts of which files are to be copied next
-- `entries`: what an agent says of its runs, checked
-- `copies`: the folder of the copies
+- `copies`: the folder of the copies, and which parts of which files are to be copied next
 """

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import time
-import zlib
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from core.hosts.connection import Connection
 from core.hosts.exchange import unpack_readings
-from core.hosts.mirror.entries import file_state, unpack_listing
-from core.hosts.mirror.plan import Plan, renamed
-from core.hosts.run_files import MAX_WHOLE_BYTES, TAIL_BYTES, WHOLE, tail_hash
+from core.hosts.mirror.copies import Plan, renamed
+from core.hosts.run_files import MAX_WHOLE_BYTES, TAIL_BYTES, WHOLE, file_state, tail_hash, unpack_listing, unpack_parts
 from core.language import tr
 from core.runs.foreign import There, read_there, write_there
 
@@ -22,15 +19,12 @@ if TYPE_CHECKING:
 
     from core.devices.device import Sample
     from core.devices.helper import HelperAnswer
-    from core.hosts.connection import Answer
-    from core.hosts.host_list import Host
+    from core.hosts.connection import Answer, Connection
     from core.hosts.mirror.copies import Copies
-    from core.hosts.mirror.entries import Listing, RunEntry
+    from core.hosts.run_files import FilePart, Listing, RunEntry
 
 READS = 128
 """Files that are asked for at once."""
-MAX_PART_BYTES = 1024 * 1024
-"""Bytes of one part after it was unpacked: more than an agent sends."""
 BEAT_S = 3.0
 """Seconds without anything from the agent after which it is asked whether it is there."""
 SILENT_S = 12.0
@@ -48,9 +42,9 @@ class Link:
     Methods raise `HostError` once it is of no use, and `OSError` where the copies cannot be written.
     """
 
-    def __init__(self, host: Host, copies: Copies, told: Callable[[str], None]) -> None:
+    def __init__(self, connection: Connection, copies: Copies, told: Callable[[str], None]) -> None:
         """`told`: called with the name of a run whose copy must be read again from its beginning."""
-        self.connection = Connection(host)
+        self.connection = connection
         self.plan = Plan(copies)
         self.is_complete = False
         """Whether all runs of the host are known."""
@@ -70,16 +64,9 @@ class Link:
         self._there = There()
         self._written = self._there
 
-    @property
-    def is_up(self) -> bool:
-        """Whether the agent has said hello."""
-        return self.connection.hello is not None
-
     def poll(self, timeout_s: float, *, writes: bool = True) -> None:
         """Take what has arrived, and ask for more. `writes`: whether the copies are brought up to date, too."""
         self.connection.poll(timeout_s)
-        if not self.is_up:
-            return
         self._check_silence()
         self._take_readings()
         if not self._copies.is_kept or not writes:
@@ -95,10 +82,6 @@ class Link:
         self._take_parts()
         self._ask_for_parts()
         self._keep_there()
-
-    def close(self) -> None:
-        """End the connection."""
-        self.connection.close()
 
     def _begin(self) -> None:
         assert self.connection.hello is not None
@@ -119,10 +102,8 @@ class Link:
         if self._readings is None:
             self._readings = self.connection.request("readings", period_s=READINGS_S)
         while self._readings.items:
-            try:
-                found = unpack_readings(self._readings.items.popleft(), self._previous)
-            except ValueError:
-                self.connection.fail_at(tr("They are no devices."))
+            unpack = partial(unpack_readings, previous=self._previous)
+            found = self.connection.read(unpack, self._readings.items.popleft(), tr("They are no devices."))
             self._previous = found.samples
             self.readings.append(found)
         if self._readings.done:
@@ -132,10 +113,7 @@ class Link:
     # -- runs ------------------------------------------------------------------------------------
 
     def _take_listing(self, item: Any) -> None:  # noqa: ANN401 (JSON)
-        try:
-            listing = unpack_listing(item)
-        except ValueError:
-            self.connection.fail_at(tr("They are no runs."))
+        listing = self.connection.read(unpack_listing, item, tr("They are no runs."))
         gone = {*listing.gone}
         for old, new in renamed(self.plan.entries, gone, listing.runs):
             self._copies.rename(old, new)
@@ -152,6 +130,7 @@ class Link:
     def _take_entry(self, name: str, entry: RunEntry) -> None:
         if not self.plan.put(name, entry):
             return
+        self._copies.note_life(name, live=entry.live)
         if not self.plan.is_settled(name) or not (entry.live or self.plan.is_whole(name)):
             self._part_seen.add(name)
 
@@ -209,10 +188,8 @@ class Link:
         if self._reading is None or not self._reading[0].done:
             return
         (answer, wanted), self._reading = self._reading, None
-        found = self.connection.result(answer)
-        parts = found.get("parts") if isinstance(found, dict) else None
-        if not isinstance(parts, list) or not 0 < len(parts) <= len(wanted):
-            self.connection.fail_at(tr("They are no parts of files."))
+        why = tr("They are no parts of files.")
+        parts = self.connection.read(partial(unpack_parts, most=len(wanted)), self.connection.result(answer), why)
         grown: dict[str, None] = {}
         for (run, file, offset), part in zip(wanted, parts, strict=False):
             if run not in self.plan.entries:  # it was removed meanwhile
@@ -220,7 +197,7 @@ class Link:
             try:
                 self._take_part(run, file, offset, part)
             except ValueError:
-                self.connection.fail_at(tr("They are no parts of files."))
+                self.connection.fail_at(why)
             grown[run] = None
         for run in grown:
             self._after(run)
@@ -236,20 +213,18 @@ class Link:
             self._part_seen.discard(run)
             self._told(run)
 
-    def _take_part(self, run: str, file: str, offset: int, part: Any) -> None:  # noqa: ANN401 (JSON)
-        if not isinstance(part, dict):
-            raise ValueError  # noqa: TRY004 (what the other side wrote)
-        if part.get("changed") is True:
+    def _take_part(self, run: str, file: str, offset: int, part: FilePart) -> None:
+        if part.changed:
             self._parts.pop((run, file), None)
             if file not in WHOLE:
                 self._copies.drop(run, file)
                 self._part_seen.add(run)
             return
-        if isinstance(part.get("error"), str):
+        if part.error:
             self.plan.give_up(run, file)
             return
-        size, mtime = file_state([part.get("size"), part.get("mtime")])
-        data = unpacked(part.get("data"))
+        size, mtime = file_state(part.size, part.mtime)
+        data = part.unpacked()
         if offset + len(data) > size or (not data and offset < size):
             raise ValueError
         entry = self.plan.entries[run]
@@ -270,17 +245,3 @@ class Link:
 
 def _tail(data: bytes) -> str:
     return tail_hash(data[-TAIL_BYTES:]) if data else ""
-
-
-def unpacked(packed: object) -> bytes:
-    """Return the bytes of a part. Raises `ValueError` for anything else, also for too many."""
-    if not isinstance(packed, str):
-        raise ValueError  # noqa: TRY004 (what the other side wrote)
-    unpacker = zlib.decompressobj()
-    try:
-        data = unpacker.decompress(base64.b64decode(packed, validate=True), MAX_PART_BYTES)
-    except zlib.error as error:
-        raise ValueError from error
-    if unpacker.unconsumed_tail or not unpacker.eof:
-        raise ValueError
-    return data

@@ -6,11 +6,10 @@ import logging
 import time
 from collections import deque
 from dataclasses import dataclass, replace
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from core.hosts.failures import Failure, HostError
-from core.hosts.inquiry import ANSWER_S, HELLO_S
+from core.hosts.connection import Follower
+from core.hosts.failures import HostError
 from core.hosts.mirror.copies import Copies, folder_of
 from core.hosts.mirror.link import Link
 from core.language import tr
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from core.devices.helper import HelperAnswer
-    from core.hosts.connection import Clock
+    from core.hosts.connection import Answer, Clock, Connection
+    from core.hosts.failures import Failure
     from core.hosts.host_list import Host
     from core.hosts.protocol import Hello
 
@@ -91,14 +91,15 @@ class Mirror:
         self._reread: deque[str] = deque()
         self._readings: deque[HelperAnswer] = deque(maxlen=1000)
         self._wanted: frozenset[str] = frozenset()
-        self._closing, self._hurry = Event(), Event()
-        self._pause_s = FIRST_PAUSE_S
         self._keep_at = self._write_at = 0.0
-        self._thread = Thread(target=self._run, name=f"mirror-{host.name}", daemon=True)
+        self.follower = Follower(
+            host, self._converse, self._note, waits=(FIRST_PAUSE_S, LAST_PAUSE_S), steady_s=STEADY_S
+        )
+        """The thread."""
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        self.follower.start()
 
     def ask(self, ability: str, **terms: object) -> Asked:
         """Have the agent do something. Without a connection it is refused at once: nothing is done much later."""
@@ -115,7 +116,7 @@ class Mirror:
 
     def retry(self) -> None:
         """Try to connect now."""
-        self._hurry.set()
+        self.follower.retry()
 
     def fetch_readings(self) -> list[HelperAnswer]:
         """Return the readings that have arrived since the last call."""
@@ -128,57 +129,55 @@ class Mirror:
     @property
     def is_closed(self) -> bool:
         """Whether nothing is done any more."""
-        return self._closing.is_set()
+        return not self.follower.is_wanted()
 
     def close(self, *, wait: bool = True) -> None:
         """End the connection, and wait a moment for that. Nothing happens to the runs there."""
-        self._closing.set()
-        self._hurry.set()
-        if wait and self._thread.is_alive():
-            self._thread.join(CLOSE_S)
+        self.follower.end()
+        if wait:
+            self.follower.join(CLOSE_S)
 
     # -- the thread ------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            began = time.monotonic()
-            error = self._connect()
-            if self._closing.is_set():
-                break
-            self._pause_s = FIRST_PAUSE_S if time.monotonic() - began > STEADY_S else self._pause_s
-            self._note_cut(error)
-            self._hurry.wait(self._pause_s)
-            self._hurry.clear()
-            self._pause_s = min(self._pause_s * 2, LAST_PAUSE_S)
-            self._set(next_try=None)
-        self._copies.leave()
-
-    def _connect(self) -> HostError:
-        """Connect and stay connected; return why the connection ended, or that it was closed."""
-        under_way: dict[Asked, Any] = {}
+    def _converse(self, connection: Connection, clock: Clock) -> None:
+        link = Link(connection, self._copies, self._reread.append)
+        under_way: dict[Asked, Answer] = {}
+        self._set(hello=connection.hello, clock=clock)
         try:
-            link = Link(self.host, self._copies, self._reread.append)
-        except HostError as error:
-            return error
-        try:
-            link.connection.wait(lambda: link.is_up, HELLO_S, lambda: not self._closing.is_set())
-            clock = link.connection.compare_clock(ANSWER_S, lambda: not self._closing.is_set())
-            self._set(hello=link.connection.hello, clock=clock)
-            while not self._closing.is_set():
+            while connection.is_wanted():
                 self._turn(link, under_way)
-            return HostError(Failure.CUT, "")
-        except HostError as error:
-            return error
-        except Exception as error:  # an error of our own ends this connection, and not the window's view of the host
-            log.exception("The connection to %s failed", self.host.name)
-            return HostError(Failure.NONSENSE, tr("An error of Trainyard here: {kind}: {error}",
-                                                  kind=type(error).__name__, error=error))  # fmt: skip
         finally:
-            link.close()
-            for asked in (*under_way, *_drain(self._asked)):
-                asked.error, asked.done = self._maybe_done(), True
+            if connection.is_wanted() and self._copies.is_kept:
+                there = replace(read_there(self.root), host=self.host.name, cut_since=time.time())
+                try:
+                    write_there(self.root, there)
+                except OSError:
+                    log.warning("the state of %s could not be kept", self.host.name)
+            self._copies.leave()  # another window may have a connection
+            self._give_up((*under_way, *_drain(self._asked)))
 
-    def _turn(self, link: Link, under_way: dict[Asked, Any]) -> None:
+    def _note(self, error: HostError | None) -> bool:
+        if error is None:
+            self._set(next_try=None)
+            return True
+        self._set(
+            is_connected=False, cut_since=self.state.cut_since or time.time(), failure=error.failure, why=str(error),
+            next_try=time.time() + self.follower.wait_s, problem="",
+        )  # fmt: skip
+        self._give_up(_drain(self._asked))
+        return True
+
+    def _give_up(self, requests: Iterable[Asked]) -> None:
+        """Answer requests whose connection was cut."""
+        for asked in requests:
+            asked.error = tr(
+                "The connection to {host} was cut before it answered. Whether it was done is seen when the connection "
+                "is back.",
+                host=self.host.name,
+            )
+            asked.done = True
+
+    def _turn(self, link: Link, under_way: dict[Asked, Answer]) -> None:
         problem = self._bring_up_to_date(link)
         for asked in _drain(self._asked):
             under_way[asked] = link.connection.request(asked.ability, **asked.terms)
@@ -220,23 +219,6 @@ class Mirror:
             )
         return ""
 
-    def _note_cut(self, error: HostError) -> None:
-        since = self.state.cut_since or time.time()
-        self._set(
-            is_connected=False,
-            cut_since=since,
-            failure=error.failure,
-            why=str(error),
-            next_try=time.time() + self._pause_s,
-            problem="",
-        )
-        if self._copies.is_kept:
-            try:
-                write_there(self.root, replace(read_there(self.root), host=self.host.name, cut_since=since))
-            except OSError:
-                log.warning("the state of %s could not be kept", self.host.name)
-            self._copies.leave()  # another window may have a connection
-
     def _set(self, **changes: Any) -> None:  # noqa: ANN401 (fields of different types)
         new = replace(self.state, **changes)
         if new != self.state:
@@ -245,13 +227,6 @@ class Mirror:
     def _not_connected(self) -> str:
         return tr("There is no connection to {host}, so nothing was asked of it. Try again when there is one.",
                   host=self.host.name)  # fmt: skip
-
-    def _maybe_done(self) -> str:
-        return tr(
-            "The connection to {host} was cut before it answered. Whether it was done is seen when the connection is "
-            "back.",
-            host=self.host.name,
-        )
 
 
 def _drain(queue: deque[Any]) -> list[Any]:

@@ -2,12 +2,10 @@
 
 - `run_hosts`: all machines of a run: connect, check, divide the ranks, start, follow, and tidy up
 - `meeting`: where ranks meet and listen, and whether all machines reach that
-- `preflight`: what every machine must have before anything trains, and what to do where it has not
-- `part_link`: one machine: ask what it has, start a part of the run there, follow and steer the part; ask all at once
-- `lasting_connection`: a connection that is made again after a cut
+- `workload`: what of the recipe or script travels to other machines, and what each machine must have before it trains
+- `part_link`: one machine: ask what it has, start a part of the run there, follow and steer the part over cuts
 - `part_files`: the files of a part, read from their offsets on
 - `part_record`: what a part reports, as the run records it
 - `remote_worker`: a worker that trains on another machine
 - `head`: on the machine of a part, whether the machine that has the run still follows it
-- `workload`: what of the recipe or script travels to other machines, or must be there
 """

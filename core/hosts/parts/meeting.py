@@ -12,6 +12,7 @@ from core.hosts.failures import HostError
 from core.hosts.parts.part_link import OwnAddress, ask_all
 from core.language import tr, tr_noop
 from core.launchers.ranks import interfaces, listening, reach
+from core.schema.event_kinds import Notice, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,14 +34,14 @@ TRUSTED = tr_noop(
 class Meeting:
     """Where the ranks of a run meet."""
 
-    def __init__(self, links: Mapping[str, PartLink], write: Callable[..., None]) -> None:
+    def __init__(self, links: Mapping[str, PartLink], write: Callable[[Record], None]) -> None:
         """Find an address of this machine that all others reach. Raises `RunError` if there is none.
 
-        `links`: by the names of the machines. `write`: writes an event of a kind, with its fields.
+        `links`: by the names of the machines. `write`: writes an event.
         """
         self._links = links
         self.address, self._own = _find(links)
-        write("notice", text=tr(TRUSTED, interface=self._own[HERE].interface))
+        write(Notice(text=tr(TRUSTED, interface=self._own[HERE].interface)))
         self._kept = ExitStack()
         """The ports that are kept for ranks of this machine."""
 

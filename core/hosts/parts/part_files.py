@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from core.hosts.mirror.link import unpacked
 from core.hosts.parts.part_record import worker_exits
-from core.hosts.run_files import TAIL_BYTES, tail_hash
+from core.hosts.run_files import TAIL_BYTES, FilePart, tail_hash, unpack_parts
 from core.language import tr
 from core.schema.events import parse
 from core.schema.paths import DEVICE_EVENTS, EVENTS, GUARD_EVENTS, SUPERVISOR_EVENTS, worker_events
@@ -51,23 +51,21 @@ class PartFiles:
         return all(each.is_settled for each in self._files)
 
     def read_again(self) -> None:
-        """Count no file as read any more: something may have been written since."""
+        """Mark all files as unread: they may have grown."""
         for each in self._files:
             each.is_settled = False
         self.asked_at = float("-inf")
 
     def forget_answer(self) -> None:
-        """Await nothing any more, as after a cut of the connection."""
+        """Forget the pending request, after the connection was cut."""
         self._reading = None
 
     def poll(self, connection: Connection) -> None:
         """Take what has arrived, and ask for what has been written since. Raises `HostError` and `RecordError`."""
         if self._reading is not None and self._reading.done:
             answer, self._reading = self._reading, None
-            found = connection.result(answer)
-            pieces = found.get("parts") if isinstance(found, dict) else None
-            if not isinstance(pieces, list) or not 0 < len(pieces) <= len(self._files):
-                connection.fail_at(tr("They are no parts of files."))
+            unpack = partial(unpack_parts, most=len(self._files))
+            pieces = connection.read(unpack, connection.result(answer), tr("They are no parts of files."))
             for each in self._files[len(pieces) :]:
                 each.is_settled = False
             for file, piece in zip(self._files, pieces, strict=False):
@@ -82,16 +80,16 @@ class PartFiles:
             ]
             self._reading = connection.request("read", reads=reads)
 
-    def _take(self, connection: Connection, file: _PartFile, piece: Any) -> None:  # noqa: ANN401 (JSON)
-        if isinstance(piece, dict) and isinstance(piece.get("error"), str):
+    def _take(self, connection: Connection, file: _PartFile, piece: FilePart) -> None:
+        if piece.error:
             file.is_settled = True  # it is not there yet, or not at all
             return
         try:
-            size, data = int(piece["size"]), unpacked(piece["data"])
+            data = piece.unpacked()
             lines = file.take(data)
-        except (LookupError, TypeError, ValueError):
+        except ValueError:
             connection.fail_at(tr("They are no parts of files."))
-        file.is_settled = file.offset >= size
+        file.is_settled = file.offset >= piece.size
         if not file.name.startswith(f"{EVENTS}/"):
             self._record.add_log(file.name, data)
             return

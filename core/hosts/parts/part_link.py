@@ -7,19 +7,18 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from core.errors import RunError
+from core.hosts.connection import ANSWER_S, Connection
 from core.hosts.exchange import unpack_devices
-from core.hosts.failures import HostError
-from core.hosts.inquiry import ANSWER_S
+from core.hosts.failures import Failure, HostError
 from core.hosts.mirror.link import SILENT_S
-from core.hosts.parts.lasting_connection import LastingConnection
 from core.hosts.parts.part_files import PartFiles
 from core.hosts.parts.part_record import PartRecord
-from core.hosts.parts.preflight import Equipment
-from core.language import tr, tr_noop, tr_stored
-from core.schema.codec import decode, encode
+from core.language import tr, tr_noop
+from core.schema.codec import Sentence, decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.source import files_hash
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device
-    from core.hosts.connection import Answer, Connection
+    from core.hosts.connection import Answer
     from core.hosts.exchange import HostDevices
     from core.hosts.host_list import Host
     from core.runs.part import Part
@@ -36,14 +35,36 @@ if TYPE_CHECKING:
 
 START_S = 60.0
 """Longest wait for the start of a part: the recipe is checked there first."""
-EQUIPMENT_S = 90.0
-"""Longest wait for what a machine trains with: PyTorch is imported there to learn the version of NCCL."""
+RETRY_S = 2.0
+"""Seconds between two attempts to connect again."""
 STATE_S = 1.0
 """Seconds between two questions for the state of a part."""
 REMOVE_S = 20.0
-MAX_ERROR = 2000
-"""Characters of a part's error that are shown."""
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Peer:
+    """The answer to `peer`."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """The answer to `part`."""
+
+    run: str
+    ended: str = ""
+    """The id of an earlier part of the run that was ended first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """The answer to `part_state`."""
+
+    over: bool
+    error: Sentence | None = None
 
 
 class OwnAddress(NamedTuple):
@@ -51,6 +72,84 @@ class OwnAddress(NamedTuple):
 
     interface: str
     address: str
+
+
+class _LastingConnection:
+    """A connection that is made again after a cut."""
+
+    def __init__(self, host: Host) -> None:
+        """Start to connect. Raises `HostError` if that is not possible at all."""
+        self._host = host
+        self.now = Connection(host)
+        """The connection of now; while it is cut, the one that was."""
+        self.reserved: tuple[Device, ...] = ()
+        """Devices off which every connection keeps the carrier's other users."""
+        self.cut: HostError | None = None
+        """Why it was cut the last time, or why it could not be made again since."""
+        self._cut_at: float | None = None
+        self._retry_at = 0.0
+        self._next: Connection | None = None
+        """The connection that is to take the place of one that was cut."""
+
+    def reserve(self, devices: Sequence[Device]) -> None:
+        """Keep other users of the carrier off these devices from now on. Raises `HostError` if they use them."""
+        if not self._host.carrier.is_shared:
+            return
+        self.reserved = tuple(devices)
+        self.now.close()
+        self.now = Connection(self._host, self.reserved)
+        self.now.await_hello()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there is no connection now."""
+        return self._cut_at is not None
+
+    @property
+    def cut_s(self) -> float:
+        """Seconds since the connection was cut; 0 while there is one."""
+        return 0.0 if self._cut_at is None else time.monotonic() - self._cut_at
+
+    def note_cut(self, error: HostError) -> None:
+        """Give the connection up: it is of no use any more."""
+        self._cut_at, self.cut = time.monotonic(), error
+        self._retry_at = self._cut_at + RETRY_S
+        self.now.close()
+
+    def try_again(self) -> bool:
+        """Go on to connect again, without waiting; return whether there is a connection."""
+        now = time.monotonic()
+        try:
+            if self._next is None and now >= self._retry_at:
+                self._next = Connection(self._host, self.reserved)
+            if self._next is not None:
+                self._next.poll()
+        except HostError as error:
+            self.cut, self._retry_at = error, now + RETRY_S
+            self._close_next()
+        if self._next is None or self._next.hello is None:
+            return False
+        self.now, self._next, self._cut_at = self._next, None, None
+        return True
+
+    @property
+    def has_lost_devices(self) -> bool:
+        """Whether other users of the carrier were given the devices while the connection was cut."""
+        return self.is_cut and bool(self.reserved) and self.cut is not None and self.cut.failure is Failure.BUSY
+
+    def give_devices_up(self) -> None:
+        """Connect from now on without keeping other users off the devices."""
+        self.reserved = ()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._close_next()
+        self.now.close()
+
+    def _close_next(self) -> None:
+        if self._next is not None:
+            self._next.close()
+            self._next = None
 
 
 @dataclass(slots=True)
@@ -80,7 +179,7 @@ class PartLink:
         """Start to connect. Raises `HostError` if that is not possible at all."""
         self.host = host
         self._run_dir = run_dir
-        self._lasting = LastingConnection(host)
+        self._lasting = _LastingConnection(host)
         self._record = PartRecord(run_dir, host.name)
         self._listening: Answer | None = None
         """The ports that the machine keeps for its ranks until they start."""
@@ -94,89 +193,59 @@ class PartLink:
 
     def meet(self) -> float:
         """Wait until the agent answers; return the seconds by which its clock is ahead. Raises `HostError`."""
-        self._lasting.await_hello()
-        self._record.offset_s = self._connection.compare_clock(ANSWER_S).offset_s
+        self._connection.await_hello()
+        self._record.offset_s = self._connection.compare_clock().offset_s
         return self._record.offset_s
+
+    def ask(
+        self, ability: str, unpack: Callable[[Any], Found], why: str, *, timeout_s: float | None = None, **terms: object
+    ) -> Found:
+        """Ask the agent, and return what `unpack` makes of its answer. Raises `HostError`.
+
+        `why`: the sentence for an answer that makes no sense, for which `unpack` raises.
+        """
+        return self._connection.read(unpack, self._connection.ask(ability, timeout_s, **terms), why)
 
     def devices(self) -> HostDevices:
         """Return the devices there. Raises `HostError`."""
-        try:
-            return unpack_devices(self._connection.ask("devices", ANSWER_S))
-        except ValueError:
-            self._connection.fail_at(tr("They are no devices."))
-
-    def equipment(self, asked: Mapping[str, Any]) -> Equipment:
-        """Return what the machine trains with. Raises `HostError`, also if the framework is not installed there.
-
-        `asked`: the terms of the request, as `preflight.questions` returns.
-        """
-        found = self._connection.ask("equipment", EQUIPMENT_S, **asked)
-        try:
-            return decode(Equipment, found)
-        except ValueError:
-            self._connection.fail_at(tr("It does not say what it trains with."))
+        return self.ask("devices", unpack_devices, tr("They are no devices."))
 
     def reserve(self, devices: Sequence[Device]) -> None:
         """Keep other users of the carrier off these devices from now on. Raises `HostError` if they use them."""
         self._lasting.reserve(devices)
 
-    def check_script(self, spec: RunSpec, hashes: Mapping[str, str], modules: Sequence[str]) -> dict[str, Any]:
-        """Check that a script can be started there, and return the versions of some packages. Raises `HostError`.
-
-        `hashes`: those of its files here, by path.
-        """
-        found = self._connection.ask(
-            "script", START_S, spec=spec.to_json(), hashes=dict(hashes), modules=list(modules)
-        )  # fmt: skip
-        versions = found.get("versions") if isinstance(found, dict) else None
-        if not isinstance(versions, dict):
-            self._connection.fail_at(tr("It does not say what it trains with."))
-        return versions
-
     def peer(self) -> str:
         """Return the address from which this machine has connected; the empty string if the carrier does not tell."""
-        found = self._connection.ask("peer", ANSWER_S)
-        address = found.get("address") if isinstance(found, dict) else None
-        if not isinstance(address, str):
-            self._connection.fail_at(tr("It names no address."))
-        return address
+        return self.ask("peer", partial(decode, _Peer), tr("It names no address.")).address
 
     def reach(self, address: str, port: int) -> OwnAddress:
         """Return the address from which the machine reaches another one. Raises `HostError` if it does not."""
-        found = self._connection.ask("reach", ANSWER_S, address=address, port=port)
-        try:
-            return own_address(found)
-        except ValueError:
-            self._connection.fail_at(tr("It names no network interface."))
+        return self.ask("reach", own_address, tr("It names no network interface."), address=address, port=port)
 
     def listen(self, count: int) -> list[int]:
         """Let the machine listen on `count` free ports until `end_listening`; return them. Raises `HostError`."""
         answer = self._connection.request("listen", count=count)
-        self._connection.wait(lambda: bool(answer.items) or answer.done, ANSWER_S, lambda: True)
+        self._connection.wait(lambda: answer.items or answer.done, ANSWER_S)
         self._listening = answer
-        try:
-            return free_ports(answer.items.popleft() if answer.items else self._connection.result(answer), count)
-        except ValueError:
-            self._connection.fail_at(tr("It names no free ports."))
+        found = answer.items.popleft() if answer.items else self._connection.result(answer)
+        return self._connection.read(partial(free_ports, count=count), found, tr("It names no free ports."))
 
     def end_listening(self) -> None:
         """End what `listen` began, and wait until the ports are free for the ranks. Raises `HostError`."""
         answer, self._listening = self._listening, None
         if answer is not None:
             self._connection.cancel(answer)
-            self._connection.wait(lambda: answer.done, ANSWER_S, lambda: True)
+            self._connection.wait(lambda: answer.done, ANSWER_S)
 
     # -- the part --------------------------------------------------------------------------------
 
     def start(self, spec: RunSpec, part: Part, files: Mapping[str, str]) -> None:
         """Start the part. Raises `HostError` with what keeps it from starting."""
-        found = self._connection.ask(
-            "part", START_S, spec=spec.to_json(), part=encode(part), files=dict(files), hash=files_hash(files)
+        found = self.ask(
+            "part", partial(decode, _Start), tr("It does not say what it has started."),
+            timeout_s=START_S, spec=spec.to_json(), part=encode(part), files=dict(files), hash=files_hash(files),
         )  # fmt: skip
-        run = found.get("run") if isinstance(found, dict) else None
-        if not isinstance(run, str):
-            self._connection.fail_at(tr("It does not say what it has started."))
-        if isinstance(found, dict) and found.get("ended"):
+        if found.ended:
             text = tr(
                 "An earlier part of this run was still running on {name}. It was ended before this one was started.",
                 name=self.host.name,
@@ -186,10 +255,10 @@ class PartLink:
         is_script = spec.script is not None
         logs = [LOG_FILE, *(log_of_rank(self._run_dir, rank).name for rank in ranks if is_script)]
         self._part = _Started(
-            run=run, ranks=ranks, grace_s=part.grace_s, files=PartFiles(run, ranks, logs, self._record),
+            run=found.run, ranks=ranks, grace_s=part.grace_s, files=PartFiles(found.run, ranks, logs, self._record),
             can_resume=not is_script,
         )  # fmt: skip
-        self._connection.request("hold", run=run)
+        self._connection.request("hold", run=found.run)
 
     def poll(self) -> None:
         """Take what has arrived. Raises `RunError` once the machine is lost, and `RecordError`."""
@@ -212,9 +281,7 @@ class PartLink:
         """Raise `RunError` once if the part failed without the end of a worker that would say why."""
         if part.error and self.is_over and not all(rank in part.files.exits for rank in part.ranks):
             error, part.error = part.error, ""
-            raise RunError(
-                tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=tr_stored(error))
-            )
+            raise RunError(tr("The part of this run on {name} has ended. {error}", name=self.host.name, error=error))
 
     @property
     def is_over(self) -> bool:
@@ -257,12 +324,10 @@ class PartLink:
 
     def _take_state(self, part: _Started) -> None:
         if part.asking is not None and part.asking.done:
-            found = self._connection.result(part.asking)
-            part.asking = None
-            if not isinstance(found, dict):
-                self._connection.fail_at(tr("It does not say what became of the run there."))
-            part.over = found.get("over") is True
-            part.error = str(found.get("error") or "")[:MAX_ERROR] if part.over else ""
+            answer, part.asking = self._connection.result(part.asking), None
+            why = tr("It does not say what became of the run there.")
+            found = self._connection.read(partial(decode, _State), answer, why)
+            part.over, part.error = found.over, found.error or "" if found.over else ""
             if part.over:
                 part.files.read_again()
         if part.asking is None and not part.over and time.monotonic() - part.asked_at >= STATE_S:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from core.devices.host_names import full_name
-from core.runs.facts.run_facts import read_release
+from core.language import Message, stored, tr
+from core.schema import event_kinds as kinds
 from core.schema.events import Writer
 from core.schema.files import open_to_append
 from core.schema.paths import EVENTS, host_events, worker_events
@@ -18,16 +21,7 @@ if TYPE_CHECKING:
 
     from core.schema.events import Event
 
-OF_WORKERS = frozenset({
-    "seen", "phase", "plan", "ready", "metrics", "done", "parts", "checkpoint", "rewind", "notice", "error", "link",
-})  # fmt: skip
-"""Kinds of events that a worker writes."""
-OF_HOST = frozenset({"worker", "worker_exit", "sample", "unticked_device", "slowed", "release", "ended", "notice"})
-"""Kinds of events of a part's supervisor, guard and readings that concern the run."""
-DEVICES = ("device", "reads_from")
-"""Fields with the id of one device."""
-TIMES = ("t", "since", "until")
-MAX_TEXT = 20_000
+IN_COLUMNS = (kinds.Metrics, kinds.DeviceReading)
 
 
 class PartRecord:
@@ -48,13 +42,13 @@ class PartRecord:
         `name`: of the file, from the part's folder on. `ranks`: those of the part.
         """
         own = {f"{EVENTS}/{worker_events(rank)}": worker_events(rank) for rank in ranks}
-        kinds = OF_WORKERS if name in own else OF_HOST
+        source = kinds.OF_WORKERS if name in own else kinds.OF_HOST
         writer = self._writer(own.get(name, host_events(self._host)))
         for event in events:
-            found = translate(event, kinds, self._host, self.offset_s)
+            found = translate(event, source, self._host, self.offset_s)
             if found is None or (name in own and found.get("rank", 0) not in {0, *ranks}):
                 continue
-            if found["kind"] == "release":
+            if found["kind"] == kinds.Release.kind:
                 self.released.add(found["device"])
             writer.write_json(json.dumps(found))
 
@@ -66,7 +60,7 @@ class PartRecord:
 
     def add_notice(self, text: str) -> None:
         """Record a sentence about the machine."""
-        self._writer(host_events(self._host)).write("notice", text=text)
+        self._writer(host_events(self._host)).write(kinds.Notice(text=text))
 
     def close(self) -> None:
         """Close the files."""
@@ -80,46 +74,57 @@ class PartRecord:
         return self._writers[name]
 
 
-def translate(event: Event, kinds: frozenset[str], host: str, offset_s: float) -> Event | None:
+def translate(event: Event, source: kinds.Forwarded, host: str, offset_s: float) -> Event | None:
     """Return an event of a part as an event of the run; None if it does not concern the run.
 
-    `host`: the name of the machine here. `offset_s`: seconds by which its clock is ahead. Nothing is trusted: an event
-    that makes no sense is left out.
+    `source`: whose file of the part has it. `host`: the name of the machine here. `offset_s`: seconds by which its
+    clock is ahead. Nothing is trusted: an event that makes no sense is left out.
     """
-    if event["kind"] not in kinds:
+    kind = kinds.KINDS.get(event["kind"])
+    if kind is None or source not in kind.forwarded:
         return None
-    found: dict[str, Any] = dict(event)
-    for name in TIMES:
-        if isinstance(found.get(name), (int, float)):
-            found[name] = found[name] - offset_s
-    for name in DEVICES:
-        if isinstance(found.get(name), str):
-            found[name] = full_name(host, found[name])
-    if isinstance(found.get("devices"), list):
-        found["devices"] = [full_name(host, str(each)) for each in found["devices"]]
+    found = dict(event)
     try:
-        return _of_kind(found, host)
-    except (LookupError, TypeError, ValueError):
+        if kind not in IN_COLUMNS:  # which were checked when the line was read
+            kinds.read(event)
+        for name, foreign in _foreign_fields(kind).items():  # type: ignore[arg-type]  # a class is hashable
+            if foreign is kinds.Foreign.MACHINE or found.get(name) is not None:
+                found[name] = _translated(foreign, found.get(name), host, offset_s)
+    except (TypeError, ValueError):
         return None
+    return found
 
 
-def _of_kind(event: dict[str, Any], host: str) -> dict[str, Any]:
-    kind = event["kind"]
-    if kind in {"worker", "ended"}:
-        return {**event, "host": host}
-    if kind == "release":
-        read_release(event)  # raises for a damaged one
-        return event
-    if kind == "notice":
-        return {**event, "text": f"{host}: {str(event['text'])[:MAX_TEXT]}"}
-    return event
+def _translated(foreign: kinds.Foreign, value: Any, host: str, offset_s: float) -> object:  # noqa: ANN401 (JSON)
+    match foreign:
+        case kinds.Foreign.TIME:
+            return value - offset_s
+        case kinds.Foreign.DEVICE:
+            return [full_name(host, each) for each in value] if isinstance(value, list) else full_name(host, value)
+        case kinds.Foreign.MACHINE:
+            return host
+        case kinds.Foreign.SENTENCE:
+            return stored(tr("{name}: {reason}", name=host, reason=Message.read(value)))
+
+
+@cache
+def _foreign_fields(kind: type[kinds.Record]) -> dict[str, kinds.Foreign]:
+    """Return the fields to translate, by their names in a file."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = {each.metadata.get("key", each.name): _mark(hints[each.name]) for each in fields(kind)}
+    return {name: mark for name, mark in found.items() if mark is not None}
+
+
+def _mark(hint: object) -> kinds.Foreign | None:
+    """Return what an annotation such as `DeviceId`, `DeviceId | None` or `tuple[DeviceId, ...]` says of its values."""
+    marks = [*getattr(hint, "__metadata__", ()), *map(_mark, get_args(hint))]
+    return next((mark for mark in marks if isinstance(mark, kinds.Foreign)), None)
 
 
 def worker_exits(events: list[Event], ranks: Mapping[int, object]) -> dict[int, tuple[int, bool]]:
     """Return the exit codes of these ranks and whether they were signalled, as a part's supervisor has recorded it."""
-    exits: dict[int, tuple[int, bool]] = {}
-    for event in events:
-        rank, code = event.get("rank"), event.get("exit_code")
-        if event["kind"] == "worker_exit" and isinstance(rank, int) and rank in ranks and isinstance(code, int):
-            exits[rank] = code, event.get("signalled") is True
-    return exits
+    return {
+        each.rank: (each.exit_code, each.signalled)
+        for each in kinds.read_all(kinds.WorkerExit, events)
+        if each.rank in ranks
+    }

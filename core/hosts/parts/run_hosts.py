@@ -19,12 +19,12 @@ from core.hosts.parts.meeting import HERE, Meeting
 from core.hosts.parts.part_link import PartLink, ask_all
 from core.hosts.parts.remote_worker import RemoteWorker
 from core.hosts.parts.workload import workload_of
-from core.language import tr
-from core.runs.facts.run_facts import Release, Verdict, release_fields
+from core.language import join_sentences, tr
 from core.runs.part import GRACE_S, Part
-from core.schema.events import RecordError, Tail
-from core.schema.paths import EVENTS, worker_events
+from core.schema.event_kinds import ClockOffset, Notice, Record, Release, Verdict
+from core.schema.events import RecordError
 from core.supervisor.companion import Companion
+from core.supervisor.workers import WorkerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from core.runs.facts.run_facts import RunFacts
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
-    from core.supervisor.workers import WorkerGroup
 
 GRACE_VARIABLE = "TRAINYARD_HOST_GRACE_S"
 """The variable with the seconds for which a run goes on without a connection to one of its machines."""
@@ -61,7 +60,7 @@ class RunHosts(Companion):
 
     # -- before the start ------------------------------------------------------------------------
 
-    def find(self, devices: Sequence[Device], record: Callable[..., None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
+    def find(self, devices: Sequence[Device], record: Callable[[Record], None], *, resumes: bool) -> Sequence[Device]:  # noqa: ARG002
         """Connect to all machines, check them, and return their devices with their ids in the run. Raises `RunError`.
 
         Whatever can be known before something trains is checked here.
@@ -93,10 +92,10 @@ class RunHosts(Companion):
 
     def _check_clock(self, link: PartLink, offset_s: float) -> None:
         report = HostReport(link.host, clock=Clock(offset_s=offset_s, round_trip_s=0.0))
-        self._write("clock", host=link.host.name, offset_s=offset_s)
+        self._write(ClockOffset(host=link.host.name, offset_s=offset_s))
         if report.clock_problem:
             text = tr("Times of {name} are corrected by it.", name=link.host.name)
-            self._write("notice", text=f"{report.clock_problem} {text}")
+            self._write(Notice(text=join_sentences([report.clock_problem, text])))
 
     def _find_devices(self, name: str, found: HostDevices) -> None:
         by_id = {device.id: device for device in found.devices}
@@ -106,7 +105,7 @@ class RunHosts(Companion):
                 raise RunError(tr("{host} has no device {device} any more. Its devices: {names}.", host=name,
                                   device=wanted, names=", ".join(by_id) or "-"))  # fmt: skip
             if device.blocked:
-                raise RunError(f"{name}: {device.blocked}")
+                raise RunError(tr("{name}: {reason}", name=name, reason=device.blocked))
             self._devices[full_name(name, wanted)] = device
         self._links[name].reserve([by_id[wanted] for wanted in self._wanted[name]])
 
@@ -149,14 +148,12 @@ class RunHosts(Companion):
         grace_s = float(os.environ.get(GRACE_VARIABLE) or GRACE_S)
         for name, assignments in self._assignments.items():
             link = self._links[name]
-            tails = [Tail(self._run_dir / EVENTS / worker_events(each.rank)) for each in assignments]
-            for tail in tails:
-                tail.skip()  # before the start, so that no event is missed
+            tails = [workers.tail(each) for each in assignments]
             part = Part(head=platform.node(), run=self._run_dir.name, assignments=tuple(assignments), grace_s=grace_s)
             link.start(replace(spec, devices=assignments[0].devices), part, files)
             for assignment, tail in zip(assignments, tails, strict=True):
                 named = replace(assignment, own=tuple(full_name(name, each) for each in assignment.own))
-                workers.add_remote(RemoteWorker(named, tail, link))
+                workers.add(RemoteWorker(named, tail, link))
 
     def poll(self, facts: RunFacts) -> str:  # noqa: ARG002
         """Take what has arrived of all machines. Raises `RunError` once one is lost, and `RecordError`."""
@@ -177,16 +174,16 @@ class RunHosts(Companion):
             try:
                 self._poll()
             except RunError as error:  # the others are still waited for
-                self._write("notice", text=str(error))
+                self._write(Notice(text=str(error)))
             time.sleep(POLL_S)
         for name in self._devices:
             host = name.partition("/")[0]
             if not self._links[host].has_verdict(name) and self._assignments:
-                self._write("release", **release_fields(_not_judged(name, host)))
+                self._write(_not_judged(name, host))
         for host in self._assignments:
             if why := self._links[host].remove():
                 text = tr("The part of this run on {host} is still there. {why}", host=host, why=why)
-                self._write("notice", text=text)
+                self._write(Notice(text=text))
         self._assignments.clear()
 
     def close(self) -> None:

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
-from core.language import tr_noop
-from core.runs.facts.run_facts import (
-    Checkpoint,
-    EscalationStep,
-    Plan,
-    RunFacts,
-    RunProgress,
-    StartPhase,
-    UntickedDeviceUse,
-    WorkerRecord,
-    read_part,
-    read_release,
-    read_software,
-    read_source,
-    without_present,
-)
+from core.language import join_sentences, tr, tr_noop
+from core.runs.facts.run_facts import RunFacts, WorkerRecord, without_present
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
+from core.schema import event_kinds as kinds
+from core.schema.codec import decode
 from core.schema.events import Event, last_step
-from core.system.process_info import TerminatedProcess, read_ended, whole_or_none
 from core.system.processes import HostId, ProcessId
 from core.text import MAX_NAMES, first_names, join_names
 
+Reader = Callable[[RunFacts, Any], RunFacts]
+
 MAX_COLLECTED = 10_000
 """Events of the kinds in `_COLLECTED` that are folded. Runs have some hundred; a planted file may have millions."""
-# What readers add to the facts is English, as what the run stored, and is translated with it.
 TOO_MANY = tr_noop("The run has more than {count} events of its states and processes; the rest is missing.")
 DAMAGED = tr_noop("An event of kind {kind!r} could not be read.")
 ENDED_BEFORE = tr_noop(
@@ -52,66 +40,56 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
     latest, collected, step = facts.latest, facts.collected, facts.step
     for event in events:
         kind, at = event["kind"], event["t"]
-        if kind in {"supervisor", "queued"}:  # only these readers use `latest`
+        if kind in _STARTS:  # only their readers use `latest`
             facts = replace(facts, latest=latest)
         if at > latest:  # noqa: PLR1730 (a call takes three times as long, and a long run has 10^5 events)
             latest = at
+        if kind == _METRICS:
+            step = max(step, last_step(event))
+            facts = facts if facts.phase is None else replace(facts, phase=None)
         reader = _READERS.get(kind)
         if reader is None:
             continue
-        if step != facts.step and reader is not _metrics:
-            facts = replace(facts, step=step)
-        if kind in _COLLECTED:
-            collected += 1
-            if collected > MAX_COLLECTED:
-                facts = (
-                    _with_notice(facts, TOO_MANY.format(count=MAX_COLLECTED))
-                    if collected == MAX_COLLECTED + 1
-                    else facts
-                )
-                continue
+        collected += kind in _COLLECTED
+        if kind in _COLLECTED and collected > MAX_COLLECTED:
+            if collected == MAX_COLLECTED + 1:
+                facts = _with_notice(facts, tr(TOO_MANY, count=MAX_COLLECTED))
+            continue
         try:
-            if reader is _metrics and facts.phase is None:  # only the step changes
-                step = max(step, last_step(event))
-            else:
-                facts = reader(facts, event)
-                step = facts.step
+            facts = reader(facts, kinds.read(event))
+            step = facts.step if kind == _REWIND else step
         except (KeyError, TypeError, ValueError, OverflowError):
-            facts = _with_notice(facts, DAMAGED.format(kind=kind))
+            facts = _with_notice(facts, tr(DAMAGED, kind=kind))
     # Each `replace` copies all fields, and a run has thousands of batches: what each event changes is set once.
     is_new = (latest, collected, step) != (facts.latest, facts.collected, facts.step)
     return replace(facts, latest=latest, collected=collected, step=step) if is_new else facts
 
 
-def _state(facts: RunFacts, event: Event) -> RunFacts:
-    state, time = RunState(event["state"]), float(event["t"])
+def _state(facts: RunFacts, change: kinds.StateChange) -> RunFacts:
+    state = RunState(change.state)
     if (facts.state, state) not in TRANSITIONS:
         raise ValueError(state)
-    error, traceback = event.get("error", facts.error), event.get("traceback", facts.traceback)
-    if not isinstance(error, (str, type(None))) or not isinstance(traceback, (str, type(None))):
-        raise TypeError(event)
     return replace(
-        facts, state=state, history=(*facts.history, (time, state)), error=_cut(error),
-        traceback=_cut(traceback), asked=facts.asked if state_info(state).can_pause else "", waiting=None,
+        facts, state=state, history=(*facts.history, (float(change.time), state)),
+        error=_cut(change.error or facts.error), traceback=_cut(change.traceback or facts.traceback),
+        asked=facts.asked if state_info(state).can_pause else "", waiting=None,
         stalled=None, phase=facts.phase if state_info(state).can_pause else None,
-        slowed=facts.slowed if state is RunState.RUNNING else {}, stopped_by_signal=event.get("by_signal") is True,
+        slowed=facts.slowed if state is RunState.RUNNING else {}, stopped_by_signal=change.by_signal,
     )  # fmt: skip
 
 
-def _supervisor(facts: RunFacts, event: Event) -> RunFacts:
+def _supervisor(facts: RunFacts, start: kinds.SupervisorStart) -> RunFacts:
     if facts.supervisor is not None or state_info(facts.state).over:
         facts = _resumed(facts)
-    host = HostId(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
-    guard = _process(event["guard"]) if event.get("guard") else None
-    return replace(facts, supervisor=_process(event), guard=guard, host=host, starts=facts.starts + 1)
+    guard = decode(ProcessId, start.guard) if start.guard else None
+    return replace(facts, supervisor=_process(start), guard=guard, host=_host(start), starts=facts.starts + 1)
 
 
-def _queued(facts: RunFacts, event: Event) -> RunFacts:
+def _queued(facts: RunFacts, queued: kinds.Queued) -> RunFacts:
     """Read which process waits in the queue. A run that was training before is queued anew, as after a reboot."""
     if facts.supervisor is not None and facts.state is not RunState.QUEUED:
         facts = _resumed(facts)
-    host = HostId(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
-    return replace(facts, supervisor=None, guard=None, waiter=_process(event), host=host)
+    return replace(facts, supervisor=None, guard=None, waiter=_process(queued), host=_host(queued))
 
 
 def _resumed(facts: RunFacts) -> RunFacts:
@@ -127,121 +105,56 @@ def _resumed(facts: RunFacts) -> RunFacts:
     )  # fmt: skip
 
 
-def _worker(facts: RunFacts, event: Event) -> RunFacts:
+def _worker(facts: RunFacts, start: kinds.WorkerStart) -> RunFacts:
     worker = WorkerRecord(
-        rank=int(event["rank"]), process=_process(event), devices=tuple(event["devices"]),
-        role=str(event.get("role", "worker")), host=str(event.get("host", "")),
-    )  # fmt: skip
-    return replace(facts, workers={**facts.workers, worker.rank: worker})
-
-
-def _worker_exit(facts: RunFacts, event: Event) -> RunFacts:
-    worker = replace(facts.workers[int(event["rank"])], exit_code=int(event["exit_code"]))
-    return replace(facts, workers={**facts.workers, worker.rank: worker})
-
-
-def _device(facts: RunFacts, event: Event) -> RunFacts:
-    known = {name: value for name, value in event.items() if name not in {"t", "kind"}}
-    texts = [known.get(name) for name in ("device_kind", "label", "name", "pci_bus_id")]
-    cores = known.get("cores") or []
-    if not all(isinstance(text, (str, type(None))) for text in texts) or not isinstance(cores, list):
-        raise TypeError(event)
-    known |= {"memory_total_bytes": whole_or_none(known.get("memory_total_bytes")), "cores": [*map(int, cores)]}
-    return replace(facts, devices={**facts.devices, str(event["id"]): known})
-
-
-def _plan(facts: RunFacts, event: Event) -> RunFacts:
-    counts = {name: int(event[name]) for name in ("epochs", "steps_per_epoch", "samples_per_epoch")}
-    return replace(facts, plan=Plan(**counts), earlier_plan=None)
-
-
-def _phase(facts: RunFacts, event: Event) -> RunFacts:
-    if event["rank"] != 0:
-        return facts
-    return replace(facts, phase=StartPhase(name=str(event["name"]), since=float(event["t"])))
-
-
-def _metrics(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, step=max(facts.step, last_step(event)), phase=None)
-
-
-def _progress(facts: RunFacts, event: Event) -> RunFacts:
-    done, total = float(event["done"]), float(event["total"])
-    if not (math.isfinite(done) and math.isfinite(total)):
-        raise ValueError(event)
-    return replace(facts, progress=RunProgress(done=done, total=total, unit=str(event.get("unit", ""))))
-
-
-def _rewind(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, step=int(event["step"]))
-
-
-def _checkpoint(facts: RunFacts, event: Event) -> RunFacts:
-    written = Checkpoint(
-        step=int(event["step"]), name=str(event["name"]), time=float(event["t"]), reason=str(event["reason"])
+        rank=start.rank, process=_process(start), devices=start.devices, role=start.role, host=start.host
     )
-    return replace(facts, checkpoint=written)
+    return replace(facts, workers={**facts.workers, worker.rank: worker})
 
 
-def _request(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, asked=str(event["asked"]))
+def _worker_exit(facts: RunFacts, end: kinds.WorkerExit) -> RunFacts:
+    worker = replace(facts.workers[end.rank], exit_code=end.exit_code)
+    return replace(facts, workers={**facts.workers, worker.rank: worker})
 
 
-def _stop_step(facts: RunFacts, event: Event) -> RunFacts:
-    step = EscalationStep(time=float(event["t"]), name=str(event["name"]), grace_s=event.get("grace_s"))
-    return replace(facts, stop_steps=(*facts.stop_steps, step))
-
-
-def _notice(facts: RunFacts, event: Event) -> RunFacts:
-    return _with_notice(facts, str(event["text"]))
-
-
-def _unticked_device_use(facts: RunFacts, event: Event) -> RunFacts:
-    pids = tuple(int(pid) for pid in event["pids"])
-    use = UntickedDeviceUse(device_id=str(event["device"]), pids=pids, sentence=str(_cut(str(event["text"]))))
+def _unticked_device_use(facts: RunFacts, use: kinds.UntickedDeviceUse) -> RunFacts:
+    use = replace(use, sentence=str(_cut(use.sentence)))
     known = facts.unticked_device_uses
     if any(each.sentence == use.sentence for each in known):
         return facts
     return replace(facts, unticked_device_uses=(*known, use))
 
 
-def _waiting(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, waiting=_cut(str(event["text"])))
-
-
-def _stall(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, stalled=_cut(str(event.get("text") or "") or None))
-
-
-def _slowed(facts: RunFacts, event: Event) -> RunFacts:
-    if event["device"] not in facts.devices:  # so that a planted file cannot name a million
+def _slowed(facts: RunFacts, slowed: kinds.Slowed) -> RunFacts:
+    if slowed.device_id not in facts.devices:  # so that a planted file cannot name a million
         return facts
-    others = {device: text for device, text in facts.slowed.items() if device != event["device"]}
-    text = str(_cut(str(event["text"])))
-    return replace(facts, slowed={**others, str(event["device"]): text} if text else others)
+    others = {device: text for device, text in facts.slowed.items() if device != slowed.device_id}
+    text = str(_cut(slowed.sentence))
+    return replace(facts, slowed={**others, slowed.device_id: text} if text else others)
 
 
-def _release(facts: RunFacts, event: Event) -> RunFacts:
-    found = read_release(event)
-    return replace(facts, releases={**facts.releases, found.device_id: found})
-
-
-def _ended(facts: RunFacts, event: Event) -> RunFacts:
-    ended = read_ended(event)
+def _ended(facts: RunFacts, event: kinds.Ended) -> RunFacts:
+    ended = tuple(replace(each, by=event.by) for each in event.processes)
     facts = replace(facts, ended_processes=(*facts.ended_processes, *ended))
-    if event.get("before_resume") is not True:
+    if not event.before_resume:
         return facts
     facts = replace(facts, ended_before_resume=(*facts.ended_before_resume, *ended))
     return replace(facts, notices=(*facts.notices, *_ended_sentence(ended)))
 
 
-def _ended_sentence(ended: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
+def _parts(facts: RunFacts, part: kinds.ModelPart) -> RunFacts:
+    if part.device not in facts.devices:  # so that a planted file cannot name a million
+        return facts
+    return replace(facts, parts={**facts.parts, part.device: part})
+
+
+def _ended_sentence(ended: tuple[kinds.TerminatedProcess, ...]) -> tuple[str, ...]:
     """Return a notice on processes terminated while resuming; nothing if there were none."""
     if not ended:
         return ()
     names = first_names([f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in ended])
-    text = (ENDED_BEFORE if len(ended) == 1 else MANY_ENDED_BEFORE).format(processes=join_names(names))
-    return (f"{text} {ALL_ENDED}" if len(ended) > MAX_NAMES else text,)
+    text = tr(ENDED_BEFORE if len(ended) == 1 else MANY_ENDED_BEFORE, processes=join_names(names))
+    return (join_sentences([text, tr(ALL_ENDED) if len(ended) > MAX_NAMES else None]),)
 
 
 def _cut(text: str | None) -> str | None:
@@ -254,51 +167,46 @@ def _with_notice(facts: RunFacts, text: str) -> RunFacts:
     return facts if text in facts.notices else replace(facts, notices=(*facts.notices, text))
 
 
-def _software(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, software=read_software(event))
+def _process(event: kinds.Queued | kinds.WorkerStart) -> ProcessId:
+    return ProcessId(pid=event.pid, created=float(event.created))
 
 
-def _source(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, source=read_source(event))
+def _host(event: kinds.Queued) -> HostId:
+    return HostId(host=event.host, boot=event.boot, pid_namespace=event.pid_namespace)
 
 
-def _parts(facts: RunFacts, event: Event) -> RunFacts:
-    part = read_part(event)
-    if part.device not in facts.devices:  # so that a planted file cannot name a million
-        return facts
-    return replace(facts, parts={**facts.parts, part.device: part})
+def _on(kind: type[kinds.Kind], reader: Callable[[RunFacts, kinds.Kind], RunFacts]) -> tuple[str, Reader]:
+    return kind.kind, reader
 
 
-def _process(event: Event) -> ProcessId:
-    return ProcessId(pid=int(event["pid"]), created=float(event["created"]))
-
-
-_READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
-    "state": _state,
-    "supervisor": _supervisor,
-    "queued": _queued,
-    "worker": _worker,
-    "worker_exit": _worker_exit,
-    "device": _device,
-    "phase": _phase,
-    "plan": _plan,
-    "metrics": _metrics,
-    "progress": _progress,
-    "rewind": _rewind,
-    "checkpoint": _checkpoint,
-    "request": _request,
-    "stop_step": _stop_step,
-    "notice": _notice,
-    "unticked_device": _unticked_device_use,
-    "waiting": _waiting,
-    "stall": _stall,
-    "slowed": _slowed,
-    "release": _release,
-    "ended": _ended,
-    "software": _software,
-    "source": _source,
-    "parts": _parts,
-}
+_READERS: dict[str, Reader] = dict([
+    _on(kinds.StateChange, _state),
+    _on(kinds.SupervisorStart, _supervisor),
+    _on(kinds.Queued, _queued),
+    _on(kinds.WorkerStart, _worker),
+    _on(kinds.WorkerExit, _worker_exit),
+    _on(kinds.RunDevice, lambda facts, device: replace(facts, devices={**facts.devices, device.id: device.fields()})),
+    _on(kinds.Phase, lambda facts, phase: replace(facts, phase=phase) if phase.rank == 0 else facts),
+    _on(kinds.Plan, lambda facts, plan: replace(facts, plan=plan, earlier_plan=None)),
+    _on(kinds.RunProgress, lambda facts, progress: replace(facts, progress=progress)),
+    _on(kinds.Rewind, lambda facts, rewind: replace(facts, step=rewind.step)),
+    _on(kinds.Checkpoint, lambda facts, checkpoint: replace(facts, checkpoint=checkpoint)),
+    _on(kinds.Requested, lambda facts, request: replace(facts, asked=request.asked)),
+    _on(kinds.StopStep, lambda facts, step: replace(facts, stop_steps=(*facts.stop_steps, step))),
+    _on(kinds.Notice, lambda facts, notice: _with_notice(facts, notice.text)),
+    _on(kinds.UntickedDeviceUse, _unticked_device_use),
+    _on(kinds.Waiting, lambda facts, waiting: replace(facts, waiting=_cut(waiting.text))),
+    _on(kinds.Stall, lambda facts, stall: replace(facts, stalled=_cut(stall.text) or None)),
+    _on(kinds.Slowed, _slowed),
+    _on(kinds.Release, lambda facts, release: replace(facts, releases={**facts.releases, release.device_id: release})),
+    _on(kinds.Ended, _ended),
+    _on(kinds.Software, lambda facts, software: replace(facts, software=software)),
+    _on(kinds.Source, lambda facts, source: replace(facts, source=source)),
+    _on(kinds.ModelPart, _parts),
+])  # fmt: skip
+"""By the name of the kind. Of measurements, `fold` itself takes the last step."""
+_METRICS, _REWIND = kinds.Metrics.kind, kinds.Rewind.kind
+_STARTS = frozenset({kinds.SupervisorStart.kind, kinds.Queued.kind})
 _COLLECTED = frozenset({
     "state", "supervisor", "queued", "worker", "worker_exit", "device", "stop_step", "notice", "unticked_device",
     "release", "ended",

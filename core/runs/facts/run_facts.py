@@ -8,53 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
-from core.language import tr, tr_noop, tr_plural
+from core.language import tr, tr_plural
 from core.runs.facts.states import RunState, state_info
-from core.schema.codec import Limits, decode, encode, named
-from core.system.process_info import ProcessInfo, TerminatedProcess, process_fields
+from core.schema.event_kinds import (
+    Checkpoint,
+    ModelPart,
+    Phase,
+    Plan,
+    Release,
+    RunProgress,
+    Software,
+    Source,
+    StopStep,
+    TerminatedProcess,
+    UntickedDeviceUse,
+    Verdict,
+)
 from core.system.processes import HostId, ProcessId
 from core.text import disk, join_names
 
-MAX_PARAMETERS = 10_000
-"""Names of parameters that are kept of each device."""
-MAX_BYTES = 2**60
-MAX_NAME = 200
-"""Characters of a name that are kept."""
 SHOWN = 6
 """Modules that a sentence names; of more, the first and the last."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPart:
-    """What a device holds of a model."""
-
-    device: str
-    """The id of the device."""
-    parameters: tuple[str, ...]
-    """Names in the framework's own way, such as `body.0.weight` or `dense/kernel`."""
-    where: str
-    """Where the framework says that they are, such as `cuda:1`; for fsdp, that they are shards."""
-    size_bytes: int | None = None
-    """The size of these parameters on the device; None if it is not known."""
-    reads_from: str = ""
-    """The id of the device whose parameters it reads at each step, where it has none by intention."""
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether the device holds a shard of each parameter instead of whole ones."""
-        return self.where.startswith("a shard")
-
-
-def read_part(event: Mapping[str, Any]) -> ModelPart:
-    """Read the event `parts`. Raises `ValueError` when it is damaged."""
-    size_bytes = event.get("bytes")
-    return decode(
-        ModelPart, {**event, "reads_from": event.get("reads_from") or ""}, Limits(MAX_NAME, MAX_PARAMETERS),
-        size_bytes=size_bytes if isinstance(size_bytes, int) and 0 <= size_bytes < MAX_BYTES else None,
-    )  # fmt: skip
 
 
 def part_sentences(parts: Iterable[ModelPart], labels: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -86,56 +62,6 @@ def _modules(names: Sequence[str]) -> str:
     return tr("{count} modules from {first} to {last}", count=len(modules), first=modules[0], last=modules[-1])
 
 
-MAX_PACKAGES = 1000
-"""Characters of a name or a version that are kept."""
-MAX_PATH = 4096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Software:
-    """The Python of the workers, as it described itself at the start."""
-
-    version: str
-    """`3.12.3`."""
-    packages: Mapping[str, str] = field(default_factory=dict)
-    """Versions by the name of the installed distribution."""
-    trainyard: str = ""
-    """The version of Trainyard; the empty string if it was not recorded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """The state of the Git repository that the workload lies in, at the start."""
-
-    folder: str
-    commit: str
-    """The empty string for a repository without a commit."""
-    branch: str
-    """The empty string if no branch was checked out."""
-    changed: bool
-    """Whether tracked files differed from the commit, or the workload itself was not tracked."""
-
-
-def read_software(event: Mapping[str, Any]) -> Software:
-    """Read the event `software`. Raises `ValueError` when it is damaged."""
-    return decode(Software, event, Limits(MAX_NAME, MAX_PACKAGES))
-
-
-def read_source(event: Mapping[str, Any]) -> Source:
-    """Read the event `source`. Raises `ValueError` when it is damaged."""
-    return decode(Source, event, Limits(MAX_PATH))
-
-
-class Verdict(Enum):
-    """What became of a device's memory after a run. The values appear in event files and in `--json`."""
-
-    RELEASED = tr_noop("released")
-    HELD_BY_RUN = tr_noop("held by this run")
-    HELD_BY_OTHERS = tr_noop("held by others")
-    UNEXPLAINED = tr_noop("unexplained")
-    CANNOT_BE_JUDGED = tr_noop("cannot be judged")
-
-
 BADNESS = (
     Verdict.RELEASED, Verdict.CANNOT_BE_JUDGED, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN
 )  # fmt: skip
@@ -144,39 +70,9 @@ HELD = frozenset({Verdict.HELD_BY_RUN, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAIN
 """The verdicts on memory that did not come back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """The finding on one device after the run's last worker had exited."""
-
-    device_id: str = field(metadata=named("device"))
-    verdict: Verdict
-    before_bytes: int | None
-    """Memory used before the first worker was started; None without a reading."""
-    peak_bytes: int | None
-    after_bytes: int | None
-    """Memory used at the last reading after the end; None without one."""
-    seconds: float
-    """Seconds from the exit of the last worker to the verdict."""
-    sentence: str
-    holders: tuple[ProcessInfo, ...] = ()
-    """Processes that still hold the device."""
-
-
 def worst(releases: Iterable[Release]) -> Release | None:
     """Return the release with the worst verdict, and of those the one that took longest; None for no releases."""
     return max(releases, key=lambda each: (BADNESS.index(each.verdict), each.seconds), default=None)
-
-
-def release_fields(release: Release) -> dict[str, Any]:
-    """Return the fields of the event of a finding."""
-    holders = [process_fields(each) for each in release.holders]
-    return {**encode(release), "seconds": round(release.seconds, 3), "holders": holders}
-
-
-def read_release(event: dict[str, Any]) -> Release:
-    """Read a finding from its event. Raises `ValueError` when the event is damaged."""
-    found = decode(Release, event)
-    return replace(found, holders=tuple(replace(each, device_id=found.device_id) for each in found.holders))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,82 +83,12 @@ class WorkerRecord:
     process: ProcessId
     devices: tuple[str, ...]
     """The ids of its devices; none for a worker that only coordinates."""
-    role: str = "worker"
-    """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` for one that fetches data before them."""
+    role: str
+    """As in `WorkerStart`."""
     exit_code: int | None = None
     """None while it runs; the negative number of the signal that ended it."""
     host: str = ""
     """The name of the other machine on which it trains, where its process id counts; empty for this one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EscalationStep:
-    """A step of a stop that was taken."""
-
-    time: float
-    name: str
-    """`asked`, `SIGINT`, `SIGTERM` or `SIGKILL`."""
-    grace_s: float | None
-    """Seconds until the next step follows; None for the last."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The amount of training, as rank 0 announced it."""
-
-    epochs: int
-    steps_per_epoch: int
-    samples_per_epoch: int
-
-    @property
-    def steps(self) -> int:
-        """Optimizer steps in the whole run."""
-        return self.epochs * self.steps_per_epoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunProgress:
-    """The progress that a script reports."""
-
-    done: float
-    total: float
-    unit: str
-    """`steps`, `epochs`, or the empty string if the script does not name the unit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartPhase:
-    """What rank 0 does before its first step."""
-
-    name: str
-    """As in `core.worker.context.Context.enter_phase`."""
-    since: float
-    """Unix seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """A checkpoint that a worker has written; it may have been pruned since."""
-
-    step: int
-    name: str
-    """The name of its folder below `checkpoints`."""
-    time: float
-    reason: str
-    """`asked`, `pause`, `epoch`, `end`, ..."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UntickedDeviceUse:
-    """Processes of a run on one device that was not ticked."""
-
-    device_id: str
-    pids: tuple[int, ...]
-    sentence: str
-
-    def to_event(self) -> dict[str, object]:
-        """Return the fields of an event of the kind `unticked_device`."""
-        return {"device": self.device_id, "pids": list(self.pids), "text": self.sentence}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +115,7 @@ class RunFacts:
     plan: Plan | None = None
     earlier_plan: Plan | None = None
     """The plan from before the run was resumed, until there is a new one."""
-    phase: StartPhase | None = None
+    phase: Phase | None = None
     """What the run does before its first step; None before any report of its workers and from the first step on."""
     progress: RunProgress | None = None
     """The progress of a script, which has no plan; None until it reports any."""
@@ -305,7 +131,7 @@ class RunFacts:
     """Number of events so far of the kinds of which every one is kept."""
     latest: float = 0.0
     """Unix seconds of the latest event so far."""
-    stop_steps: tuple[EscalationStep, ...] = ()
+    stop_steps: tuple[StopStep, ...] = ()
     """The steps of the stop since the last start."""
     error: str | None = None
     """A sentence if the run failed or was lost."""

@@ -11,8 +11,8 @@ from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
 from core.errors import RunError
-from core.language import tr, tr_plural
-from core.runs.facts.run_facts import UntickedDeviceUse
+from core.language import join_sentences, tr, tr_plural
+from core.schema.event_kinds import DeviceReading, UntickedDeviceUse
 from core.schema.events import Writer
 from core.schema.paths import DEVICE_EVENTS, EVENTS
 from core.text import first_names, join_names
@@ -49,7 +49,7 @@ class DeviceLog:
             )
         blocked = [by_id[name].blocked for name in self._device_ids if by_id[name].blocked]
         if blocked:
-            raise RunError(" ".join(map(str, blocked)))
+            raise RunError(join_sentences(blocked))
         return [by_id[name] for name in self._device_ids]
 
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
@@ -65,7 +65,7 @@ class DeviceLog:
         """Return and record the readings that the sampler has taken in already. Raises `RecordError`."""
         samples = [sample for sample in self._sampler.new_samples() if sample.device_id in self._device_ids]
         for sample in samples if self._recorded else ():
-            self._writer.write("sample", **_fields(sample))
+            self._writer.write(_reading(sample))
         return samples
 
     def stop_recording(self) -> None:
@@ -85,15 +85,15 @@ class DeviceLog:
 def _not_listed(names: Sequence[str], banner: str | None) -> str:
     what = tr("Device {names} was not listed within {timeout_s:g} s.", names=", ".join(names), timeout_s=TIMEOUT_S)
     remedy = tr("An idle driver can take this long to wake up. Start the run again.")
-    return " ".join(sentence for sentence in (what, banner, remedy) if sentence)
+    return join_sentences([what, banner, remedy])
 
 
-def _fields(sample: Sample) -> dict[str, object]:
-    names = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
-    fields: dict[str, object] = {"device": sample.device_id, **{name: getattr(sample, name) for name in names}}
-    # Left out where there is nothing to say: a run of days has a million of these lines.
-    rare = {"sm_clock_mhz": sample.sm_clock_mhz, "slowdowns": sample.slowdowns, "lost": sample.lost}
-    return fields | {name: value for name, value in rare.items() if value}
+def _reading(sample: Sample) -> DeviceReading:
+    return DeviceReading(
+        device_id=sample.device_id, utilisation_percent=sample.utilisation_percent,
+        memory_used_bytes=sample.memory_used_bytes, temperature_celsius=sample.temperature_celsius,
+        power_watts=sample.power_watts, sm_clock_mhz=sample.sm_clock_mhz, slowdowns=sample.slowdowns, lost=sample.lost,
+    )  # fmt: skip
 
 
 MIN_READINGS = 10

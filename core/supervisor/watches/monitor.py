@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.strategies import strategy_of
 from core.devices.device import Device, Sample
-from core.language import tr, tr_plural
+from core.language import join_sentences, tr, tr_plural
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.facts.fold import ALL_ENDED
-from core.runs.facts.run_facts import release_fields
+from core.schema.event_kinds import Ended, Notice, ProcessInfo, Record, Stall, Waiting
 from core.schema.spec import RunSpec
 from core.supervisor.watches.device_watches import DeviceLog, IdleDeviceWatch, UntickedDeviceWatch
 from core.supervisor.watches.progress_watches import SlowdownWatch, StallWatch
-from core.system.process_info import ProcessInfo, ended_fields
 from core.system.processes import ProcessId
 from core.system.run_processes import RunProcesses
 from core.text import MAX_NAMES, enumerated
@@ -38,12 +37,12 @@ class RunMonitor:
 
     def __init__(
         self, own: RunProcesses, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *,
-        readings: DeviceLog, write: Callable[..., None], has_steps: bool,
+        readings: DeviceLog, write: Callable[[Record], None], has_steps: bool,
     ) -> None:  # fmt: skip
         """`own`: the processes of the run. `before`: readings from before the first process.
 
-        `write`: writes an event of a kind, with its fields. `has_steps`: whether the steps of the run are reported
-        here; those of a part are reported to the machine that has the run.
+        `write`: writes an event. `has_steps`: whether the steps of the run are reported here; those of a part are
+        reported to the machine that has the run.
         """
         self._readings, self._write = readings, write
         self._watch = MemoryWatch(own.run_id, devices, spec.release, HostProcesses(own))
@@ -60,12 +59,12 @@ class RunMonitor:
         self._idle.take(samples)
         now, survey = time.monotonic(), self._readings.survey
         for use in self._unticked.poll(survey, now):
-            self._write("unticked_device", **use.to_event())
+            self._write(use)
         for slowdown in self._slowdown.poll(survey, now) if trains else ():
-            self._write("slowed", **slowdown.to_event())
+            self._write(slowdown)
         # A stall is only reported: a validation or a download may take as long.
         if trains and self._stall is not None and (text := self._stall.poll(step, survey, now)) is not None:
-            self._write("stall", text=text)
+            self._write(Stall(text=text))
 
     def idle_devices(self) -> str | None:
         """See `IdleDeviceWatch.sentence`."""
@@ -100,14 +99,13 @@ def _ranks_wait(spec: RunSpec) -> bool:
 
 
 def watch_release(
-    watch: MemoryWatch, readings: DeviceLog, write: Callable[..., None], workers: Iterable[ProcessId], *,
+    watch: MemoryWatch, readings: DeviceLog, write: Callable[[Record], None], workers: Iterable[ProcessId], *,
     is_hurried: Callable[[], bool], meanwhile: Callable[[], Any],
 ) -> None:  # fmt: skip
     """Step a watch until it is done, and record what it finds.
 
-    Returns at once if no process of the run is left and no device needs a reading. `write`: writes an event of a kind,
-    with its fields. `is_hurried`: whether to cut the waiting short. `meanwhile` is called between two steps. Raises
-    `RecordError`.
+    Returns at once if no process of the run is left and no device needs a reading. `write`: writes an event.
+    `is_hurried`: whether to cut the waiting short. `meanwhile` is called between two steps. Raises `RecordError`.
     """
     watch.take(readings.poll())  # readings that were made before the end
     watch.end(workers)
@@ -119,19 +117,19 @@ def watch_release(
         watch.take(readings.poll())
         _step(watch, write, is_hurried)
     if ended := watch.ended():
-        write("ended", **ended_fields("supervisor", ended))
+        write(Ended(by="supervisor", processes=tuple(ended)))
 
 
-def _step(watch: MemoryWatch, write: Callable[..., None], is_hurried: Callable[[], bool]) -> None:
+def _step(watch: MemoryWatch, write: Callable[[Record], None], is_hurried: Callable[[], bool]) -> None:
     if is_hurried():
         watch.hurry()
     found = watch.step()
     for number, signalled in watch.signalled:
-        write("notice", text=_signalled(number, signalled))
+        write(Notice(text=_signalled(number, signalled)))
     for release in found:
-        write("release", **release_fields(release))
+        write(release)
     if (text := watch.waiting()) is not None:
-        write("waiting", text=text)
+        write(Waiting(text=text))
 
 
 def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
@@ -142,4 +140,4 @@ def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
         signal=number.name,
         processes=enumerated(each.words for each in signalled),
     )
-    return f"{text} {tr(ALL_ENDED)}" if len(signalled) > MAX_NAMES else text
+    return join_sentences([text, tr(ALL_ENDED) if len(signalled) > MAX_NAMES else None])

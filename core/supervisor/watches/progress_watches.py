@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import join_sentences, tr
+from core.schema.event_kinds import Slowed
 from core.schema.paths import EVENTS, RESERVE
 from core.system.procfs import mount_of
 
@@ -102,22 +103,6 @@ class _Episode:
     reported: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slowdown:
-    """The beginning or the end of an episode."""
-
-    device_id: str
-    sentence: str
-    """The empty string at the end."""
-    seconds: float | None = None
-    """How long it lasted; None at the beginning."""
-
-    def to_event(self) -> dict[str, object]:
-        """Return the fields of an event of the kind `slowed`."""
-        fields: dict[str, object] = {"device": self.device_id, "text": self.sentence}
-        return fields if self.seconds is None else {**fields, "seconds": round(self.seconds, 1)}
-
-
 class SlowdownWatch:
     """Follows the run's devices. `waits`: whether each of several devices waits for the slowest one."""
 
@@ -125,7 +110,7 @@ class SlowdownWatch:
         self._device_ids, self._waits = device_ids, waits and len(device_ids) > 1
         self._episodes: dict[str, _Episode] = {}
 
-    def poll(self, survey: Survey, now: float) -> list[Slowdown]:
+    def poll(self, survey: Survey, now: float) -> list[Slowed]:
         """Return the episodes that began or ended. `now`: seconds of any steady clock."""
         devices = {device.id: device for device in survey.devices}
         found = (
@@ -135,7 +120,7 @@ class SlowdownWatch:
         )
         return [each for each in found if each is not None]
 
-    def _follow(self, device: Device, sample: Sample, now: float) -> Slowdown | None:
+    def _follow(self, device: Device, sample: Sample, now: float) -> Slowed | None:
         if sample.lost:
             return None  # it is not known whether the slowdown goes on
         episode = self._episodes.get(device.id)
@@ -146,17 +131,17 @@ class SlowdownWatch:
             if episode.reported or now - episode.began < LASTS_S:
                 return None
             episode.reported = True
-            return Slowdown(device_id=device.id, sentence=self._sentence(device, sample))
+            return Slowed(device_id=device.id, sentence=self._sentence(device, sample))
         if episode is None or (episode.reported and now - episode.last < QUIET_S):
             return None
         del self._episodes[device.id]
         if not episode.reported:
             return None
-        return Slowdown(device_id=device.id, sentence="", seconds=episode.last - episode.began)
+        return Slowed(device_id=device.id, sentence="", seconds=round(episode.last - episode.began, 1))
 
     def _sentence(self, device: Device, sample: Sample) -> str:
         what, remedy = _what_and_remedy(device.label, sample)
-        return " ".join([what, *([tr("It holds the others up.")] if self._waits else []), remedy])
+        return join_sentences([what, tr("It holds the others up.") if self._waits else None, remedy])
 
 
 def _what_and_remedy(label: str, sample: Sample) -> tuple[str, str]:

@@ -49,7 +49,7 @@ def mirrored_strategy(context: Context) -> tf.distribute.MirroredStrategy:
 
 
 def cross_device_ops(name: str) -> tf.distribute.CrossDeviceOps | None:
-    """Return TensorFlow's object for one of our `CROSS_DEVICE_OPS`; None leaves the choice to TensorFlow."""
+    """Return TensorFlow's object for a value of the setting; None leaves the choice to TensorFlow."""
     kinds = {
         "nccl": tf.distribute.NcclAllReduce,
         "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,

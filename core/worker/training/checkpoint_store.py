@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...language import tr
 from ...schema import checkpoint, paths
 from ...schema.checkpoint import BrokenCheckpointError, TrainingPosition
+from ...schema.event_kinds import Checkpoint
 from ...schema.files import FULL
 
 if TYPE_CHECKING:
@@ -203,9 +204,11 @@ class CheckpointStore:
 
     def _record(self, name: str, position: TrainingPosition, reason: str, size_bytes: int) -> None:
         best = checkpoint.best_of(checkpoint.folders(self._run_dir))
-        self._context.record_checkpoint(
-            step=position.step, epoch=position.epoch, name=name, reason=reason, seconds=self.last_s, bytes=size_bytes,
-            best=best is not None and best.name == name,
+        self._context.record(
+            Checkpoint(
+                step=position.step, epoch=position.epoch, name=name, reason=reason, seconds=self.last_s,
+                size_bytes=size_bytes, best=best is not None and best.name == name,
+            )
         )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ...language import tr
 from ...schema import checkpoint
 from ...schema.checkpoint import BrokenCheckpointError
+from ...schema.event_kinds import LinkSpeed
 from ...schema.paths import CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _write(path: Path | None, pieces: Iterator[bytes]) -> OSError | None:
 
 
 def check_link(context: Context, backend: str, ones: Callable[[], Ones], is_summed: Callable[[Ones], bool]) -> None:
-    """Sum a tensor of ones over all ranks, and record the shortest time as the event `link`.
+    """Sum a tensor of ones over all ranks, and record the shortest time as a `LinkSpeed`.
 
     `backend`: with which the ranks exchange data. `ones`: makes the tensor, shape (LINK_BYTES / 4,), float32.
     `is_summed`: sums it, and returns whether each number is the world size. Raises `RuntimeError` with a sentence if
@@ -160,4 +161,4 @@ def check_link(context: Context, backend: str, ones: Callable[[], Ones], is_summ
         seconds.append(time.perf_counter() - began)
     if context.rank == 0:
         bytes_per_s = LINK_BYTES / max(min(seconds), 1e-9)
-        context.record_link(bytes=LINK_BYTES, seconds=min(seconds), bytes_per_s=bytes_per_s, backend=backend)
+        context.record(LinkSpeed(size_bytes=LINK_BYTES, seconds=min(seconds), bytes_per_s=bytes_per_s, backend=backend))

@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ...language import tr
+from ...language import join_sentences, tr
 from ..context import REPORT_EVERY_S
 from .epoch_results import LOSS, EpochMeans
 from .training_metrics import Cost
@@ -364,7 +364,7 @@ class MetricsReporter:
             else tr("The loss became {value} at step {step}.", value=became, step=step)
         )
         if self._context.computes_loss:
-            what = f"{what} {self._context.computes_loss}"
+            what = join_sentences([what, self._context.computes_loss])
         advice = tr("Try a lower rate, warm-up or gradient clipping, and check the data for NaN.")
         if self._context.training.stop_on_nan:
             raise NotFiniteError(
@@ -372,7 +372,7 @@ class MetricsReporter:
             )
         if not self._reported_nan:
             self._reported_nan = True
-            self._context.notice(f"{what} {advice}")
+            self._context.notice(join_sentences([what, advice]))
 
 
 class SkippedSteps:

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPushButton
 from core.hosts.failures import Failure
 from core.hosts.inquiry import clock_problem
 from core.hosts.mirror.mirror import MirrorState
-from core.language import join_sentences, tr, tr_noop, tr_plural, tr_stored
+from core.language import join_sentences, tr, tr_noop, tr_plural
 from gui.controllers.window.dock_layout import MainPanels
 from gui.services.machine.host_machine import HostMachine
 from gui.services.services import Services
@@ -56,7 +56,7 @@ class HostController(QObject):
     def poll(self) -> None:
         """Show what has become of the connection and of what was asked for. Never blocks."""
         for failure in self._machine.fetch_failures():
-            self._panels.message.show_message(tr_stored(failure), "bad")
+            self._panels.message.show_message(tr(failure), "bad")
         for name in self._mirror.fetch_reread():
             self._run_list.forget(self._machine.root / name)
             self._session.reload(self._machine.root / name)
@@ -135,7 +135,7 @@ def connection_message(host: str, state: MirrorState) -> tuple[str, str]:
         return text, "warn"
     if state.cut_since is None:
         return tr("Connecting to {host} …", host=host), "good"
-    why = tr_stored(state.why)
+    why = tr(state.why)
     if not state.was_connected:
         return join_sentences([why, tr("Trying again by itself.")]), "bad"
     since = time.strftime("%H:%M:%S", time.localtime(state.cut_since))

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 
 from core.devices.host_names import devices_here
 from core.errors import RunError
-from core.language import tr, tr_stored
+from core.language import tr
 from core.runs.facts.states import state_info
 from gui.controllers.comparison.scaling_controller import ScalingController
 from gui.controllers.setup.start_controller import StartController
@@ -146,7 +146,7 @@ class RunController(QObject):
         self._show_failure(labels)
         panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
-        error = (session.spec_problem, tr_stored(facts.error), facts.traceback) if facts.error else ()
+        error = (session.spec_problem, tr(facts.error), facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))
         self._show_settings()
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from PySide6.QtCore import QObject, Signal
 
-from core.language import tr_stored
+from core.language import tr
 from core.system.procfs import available_bytes
 from gui.controllers.run.memory_controller import MemoryController
 from gui.controllers.window.dock_layout import MainPanels
@@ -62,7 +62,7 @@ class DeviceController(QObject):
             panel.table.cpu_fold.show_summary(cpu_summary(survey, available_bytes() if self._is_here else None))
         if monitor.hosts.states or panel.sections:
             panel.show_hosts(self._hosts(colours))
-        panel.show_banner(tr_stored(survey.banner or ""))
+        panel.show_banner(tr(survey.banner or ""))
         if before != [row.id for row in panel.rows]:
             self._panels.setup.show_machine(monitor.all_machines.devices)
             self._pass_on_ticks()

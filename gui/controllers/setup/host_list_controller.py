@@ -97,12 +97,11 @@ class HostListController(QObject):
     def _add(self, address: str, name: str, command: str) -> None:
         """Ask a new host, and add it if it answers."""
         from core.hosts import host_list
-        from core.hosts.carriers.registry import carrier_of
 
         assert self._dialog is not None
-        carrier = carrier_of(address)
-        problem = carrier.address_problem(address)
-        if not problem and carrier.is_cluster(address):
+        carrier = host_list.carrier_of(address)
+        problem = carrier.address_problem
+        if not problem and carrier.is_cluster:
             self._dialog.show_result(
                 tr("{address} may have many nodes. Add them by the command: trainyard hosts add {address}. To add one, "
                    "give its address: {address}/NODE", address=address), "bad",
@@ -112,7 +111,7 @@ class HostListController(QObject):
             command = carrier.start_with(command or None)
             # A name that is made of such an address would be the one that is complained about.
             host = host_list.Host(
-                name=name or ("host" if problem else carrier.default_name(address)), address=address, command=command
+                name=name or ("host" if problem else carrier.default_name), address=address, command=command
             )
             host_list.check_new(host, host_list.load())
         except (ValueError, RunError) as error:

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QWidget
 from core.catalog.frameworks import FRAMEWORKS
 from core.errors import RunError
 from core.history.device_use import largest_others
-from core.language import tr, tr_stored
+from core.language import tr
 from core.runs.facts.run_facts import RunFacts
 from core.runs.run import Run
 from core.schema.spec import RunSpec
@@ -315,7 +315,7 @@ class StartController(QObject):
     def _take_resumed(self, problem: str) -> None:
         self._resuming_dir = None
         self.resuming_changed.emit()
-        self._message.show_message(tr_stored(problem), "bad")
+        self._message.show_message(tr(problem), "bad")
         self._session.poll()
         self._run_list.poll(now=True)
         if not problem:
@@ -377,7 +377,7 @@ class StartController(QObject):
         )
 
     def _show_failure(self, error: Exception) -> None:
-        self._message.show_message(tr_stored(str(error)), "bad")
+        self._message.show_message(tr(str(error)), "bad")
         self.check_again()
 
     def _poll(self) -> None:

@@ -7,7 +7,7 @@ from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
 from core.devices.host_names import own_id
-from core.language import tr, tr_stored
+from core.language import tr
 from gui.viewmodels.devices.device_rows import DeviceRow
 from gui.widgets.plain_text import verbatim
 
@@ -47,6 +47,6 @@ class DeviceMenu(QMenu):
         self.copy_id.setToolTip(verbatim(row.id))
         self.copy_name.setToolTip(verbatim(row.full_name))
         self.processes.setVisible(not row.host)  # only those of this machine are listed
-        why_not = tr_stored(row.lost or "") or row.why_blocked
+        why_not = tr(row.lost or "") or row.why_blocked
         self.tick_only.setEnabled(not why_not)
         self.tick_only.setToolTip(verbatim(why_not or tr("Untick all other devices")))

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QLineEdit, QVBoxLayout, QWidget
 from core.catalog import frameworks
 from core.language import tr
 from core.schema.setting import settings_of
-from core.schema.settings import COMPUTING, DEVICES, EARLY_STOPPING, OPTIMIZER, Training
+from core.schema.settings import TRAINING, Training
 from gui.widgets.forms.editors import MAX_CHARACTERS, Editor, of_setting, typed_number
 from gui.widgets.forms.fields import side_by_side
 from gui.widgets.forms.settings_form import SettingsForm
@@ -32,9 +32,8 @@ class TrainingForm(QWidget):
         assert isinstance(rate, QLineEdit)
         self._rate = rate
         self._recipe_rate = ""
-        self.groups = tuple(
-            SettingsForm(Training, group) for group in (OPTIMIZER, EARLY_STOPPING, COMPUTING, DEVICES)
-        )  # fmt: skip
+        groups = dict.fromkeys(row.group for row in rows.values() if row.group != TRAINING)
+        self.groups = tuple(SettingsForm(Training, group) for group in groups)
         self._lay_out()
         for group in self.groups:
             group.changed.connect(self.changed)

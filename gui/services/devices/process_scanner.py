@@ -14,8 +14,8 @@ from core.devices.device import Device, Process
 from core.language import tr, tr_noop
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import ProcessInfo
 from core.system import process_info, processes, procfs
-from core.system.process_info import ProcessInfo
 from gui.services.background_task import BackgroundTask, reason
 from gui.services.run.run_session import RunSession
 from gui.services.runs.run_list import RunListService

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.history.leftovers import OrphanedProcess
 from core.language import tr, tr_noop, tr_plural
-from core.system.process_info import ProcessInfo
+from core.schema.event_kinds import ProcessInfo
 from core.system.processes import ProcessId
 from core.text import first_names, join_names
 from gui.services.background_task import BackgroundTask, reason

@@ -9,6 +9,7 @@ from pathlib import Path
 from core.catalog.frameworks import framework_title
 from core.diagnosis.timeline import Timeline
 from core.runs.run import Run
+from core.schema.event_kinds import RunProgress, SupervisorStart, read_all
 from core.schema.events import Event
 from core.schema.paths import SPEC_FILE
 from core.schema.spec import RunSpec
@@ -40,10 +41,10 @@ def take_in(read: ReadRun, events: list[Event]) -> None:
     read.timeline.follow(read.run.facts)
     read.run.add_notice(read.run_series.notice)
     for event in events:
-        if event["kind"] == "supervisor":  # the run was started, or resumed
+        if event["kind"] == SupervisorStart.kind:  # the run was started, or resumed
             read.strides.clear()
-        elif event["kind"] == "progress":
-            read.strides.add(event)
+        for progress in read_all(RunProgress, [event]):
+            read.strides.add(progress)
 
 
 def timeline_of(spec: RunSpec | None) -> Timeline:

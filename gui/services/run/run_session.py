@@ -12,9 +12,10 @@ from PySide6.QtCore import QObject, Signal
 from core.diagnosis.timeline import Timeline
 from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop
-from core.runs.facts.run_facts import Checkpoint, RunFacts
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import state_info
 from core.runs.run import Run
+from core.schema.event_kinds import Checkpoint
 from core.schema.spec import RunSpec
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries, loss_of

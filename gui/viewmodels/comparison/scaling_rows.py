@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.history.summary import RunSummary
-from core.language import join_sentences, tr, tr_plural, tr_stored
+from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import RunState, state_info
 from core.scaling.record import ScalingRecord
 from core.schema.spec import RunSpec
@@ -180,4 +180,4 @@ def sentence(table: ShownTable) -> str:
     if table.is_complete:
         return tr_plural("{count} training has finished.", "All {count} trainings have finished.", total)
     left = tr("{done} of {total} trainings have finished. Continue makes the others.", done=table.done, total=total)
-    return join_sentences([text for text in (tr_stored(table.record.note), left) if text])
+    return join_sentences([text for text in (tr(table.record.note), left) if text])

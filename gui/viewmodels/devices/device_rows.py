@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from core.devices.device import HEAT, LABEL_SEPARATOR, Device, Sample, Survey, shown_name
-from core.language import tr, tr_stored
+from core.language import tr
 from gui.style.formatting import DASH, memory, percent
 
 MAX_FREE_SHARE, MAX_FREE_PERCENT = 0.1, 20.0
@@ -97,7 +97,7 @@ class DeviceRow:
     def status(self) -> str:
         """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · used by blender (anna)`, or the empty string."""
         if self.lost:
-            return tr("lost: {reason}", reason=tr_stored(self.lost))
+            return tr("lost: {reason}", reason=tr(self.lost))
         blocked = tr("blocked") if self.blocked else ""
         old = tr("{seconds} s old", seconds=self.stale_age_s) if self.stale_age_s is not None else ""
         on_it = (
@@ -115,7 +115,7 @@ class DeviceRow:
     @property
     def why_blocked(self) -> str:
         """Why it cannot be ticked, as it is shown; the empty string if it can."""
-        return tr_stored(self.blocked) if self.blocked else ""
+        return tr(self.blocked) if self.blocked else ""
 
     @property
     def urgent(self) -> str:
@@ -340,7 +340,7 @@ def obstacles(rows: Sequence[DeviceRow], ticked: Collection[str]) -> dict[str, s
     A ticked device is not in conflict with itself, so it stays ticked.
     """
     chosen = [row for row in rows if row.id in ticked]
-    found = {row.id: tr_stored(row.lost or "") or row.why_blocked or _mig_conflict(row, chosen) for row in rows}
+    found = {row.id: tr(row.lost or "") or row.why_blocked or _mig_conflict(row, chosen) for row in rows}
     return {device: reason for device, reason in found.items() if reason}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from core.hosts.connection import Clock
 from core.hosts.failures import Failure
 from core.hosts.watch import HostState, Phase
-from core.language import join_sentences, tr, tr_plural, tr_stored
+from core.language import join_sentences, tr, tr_plural
 from core.text import duration
 from gui.style.formatting import percent
 
@@ -57,7 +57,7 @@ def host_heading(state: HostState, rows: Sequence[DeviceRow]) -> HostHeading:
     """Return the heading of a host with these devices."""
     mark, tone, words = _state(state)
     failed = state.phase is not Phase.REACHABLE and state.error is not None
-    notes = (str(state.error) if failed else "", state.clock_problem, tr_stored(state.survey.banner or ""))
+    notes = (str(state.error) if failed else "", state.clock_problem, tr(state.survey.banner or ""))
     return HostHeading(
         name=state.host.name,
         mark=mark,

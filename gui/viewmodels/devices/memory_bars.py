@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from core.devices.device import Device, Sample, Survey
 from core.language import tr, tr_noop
-from core.system.process_info import ProcessInfo
+from core.schema.event_kinds import ProcessInfo
 from gui.style.formatting import fine_gigabytes
 from gui.viewmodels.table_text import TableText
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from core.history.leftovers import OrphanedProcess
 from core.language import tr, tr_noop, tr_plural
+from core.schema.event_kinds import ProcessInfo
 from core.system.own_processes import is_trainyard
-from core.system.process_info import ProcessInfo
 from core.text import first_names, join_names, one_line
 from gui.style.formatting import DASH, age, memory_size
 from gui.viewmodels.table_text import TableText

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.diagnosis.remedies import without_remedies
-from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.language import tr, tr_noop, tr_plural
 from core.runs.facts.fold import ALL_ENDED
-from core.runs.facts.run_facts import BADNESS, HELD, Release, RunFacts, Verdict, worst
+from core.runs.facts.run_facts import BADNESS, HELD, RunFacts, worst
 from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import Release, Verdict
 from core.text import MAX_NAMES, first_names, join_names
 from gui.style.formatting import fine_gigabytes, moment, seconds
 
@@ -86,14 +87,14 @@ def sentences(facts: RunFacts) -> tuple[list[str], str]:
         reverse=True,
     )
     unexplained = [each for each in found if each.verdict is Verdict.UNEXPLAINED]
-    texts = [_unexplained(unexplained, facts) if each in unexplained else tr_stored(each.sentence) for each in found]
+    texts = [_unexplained(unexplained, facts) if each in unexplained else tr(each.sentence) for each in found]
     return list(dict.fromkeys(texts)), TONES[found[0].verdict] if found else ""
 
 
 def _unexplained(found: Sequence[Release], facts: RunFacts) -> str:
     """Return one sentence on all devices whose memory no known process holds."""
     if len(found) == 1:
-        return tr_stored(without_remedies(found[0].sentence))
+        return without_remedies(found[0].sentence)
     labels = [str(facts.devices.get(each.device_id, {}).get("label") or each.device_id) for each in found]
     extra = [(each.after_bytes or 0) - (each.before_bytes or 0) for each in found]
     least, most = (f"{fine_gigabytes(value)} GB" for value in (min(extra), max(extra)))
@@ -151,7 +152,7 @@ def no_verdict_words(facts: RunFacts, *, shown: bool) -> str:
     if not shown:
         return tr("No run is shown. The memory check of a run appears here.")
     if _is_being_checked(facts):
-        return tr_stored(facts.waiting) if facts.waiting else tr("Training has ended: {what}", what=tr(WATCHING))
+        return tr(facts.waiting) if facts.waiting else tr("Training has ended: {what}", what=tr(WATCHING))
     if facts.releases:
         return ""
     if facts.state is RunState.LOST:
@@ -185,5 +186,5 @@ def _verdict_row(release: Release, label: str, colour: str) -> VerdictRow:
         took=seconds(release.seconds),
         verdict=tr(release.verdict.value),
         tone=TONES[release.verdict],
-        sentence=tr_stored(without_remedies(release.sentence)),
+        sentence=without_remedies(release.sentence),
     )

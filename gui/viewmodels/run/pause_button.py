@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.language import tr
-from core.runs.facts.run_facts import Checkpoint, RunFacts
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
+from core.schema.event_kinds import Checkpoint
 from core.text import duration
 from gui.style.formatting import moment, number
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from core.arrays import np
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts.run_facts import Plan, RunFacts, RunProgress
+from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
-from core.schema.events import Event
+from core.schema.event_kinds import Plan, RunProgress
 from core.series.series import Series
 
 if TYPE_CHECKING:
@@ -49,12 +49,9 @@ class ScriptProgress:
         self._first: tuple[float, float] = (0.0, 0.0)
         self._latest: deque[tuple[float, float]] = deque(maxlen=MAX_REPORTS)
 
-    def add(self, event: Event) -> None:
-        """Add a `progress` event; ignore an invalid one, which the run's facts report."""
-        try:
-            time, done, counted = float(event["t"]), float(event["done"]), (float(event["total"]), str(event["unit"]))
-        except (KeyError, TypeError, ValueError):
-            return
+    def add(self, progress: RunProgress) -> None:
+        """Add a report."""
+        time, done, counted = progress.time, progress.done, (progress.total, progress.unit)
         if counted != self._counted or done < self._latest[-1][1]:
             self._counted, self._first = counted, (time, done)
             self._latest.clear()

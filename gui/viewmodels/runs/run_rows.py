@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.history.summary import RunSummary
-from core.language import tr, tr_stored
+from core.language import tr
 from core.runs.facts.states import RunState, state_info
 from core.schema.paths import SCALING_SUFFIX
 from gui.style.formatting import DAY_S, day, moment, number
@@ -27,14 +27,12 @@ if TYPE_CHECKING:
 
 QUEUE = "/queue"
 """What stands for the day of queued runs, which have a heading of their own."""
-SHORT_REASON = 60
 MEMBER = "↳ "
 """Begins the names of the runs below the row of a scaling table."""
 FOLDED, UNFOLDED = ARROWS = "▸ ", "▾ "
 """Begin the names of scaling tables."""
 DAY = re.compile(r"20\d{6}-")
 """How the name of a folder begins that Trainyard made."""
-WORKER = re.compile(r"^Worker \d+ on [^ ]+: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +185,7 @@ def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
         summary.dir.name,
         belongs,
         _sentence(summary),
-        tr_stored(summary.error or ""),
+        tr(summary.error or ""),
         _losses(summary),
         _loss_problem(summary),
         tr("Tags: {tags}.", tags=", ".join(summary.marks.tags)) if summary.marks.tags else "",
@@ -240,9 +238,12 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST | RunState.HEAD_LOST:
-            from core.diagnosis.failures import short_cause  # not at the start of the window without such a run
+            from core.diagnosis.failures import (  # not at the start of the window without such a run
+                short_cause,
+                short_reason,
+            )
 
-            detail = short_cause(summary.error or "") or tr_stored(short_reason(summary.error or ""))
+            detail = short_cause(summary.error or "") or short_reason(summary.error or "")
         case RunState.STOPPED | RunState.PAUSED:
             detail = _epoch(summary) or _step(summary) or tr("before its first step")
         case RunState.RUNNING | RunState.STOPPING:
@@ -250,12 +251,6 @@ def outcome(summary: RunSummary) -> str:
         case _:
             detail = ""
     return " · ".join(part for part in (label, detail) if part)
-
-
-def short_reason(sentence: str) -> str:
-    """Return the first words of an error."""
-    first = WORKER.sub("", sentence.partition("\n")[0])
-    return first if len(first) <= SHORT_REASON else first[:SHORT_REASON].rstrip() + "…"
 
 
 def _epoch(summary: RunSummary) -> str:

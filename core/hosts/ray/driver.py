@@ -15,19 +15,20 @@ import sys
 from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
-from core.hosts.carriers.ray import actor, archive
-from core.hosts.carriers.ray.addresses import AUTO
-from core.hosts.carriers.ray.reports import STATUS, Report, ReportError, written
-from core.hosts.carriers.ray.reservation import Wanted, reserve
+from core.hosts.ray import archive, node
+from core.hosts.ray.reports import AUTO, STATUS, Report, ReportError, Wanted, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 CHUNK_BYTES = 65536
 PORT_S = 5.0
 """Longest wait for the port of the cluster."""
 ATTACH_S = 20.0
-"""Longest wait for the cluster to let this process in, and again for the node to start the actor."""
+"""Longest wait for the cluster to let this process in, and again for the node to start the node."""
+RESERVE_S = 5.0
+"""Longest wait for what others use: they may just be ending."""
+NODE_LABEL = "ray.io/node-id"
 END_S = 10.0
 """Longest wait for the end of the agent after that of the input."""
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -69,7 +70,7 @@ def attach(cluster: str) -> None:
         raise ReportError(Report(why="no-ray", line=str(error))) from None
     address = bootstrap_address(cluster)
     check_port(address)
-    watch = within(ATTACH_S, Report(why="no-answer", cluster=address))
+    watch = within(ATTACH_S, give_up, Report(why="no-answer", cluster=address))
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except Exception as error:
@@ -124,16 +125,9 @@ SAID = (
 """By the reason, what Ray says then."""
 
 
-def end_within(seconds: float) -> None:
-    """End this process after so many seconds, whatever the agent does: Ray then ends the actor."""
-    timer = Timer(seconds, os._exit, (1,))
-    timer.daemon = True
-    timer.start()
-
-
-def within(seconds: float, report: Report) -> Timer:
-    """Give up with this report after so many seconds, unless the timer is cancelled."""
-    timer = Timer(seconds, give_up, (report,))
+def within(seconds: float, act: Callable[..., object], *arguments: object) -> Timer:
+    """Do this after so many seconds, unless the timer is cancelled."""
+    timer = Timer(seconds, act, arguments)
     timer.daemon = True
     timer.start()
     return timer
@@ -165,14 +159,14 @@ def list_nodes(answers: int) -> int:
 # -- the agent ---------------------------------------------------------------------------------------
 
 
-def pass_on(answers: int, node: str, cores: str, gpus: str, number: str, *sources: str) -> int:
-    """Start the agent on a node, and pass on what it reads and writes until it ends.
+def pass_on(answers: int, name: str, cores: str, gpus: str, number: str, *sources: str) -> int:
+    """Start the agent on the node of this name, and pass on what it reads and writes until it ends.
 
     `cores`, `gpus`: what to reserve, as words of `Wanted`; `number`, `sources`: the version of our code, and its files.
     """
     import ray
 
-    found = find_node(node)
+    found = find_node(name)
     reserve(found, Wanted.from_words(cores, gpus))
     agent = start(str(found["NodeID"]), archive.packed(sources, number), own_address())
     Thread(target=pass_on_input, args=(agent,), daemon=True).start()
@@ -185,10 +179,27 @@ def pass_on(answers: int, node: str, cores: str, gpus: str, number: str, *source
     return 0
 
 
-def find_node(node: str) -> dict[str, Any]:
+def reserve(found: Mapping[str, Any], wanted: Wanted) -> None:
+    """Reserve devices on a node, as Ray describes it, until this process ends. Raises `ReportError` if others use them.
+
+    Ray counts devices and does not let a program choose which ones, so a run that uses a GPU of a node keeps all GPUs
+    of that node. Like the actor, a placement group ends with its driver, however that ends.
+    """
+    from ray.util.placement_group import placement_group
+
+    resources = wanted.resources(found["Resources"])
+    if not resources:
+        return
+    group = placement_group([resources], bundle_label_selector=[{NODE_LABEL: str(found["NodeID"])}])
+    if not group.wait(RESERVE_S):
+        needed = ", ".join(f"{amount:g} {name}" for name, amount in resources.items())
+        raise ReportError(Report(why="busy", line=needed))
+
+
+def find_node(name: str) -> dict[str, Any]:
     """Return a node as Ray describes it, from its name or id."""
     nodes = living_nodes()
-    fitting = [each for each in nodes if node in {each["NodeID"], each.get("NodeName")}]
+    fitting = [each for each in nodes if name in {each["NodeID"], each.get("NodeName")}]
     if len(fitting) == 1:
         return fitting[0]
     known = ", ".join(str(each.get("NodeName") or each["NodeID"]) for each in nodes)
@@ -203,7 +214,7 @@ def own_address() -> str:
     return next((str(each["NodeManagerAddress"]) for each in living_nodes() if each["NodeID"] == own), "")
 
 
-def start(node: str, code: bytes, peer: str) -> Any:  # noqa: ANN401 (an actor of Ray)
+def start(node_id: str, code: bytes, peer: str) -> Any:  # noqa: ANN401 (an actor of Ray)
     """Start the actor on the node with this id, and wait until it has started the agent.
 
     `peer`: the address of this machine.
@@ -211,11 +222,11 @@ def start(node: str, code: bytes, peer: str) -> Any:  # noqa: ANN401 (an actor o
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    ray.cloudpickle.register_pickle_by_value(actor)
-    groups = {actor.INPUT: 1, actor.OUTPUT: 1}
-    kind = ray.remote(num_cpus=0, num_gpus=0, max_restarts=0, concurrency_groups=groups)(actor.AgentActor)
-    made = kind.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(code, peer)
-    watch = within(ATTACH_S, Report(why="no-start"))
+    ray.cloudpickle.register_pickle_by_value(node)
+    groups = {node.INPUT: 1, node.OUTPUT: 1}
+    kind = ray.remote(num_cpus=0, num_gpus=0, max_restarts=0, concurrency_groups=groups)(node.AgentActor)
+    made = kind.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False)).remote(code, peer)
+    watch = within(ATTACH_S, give_up, Report(why="no-start"))
     try:
         ray.get(made.__ray_ready__.remote())
     except ray.exceptions.RayError as error:
@@ -228,12 +239,12 @@ def pass_on_input(agent: Any) -> None:  # noqa: ANN401 (an actor of Ray)
     """Pass on this process's input to its end. Waits while the agent does not read."""
     import ray
 
-    call = agent.write.options(concurrency_group=actor.INPUT).remote
+    call = agent.write.options(concurrency_group=node.INPUT).remote
     try:
         while data := os.read(STDIN, CHUNK_BYTES):
             ray.get(call(data))
-        end_within(END_S)
-        ray.get(agent.end_input.options(concurrency_group=actor.INPUT).remote())
+        within(END_S, os._exit, 1)  # whatever the agent does: Ray then ends the actor
+        ray.get(agent.end_input.options(concurrency_group=node.INPUT).remote())
     except ray.exceptions.RayError:
         return  # the thread that reads notices, too, and says it
 
@@ -242,7 +253,7 @@ def pass_on_output(agent: Any, answers: int) -> None:  # noqa: ANN401 (an actor 
     """Pass on what the agent writes, until it ends. Raises an error of Ray if the actor is gone."""
     import ray
 
-    call: Callable[[], Any] = agent.read.options(concurrency_group=actor.OUTPUT).remote
+    call: Callable[[], Any] = agent.read.options(concurrency_group=node.OUTPUT).remote
     is_over = False
     while not is_over:
         output, errors, is_over = ray.get(call())
@@ -260,3 +271,8 @@ def last_line(error: BaseException) -> str:
     """Return the last line of an error that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # the folder with `core`: all other packages are those of this Python
+    main(sys.argv[1:])

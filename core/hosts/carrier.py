@@ -1,0 +1,95 @@
+"""How an agent is started on a host: a command line whose input and output lead to the agent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from core.hosts.failures import Failure, HostError
+from core.language import tr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.devices.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What an error means."""
+
+    failure: Failure
+    sentence: str
+    """Its fields are `name`, `address` and `command` of the host, and what the carrier gives in addition."""
+    pattern: str = ""
+    """A regular expression that finds the error in the output of the command line; an empty one fits any output."""
+
+
+class Carrier(ABC):
+    """The way to a host, or to the hosts of a cluster. All sentences name the host and the remedy."""
+
+    prefix: ClassVar[str] = ""
+    """How the addresses of this carrier begin."""
+    option: ClassVar[str]
+    """The option of `hosts add` that names the `command` of a host."""
+    is_shared: ClassVar[bool] = False
+    """Whether the carrier gives devices to several users, so that a run must reserve its own."""
+    cwd: ClassVar[Path] = Path("/")
+    """The working folder of the command line."""
+    is_cluster = False
+    """Whether the address leads to any number of hosts."""
+
+    def __init__(self, address: str, name: str = "", command: str = "") -> None:
+        """`name`, `command`: those of the host, where there is one already."""
+        self.address, self.name, self.command = address, name or address, command
+
+    @property
+    @abstractmethod
+    def address_problem(self) -> str:
+        """Why this cannot be an address; the empty string if it can."""
+
+    @property
+    @abstractmethod
+    def default_name(self) -> str:
+        """The name of a host that is given none. `address` is not that of a cluster."""
+
+    @staticmethod
+    @abstractmethod
+    def start_with(given: str | None) -> str:
+        """Return the `command` of a host from what the user has given. Raises `ValueError` with a sentence."""
+
+    def find(self) -> dict[str, str]:
+        """Return by name the addresses of the hosts behind the address. Raises `HostError`."""
+        return {self.default_name: self.address}
+
+    @abstractmethod
+    def command_line(self, devices: Sequence[Device]) -> list[str]:
+        """Return the command line that starts the agent, with the agent's input and output.
+
+        While it runs, a shared carrier reserves these devices.
+        """
+
+    @abstractmethod
+    def not_started(self, error: OSError) -> HostError:
+        """Return why the command line could not be started."""
+
+    @abstractmethod
+    def explain_start(self, status: int, errors: str, noise: str) -> HostError:
+        """Return why the command line has ended before the agent's hello.
+
+        `status`: its exit status, negative for a signal. `errors`, `noise`: its standard error and standard output.
+        """
+
+    @abstractmethod
+    def explain_cut(self, errors: str) -> HostError:
+        """Return why the command line has ended after the agent's hello, from its standard error."""
+
+    @abstractmethod
+    def explain_silence(self, seconds: float) -> HostError:
+        """Return that nothing has arrived for so many seconds."""
+
+    def _error(self, found: Explanation, **values: object) -> HostError:
+        named = {"name": self.name, "address": self.address, "command": self.command}
+        return HostError(found.failure, tr(found.sentence, **{**named, **values}))
