@@ -80,7 +80,6 @@ def main(runs_root: Path, host: str | None = None) -> int:
     if problem is not None:
         sys.stderr.write(f"trainyard: {problem}\n")
         return NO_WINDOW
-    _leave_sources_unread()
     machine = _machine(runs_root, host)
     gc.disable()  # until `GarbageCollector`: what is loaded now stays, so that collecting would only take time
     from .services.window.garbage_collector import GarbageCollector
@@ -98,17 +97,6 @@ def main(runs_root: Path, host: str | None = None) -> int:
     status = app.exec()
     machine.close()
     return status
-
-
-def _leave_sources_unread() -> None:
-    """Keep PySide from reading the source of each module that is imported after it: 30 ms of the start.
-
-    It searches them for its own name, since only modules that have it can choose its optional features. With this, each
-    counts as if it had the name. The function is none of PySide's public ones: without it, the start takes longer.
-    """
-    feature = sys.modules.get("shibokensupport.feature")
-    if hasattr(feature, "_mod_uses_pyside"):
-        vars(feature)["_mod_uses_pyside"] = lambda module: True  # noqa: ARG005 (PySide's signature)
 
 
 def _catch_exceptions(window: MainWindow) -> None:

@@ -13,6 +13,9 @@ from core import language
 from core.errors import RunError
 from core.history.summary import RunSummary
 from core.language import tr, tr_plural
+from core.launchers.export_model import export_model
+from core.scaling.scaling_report import scaling_report
+from core.series.report import export_bytes, export_runs
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
 from gui.services.background_task import reason
@@ -67,16 +70,12 @@ def _by_command(command: str, run_dirs: Sequence[Path], option: str, path: Path,
 
 def write_table(summaries: Sequence[RunSummary], path: Path) -> Outcome:
     """Write a line for each run; as Markdown if the name ends with `.md`, else as CSV."""
-    from core.series.report import export_runs
-
     export_runs(summaries, path)
     return tr_plural("Wrote {count} run to {path}.", "Wrote {count} runs to {path}.", len(summaries), path=path), "good"
 
 
 def write_model(run_dir: Path, folder: Path, format_name: str | None) -> Outcome:
     """Write the model of the latest checkpoint of a run to a new folder."""
-    from core.launchers.export_model import export_model
-
     done = export_model(run_dir, folder, format_name=format_name)
     return tr(
         "Wrote the model of step {step} to {folder}: {files}.",
@@ -88,15 +87,11 @@ def write_model(run_dir: Path, folder: Path, format_name: str | None) -> Outcome
 
 def write_scaling_page(table: ScalingTable, path: Path) -> Outcome:
     """Write a page about a scaling table and its runs."""
-    from core.scaling.scaling_report import scaling_report
-
     return write_data(scaling_report(table, made=time.time()), path)
 
 
 def write_data(data: bytes, path: Path) -> Outcome:
     """Write what is in memory."""
-    from core.series.report import export_bytes
-
     export_bytes(data, path)
     return tr("Wrote {path}.", path=path), "good"
 

@@ -66,21 +66,6 @@ def test_the_first_frame_of_the_window_needs_neither_numpy_nor_pyqtgraph(
     assert not loaded & there, "nothing of the window on another machine is loaded for the runs of this one"
 
 
-def test_pyside_reads_no_source_of_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By itself it reads that of every module that is imported after it, which `linecache` keeps."""
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    monkeypatch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
-    code = (
-        "import linecache, sys\nfrom pathlib import Path\nfrom PySide6.QtWidgets import QApplication\nimport gui.app\n"
-        "QApplication.exec = lambda *_: (QApplication.closeAllWindows(), 0)[1]\n"
-        f"assert gui.app.main(Path({str(tmp_path)!r}) / 'runs') == 0\nassert 'gui.main_window' in sys.modules\n"
-        "print(*sorted(Path(name).name for name in linecache.cache))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "language.py" in done.stdout.split(), "it reads sources until the window is opened"
-    assert not {"main_window.py", "run_session.py", "run.py"} & set(done.stdout.split())
-
-
 @pytest.mark.slow
 def test_the_window_loads_nothing_of_hosts_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from core.comparison.curves import AXES, axis_of
+from core.comparison.measured_run import reasons
 from core.language import tr
 from gui.controllers.runs.export_controller import ExportController
 from gui.controllers.window.dock_layout import MainPanels
 from gui.services.background_task import BackgroundTask, reason
 from gui.services.services import Services
 from gui.services.step_queue import StepQueue
+from gui.viewmodels.comparison.comparison_rows import comparison_rows
+from gui.viewmodels.comparison.run_differences import why_text
 
 from .comparison_export import ComparisonExport
 
@@ -238,7 +242,6 @@ class ComparisonController(QObject):
 
     def _show_runs(self) -> None:
         """Show the runs that are read, and how many are not."""
-        from core.comparison.curves import AXES, axis_of
         from gui.plots.comparison.compared_plot import origin_of
         from gui.viewmodels.comparison.compared import empty_words, entries_of, metrics_of, usual_metric
 
@@ -292,8 +295,6 @@ class ComparisonController(QObject):
             )  # fmt: skip
 
     def _show_table(self) -> None:
-        from gui.viewmodels.comparison.comparison_rows import comparison_rows
-
         view, comparison = self._panels.comparison, self.reader.comparison
         if view is None:
             return
@@ -357,9 +358,6 @@ class ComparisonController(QObject):
             return
 
         def work() -> list[str]:
-            from core.comparison.measured_run import reasons
-            from gui.viewmodels.comparison.run_differences import why_text
-
             return [line for run in others for line in [*why_text(first.id, run.id, reasons(first, run)), ""]]
 
         if self._why.start(work, lambda error: [tr("The runs could not be compared: {reason}.", reason=reason(error))]):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.comparison.comparison_table import text_table
 from core.language import tr
 from gui.controllers.runs.export_controller import KINDS, PICTURES, ExportController, picture_work
 from gui.controllers.window.dock_layout import MainPanels
@@ -73,7 +74,5 @@ def _choices(view: ComparisonView, comparison: Comparison, target: float | None)
 
 def _text_of(comparison: Comparison, kind: str) -> str:
     """Return the table as text: `.csv`, otherwise as Markdown."""
-    from core.comparison.comparison_table import text_table
-
     table = text_table(comparison)
     return table.csv() if kind == ".csv" else table.markdown()

@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QSize
 
+from core.config.choices import RecipeChoices
+from core.history.device_use import use_sentences
 from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
+from core.scaling import scaling_command
+from core.scaling.record import free_name, new_record, plan_specs
+from core.scaling.scaling_table import text_table
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
 from gui.controllers.runs.export_controller import KINDS, PICTURES, ExportController, picture_work
 from gui.controllers.window.dock_layout import MainPanels
+from gui.panels.comparison.scaling_dialog import ScalingDialog
+from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog
+from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
 from gui.services import exports
 from gui.services.background_task import BackgroundTask, problem_of, reason
 from gui.services.exports import Outcome
 from gui.services.services import Services
 from gui.style.theme import Theme
+from gui.viewmodels.comparison.scaling_rows import fold_runs, sentence, shown_cells, strategy_title, with_results
 from gui.viewmodels.runs.run_rows import RunRow
 
 if TYPE_CHECKING:
@@ -86,16 +95,12 @@ class ScalingController(QObject):
         """Put one row in the place of the runs of each table. A search finds the runs themselves."""
         if not self._tables.tables or self._run_list.search.text:
             return list(found)
-        from gui.viewmodels.comparison.scaling_rows import fold_runs
-
         return fold_runs(found, self._tables.tables, self._unfolded, all_read=not self._run_list.left)
 
     def with_results(self, rows: list[RunRow]) -> list[RunRow]:
         """Show the results of the tables in their rows."""
         if not self._tables.tables:
             return rows
-        from gui.viewmodels.comparison.scaling_rows import with_results
-
         return with_results(rows, self._tables.tables)
 
     def _choose(self, run_dir: str) -> None:
@@ -114,9 +119,6 @@ class ScalingController(QObject):
 
     def ask(self) -> None:
         """Ask what is to be measured: with the recipe, its settings and the devices that are chosen now."""
-        from core.scaling.record import free_name
-        from gui.panels.comparison.scaling_dialog import ScalingDialog
-
         if self._panels.setup.is_script:
             self._message.show_message(tr(NEEDS_RECIPE), "warn")
             return
@@ -135,8 +137,6 @@ class ScalingController(QObject):
             specs = self._specs(asked)
         except ValueError as error:
             return str(error), ""
-        from gui.viewmodels.comparison.scaling_rows import strategy_title
-
         lines = [
             tr_plural(
                 "{count} device: strategy {strategy}, global batch {batch}",
@@ -149,9 +149,6 @@ class ScalingController(QObject):
 
     def _specs(self, asked: Asked) -> list[RunSpec]:
         """Return the specs of a new table. Raises `ValueError` with a sentence."""
-        from core.config.choices import RecipeChoices
-        from core.scaling.record import free_name, plan_specs
-
         name, batch, _ = asked
         choices = self._panels.setup.choices()
         if not isinstance(choices, RecipeChoices):
@@ -161,8 +158,6 @@ class ScalingController(QObject):
 
     def _sharing(self, spec: RunSpec) -> list[str]:
         """Return that devices are used by live runs, in sentences: the numbers would be those of shared devices."""
-        from core.history.device_use import use_sentences
-
         chosen = [device for device in self._monitor.all_machines.devices if device.id in spec.devices]
         return [
             tr("{sentence}. A shared device measures less than it can.", sentence=sentence)
@@ -170,9 +165,6 @@ class ScalingController(QObject):
         ]
 
     def _begin(self, asked: Asked) -> None:
-        from core.scaling import scaling_command
-        from core.scaling.record import free_name, new_record
-
         try:
             specs, root = self._specs(asked), self._run_list.root
             name = free_name(root, asked[0], "")
@@ -184,8 +176,6 @@ class ScalingController(QObject):
         self._start(record.path, lambda: scaling_command.begin(record, devices))
 
     def _continue(self, path: Path) -> None:
-        from core.scaling import scaling_command
-
         table = self._tables.table(path)
         if table is not None:
             record = table.record
@@ -196,8 +186,6 @@ class ScalingController(QObject):
             self._message.show_message(tr("A scaling table is being started. Try again when that is done."), "warn")
 
     def _stop(self, path: Path) -> None:
-        from core.scaling import scaling_command
-
         table = self._tables.table(path)
         if table is not None and not scaling_command.stop(table.record):
             self._message.show_message(tr("Nothing of this table is measured now."), "warn")
@@ -210,9 +198,6 @@ class ScalingController(QObject):
             self._views[path].dialog.raise_()
             self._views[path].dialog.activateWindow()
             return
-        from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog
-        from gui.plots.comparison.scaling_plot import ScalingPlot
-
         plot = ScalingPlot(self._panels.theme)
         dialog = ScalingTableDialog(self._panels.window, name=path.name.removesuffix(SCALING_SUFFIX), plot=plot)
         dialog.export_asked.connect(lambda: self._ask_where(path))
@@ -239,8 +224,6 @@ class ScalingController(QObject):
             self._show_view(path)
 
     def _show_view(self, path: Path) -> None:
-        from gui.viewmodels.comparison.scaling_rows import sentence, shown_cells
-
         view, table = self._views[path], self._tables.table(path)
         if table is None:
             view.dialog.close()
@@ -293,8 +276,6 @@ class ScalingController(QObject):
 
     def _copy(self, path: Path, form: str) -> None:
         """Copy a table as text."""
-        from core.scaling.scaling_table import text_table
-
         shown = self._tables.table(path)
         if shown is not None and shown.table is not None:
             text = text_table(shown.table)
@@ -314,8 +295,6 @@ class ScalingController(QObject):
 
 def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callable[[], Outcome]:
     """Return what writes a file of this kind on another thread."""
-    from core.scaling.scaling_table import text_table
-
     if kind == ".html":
         return lambda: exports.write_scaling_page(table, target)
     if kind in PICTURES:
@@ -326,8 +305,6 @@ def _work(table: ScalingTable, kind: str, target: Path, theme: Theme) -> Callabl
 
 def _plot(table: ScalingTable, theme: Theme) -> ScalingPlot:
     """Return a plot that is not shown, for a picture."""
-    from gui.plots.comparison.scaling_plot import ScalingPlot
-
     plot = ScalingPlot(theme)
     plot.resize(PICTURE_SIZE)
     plot.show_bars(_bars(table))
@@ -335,8 +312,6 @@ def _plot(table: ScalingTable, theme: Theme) -> ScalingPlot:
 
 
 def _bars(table: ScalingTable) -> list[ScalingBar]:
-    from gui.plots.comparison.scaling_plot import ScalingBar
-
     return [
         ScalingBar(
             devices=row.devices, speed_up=row.speed_up.mean if row.speed_up else None,

@@ -19,10 +19,12 @@ from gui.panels.run.reading_bar import ReadingBar
 from gui.services.services import Services
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
+from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.memory_verdicts import note
 from gui.viewmodels.run.pause_button import stop_question
 from gui.viewmodels.run.run_header import run_header
 from gui.viewmodels.run.run_messages import run_message
+from gui.viewmodels.run.settings_rows import run_settings
 from gui.viewmodels.runs.queue_rows import queued_first
 from gui.viewmodels.runs.run_rows import run_rows
 from gui.widgets.dialogs.confirm_dialog import ask
@@ -180,8 +182,6 @@ class RunController(QObject):
         if session.facts.error is None or self._panels.plots.replaced:
             self._panels.failure.show_failure(None)
             return
-        from gui.viewmodels.run.failure_view import failure_view  # imported here, since few runs fail
-
         log_end = session.run.log_end() if session.run is not None else ""
         self._panels.failure.show_failure(failure_view(session.facts, session.spec, log_end=log_end, labels=labels))
 
@@ -194,8 +194,6 @@ class RunController(QObject):
             situation = situation_of(session.facts, is_shown=session.run is not None)
             view.show_settings(None, session.spec_problem or empty_words(Place.SETTINGS, situation))
             return
-        from gui.viewmodels.run.settings_rows import run_settings  # imported here, since few look at it
-
         labels = device_labels(self._monitor.all_machines.devices, session.facts)
         view.show_settings(run_settings(session.spec, session.facts, labels, str(session.run.dir)), "")
 

@@ -13,6 +13,7 @@ from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.log.teach_dialog import TeachDialog
 from gui.services.run.rule_teacher import Answer, Pointed, ReadAnew
 from gui.services.services import Services
+from gui.viewmodels.run.log_numbers import LogNumbers
 
 THERE = tr_noop("Rules are kept beside the script, which is on {host}. Open the window there to teach the log.")
 
@@ -50,8 +51,6 @@ class TeachController(QObject):
         if script is None or run_series is None:
             self._log.view.highlights.show_numbers(None)
             return
-        from gui.viewmodels.run.log_numbers import LogNumbers  # with all dialects: the first frame needs none
-
         self._log.view.highlights.show_numbers(LogNumbers(run_series, script.rules, self._log.rank))
 
     def _point(self, line: str, position: int, role: str) -> None:

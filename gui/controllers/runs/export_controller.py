@@ -13,9 +13,11 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from core.errors import RunError
 from core.history.marks import why_no_name
 from core.language import tr, tr_noop, tr_plural
+from core.launchers.export_model import FORMATS
 from core.runs.run import Run
 from core.schema.paths import SCALING_SUFFIX
 from core.schema.spec import RunSpec
+from core.series.series import STEP
 from gui.controllers.setup.start_controller import ask_first
 from gui.controllers.window.dock_layout import MainPanels
 from gui.controllers.window.help_controller import HelpController
@@ -193,8 +195,6 @@ class ExportController(QObject):
         )  # fmt: skip
 
     def _ask_for_model(self, run_dir: str) -> None:
-        from core.launchers.export_model import FORMATS
-
         try:
             run = Run.attach(Path(run_dir))
             spec = run.spec()
@@ -225,8 +225,6 @@ class ExportController(QObject):
         self.ask_kind(tr("Save picture"), begin, PICTURES, lambda path, kind: picture_work(widget, kind, path))
 
     def _copy_values(self, plot: Plot) -> None:
-        from core.series.series import STEP
-
         run_series = plot.run_series
         measured = plot.measured(run_series) if run_series is not None else {}
         axis = plot.axis(run_series) if run_series is not None else STEP

@@ -9,6 +9,8 @@ from typing import Any
 from PySide6.QtCore import QObject
 
 from core.language import join_sentences, tr, tr_plural
+from core.queue import control, folder
+from core.queue.folder import own_line
 from core.text import first_names, join_names
 from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.runs.run_menu import RunMenu
@@ -140,12 +142,6 @@ class QueueController(QObject):
 
 
 def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401
-    from core.queue import (
-        control,  # imported here, since the window starts without them
-        folder,
-    )
-    from core.queue.folder import own_line
-
     changes: dict[str, Callable[..., object]] = {
         "move": control.move, "hold": control.hold, "let_go": control.let_go, "cancel": control.cancel,
         "start_now": control.start_now,

@@ -15,6 +15,8 @@ from core.history.removal import Removed
 from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import state_info
+from core.scaling import scaling_command
+from core.scaling.record import read_record
 from core.schema.paths import SCALING_SUFFIX
 from core.text import disk
 from gui.controllers.window.dock_layout import MainPanels
@@ -177,9 +179,6 @@ class RemovalController(QObject):
 
     def _check_table(self, path: Path) -> None:
         """Find out whether a table can be deleted, and what its runs take."""
-        from core.scaling import scaling_command
-        from core.scaling.record import read_record
-
         table = self._tables.table(path)
         if table is None:
             return
@@ -236,8 +235,6 @@ class RemovalController(QObject):
         )  # fmt: skip
 
     def _delete_table(self, record: ScalingRecord, *, with_runs: bool) -> None:
-        from core.scaling import scaling_command
-
         if with_runs:
             for each in scaling_command.own_runs(record):
                 self._session.leave(each)

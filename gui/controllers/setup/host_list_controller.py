@@ -12,6 +12,7 @@ from core.errors import RunError
 from core.language import join_sentences, tr
 from core.text import first_names, join_names
 from gui.controllers.window.dock_layout import MainPanels
+from gui.panels.window.hosts_dialog import HostsDialog
 from gui.services.devices.host_tester import HostTester
 from gui.services.services import Services
 from gui.viewmodels.devices.device_rows import all_together, free_devices
@@ -58,8 +59,6 @@ class HostListController(QObject):
 
     def show_dialog(self, chosen: str = "") -> None:
         """Open the dialog, or raise it. `chosen`: the host to select."""
-        from gui.panels.window.hosts_dialog import HostsDialog
-
         if self._dialog is None:
             self._dialog = HostsDialog(self._panels.window, self._lines())
             self._dialog.test_asked.connect(self._test)

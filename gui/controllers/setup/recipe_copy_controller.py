@@ -7,9 +7,11 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog
 
+from core.catalog import recipe_copy
 from core.catalog.recipes import RecipeFile
 from core.errors import RunError
 from core.language import tr
+from core.series.report import export_bytes
 from gui.controllers.window.dock_layout import MainPanels
 from gui.controllers.window.help_controller import HelpController
 from gui.widgets.dialogs.file_dialog import FileDialog, python_files
@@ -27,8 +29,6 @@ class RecipeCopyController(QObject):
 
     def _ask_where(self) -> None:
         """Ask for the new file. The dialog itself asks before it takes the name of a file that exists."""
-        from core.catalog import recipe_copy  # not at the start of the window
-
         try:
             recipe = self._panels.setup.chosen_recipe()
             recipe_copy.check_source(recipe)
@@ -48,9 +48,6 @@ class RecipeCopyController(QObject):
         dialog.open()
 
     def _copy(self, recipe: RecipeFile, target: Path) -> None:
-        from core.catalog import recipe_copy
-        from core.series.report import export_bytes
-
         try:
             recipe_copy.check_copy(recipe, target)
             export_bytes(recipe_copy.standalone(recipe).encode(), target)

@@ -13,8 +13,13 @@ from PySide6.QtWidgets import QDialog
 
 from core.config import presets
 from core.language import tr
+from core.system.installation import document_text, documents
+from gui.panels.window.about_dialog import AboutDialog
+from gui.panels.window.documents_dialog import DocumentsDialog
+from gui.panels.window.keys_dialog import KeysDialog
 from gui.services.services import Services
 from gui.services.window.settings_file import default_file
+from gui.viewmodels.program_report import Places, report
 from gui.widgets.plain_text import without_mnemonic
 
 from .dock_layout import MainPanels
@@ -56,8 +61,6 @@ class HelpController(QObject):
 
     def copy_report(self) -> None:
         """Put the report on the clipboard."""
-        from gui.viewmodels.program_report import report
-
         QGuiApplication.clipboard().setText(
             report(self._services.device_monitor.survey, self._places(), self._last_error)
         )
@@ -65,8 +68,6 @@ class HelpController(QObject):
 
     def show_about(self) -> None:
         """Show version, licences and folders."""
-        from gui.panels.window.about_dialog import AboutDialog
-
         dialog = AboutDialog(self._panels.window, self._panels.window.windowIcon(), self._places())
         dialog.open_asked.connect(self.open_path)
         dialog.report_asked.connect(self.copy_report)
@@ -74,15 +75,10 @@ class HelpController(QObject):
 
     def show_keys(self) -> None:
         """Show the list of keys."""
-        from gui.panels.window.keys_dialog import KeysDialog
-
         self._open(KeysDialog(self._panels.window, list(self._keys())))
 
     def show_documents(self) -> None:
         """Show the documents that are installed."""
-        from core.system.installation import document_text, documents
-        from gui.panels.window.documents_dialog import DocumentsDialog
-
         dialog = DocumentsDialog(self._panels.window, documents(), document_text)
         dialog.open_asked.connect(self.open_path)
         self._open(dialog)
@@ -113,6 +109,4 @@ class HelpController(QObject):
                     yield without_mnemonic(menu.title()), text.removesuffix("…"), keys
 
     def _places(self) -> Places:
-        from gui.viewmodels.program_report import Places
-
         return Places(runs=self._services.run_list.root, presets=presets.default_root(), settings=default_file())

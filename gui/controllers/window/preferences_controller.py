@@ -12,9 +12,14 @@ from PySide6.QtWidgets import QMenu
 
 from core.errors import RunError
 from core.language import tr
+from core.notifications.settings import load, save
 from core.system import folders
 from gui.controllers.setup.device_controller import DeviceController
+from gui.panels.window.notifications_dialog import NotificationsDialog
+from gui.panels.window.preferences_dialog import PreferencesDialog, offered_colours
+from gui.services.window.notification_tester import NotificationTester
 from gui.services.window.preferences import THEMES, Preferences, PreferencesFile
+from gui.viewmodels.notifications import channels_in_use
 
 from .dock_layout import MainPanels
 
@@ -50,14 +55,10 @@ class PreferencesController(QObject):
     @property
     def is_open(self) -> bool:
         """Whether the dialog is open."""
-        from gui.panels.window.preferences_dialog import PreferencesDialog
-
         return bool(self._panels.window.findChildren(PreferencesDialog))
 
     def show_dialog(self) -> None:
         """Open the preferences, or raise them."""
-        from gui.panels.window.preferences_dialog import PreferencesDialog
-
         shown = self._panels.window.findChildren(PreferencesDialog)
         if shown:
             shown[0].activateWindow()
@@ -71,8 +72,6 @@ class PreferencesController(QObject):
 
     def _show_look_menus(self) -> None:
         """Tick theme and colours in the submenus of View, which are made when it is first opened."""
-        from gui.panels.window.preferences_dialog import offered_colours
-
         preferences, menu = self._file.preferences, self._panels.menu
         if not self._look_menus:
             colours = offered_colours(preferences.colours)
@@ -83,8 +82,6 @@ class PreferencesController(QObject):
                 action.setChecked(action.data() == getattr(preferences, name))
 
     def _choose_look(self, name: str, value: str) -> None:
-        from gui.panels.window.preferences_dialog import PreferencesDialog
-
         chosen: dict[str, Any] = {name: value}
         self._take(replace(self._file.preferences, **chosen))
         for dialog in self._panels.window.findChildren(PreferencesDialog):
@@ -92,10 +89,6 @@ class PreferencesController(QObject):
 
     def _show_notifications(self, preferences: PreferencesDialog) -> None:
         """Open the settings of notifications over the preferences."""
-        from core.notifications.settings import load
-        from gui.panels.window.notifications_dialog import NotificationsDialog
-        from gui.services.window.notification_tester import NotificationTester
-
         loaded = load()
         dialog = NotificationsDialog(preferences, loaded.settings, loaded.problem)
         tester = NotificationTester(dialog)
@@ -108,8 +101,6 @@ class PreferencesController(QObject):
     def _take_notifications(
         preferences: PreferencesDialog, dialog: NotificationsDialog, settings: NotificationSettings
     ) -> None:
-        from core.notifications.settings import save
-
         try:
             save(settings)
         except RunError as error:
@@ -142,9 +133,6 @@ class PreferencesController(QObject):
 
 def _channels() -> str:
     """Return by which channels the user is notified."""
-    from core.notifications.settings import load  # imported here, since the window starts without it
-    from gui.viewmodels.notifications import channels_in_use
-
     return channels_in_use(load().settings)
 
 

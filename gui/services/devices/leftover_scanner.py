@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.history import leftovers
 from core.system import processes
 from core.system.procfs import PROC
 from gui.services.background_task import BackgroundTask
@@ -61,6 +62,4 @@ def find_orphans(root: Path) -> list[OrphanedProcess]:
 
     `root`: the folder of runs, for processes that do not name theirs.
     """
-    from core.history import leftovers  # not at the start of the window: it runs on a thread
-
     return leftovers.find([root], PROC)

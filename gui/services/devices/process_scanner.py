@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.devices.device import Device, Process
+from core.history import leftovers
 from core.language import tr, tr_noop
+from core.memory_watch import gpu_processes
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.schema.event_kinds import ProcessInfo
@@ -221,9 +223,6 @@ def just_ended(facts: RunFacts, now: float) -> bool:
 def _scan_proc(
     gpus: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], root: Path, run_id: str | None
 ) -> ProcessScan:
-    from core.history import leftovers
-    from core.memory_watch import gpu_processes  # not at the start of the window: it runs on a thread
-
     scan = gpu_processes.scan(gpus, listed)
     left = find_orphans(root)
     return ProcessScan(

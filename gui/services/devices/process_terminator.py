@@ -11,6 +11,7 @@ from core.history.leftovers import OrphanedProcess
 from core.language import tr, tr_noop, tr_plural
 from core.schema.event_kinds import ProcessInfo
 from core.system.processes import ProcessId
+from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
 from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.devices.process_rows import ProcessEntry
@@ -76,8 +77,6 @@ class ProcessTerminator(QObject):
 
 def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """End orphaned processes; return a sentence and its tone."""
-    from core.system.terminate import terminate
-
     outcome = terminate(lambda: those)
     if outcome.left:
         stuck = " ".join(
@@ -97,8 +96,6 @@ def end_one(holder: ProcessInfo, grace_s: float | None = None) -> tuple[str, str
 
     `grace_s`: seconds for it to end by itself after a signal; None for the usual ones.
     """
-    from core.system.terminate import GRACE_S, ProcessTarget, terminate
-
     name = _named(holder.name, holder.pid)
     assert holder.created is not None
     alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)

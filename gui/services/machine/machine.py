@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import FRAMEWORKS
+from core.config.examination import GpuCheck
 from core.config.validation import is_installed, recipe_problems
 from core.devices.device import Survey
+from core.history import removal
 from core.history.marks import change_marks, rename
 from core.language import join_sentences, tr
+from core.queue.control import enqueue
+from core.queue.request import QueueRequest
 from core.runs.directory import folder_problem
 from core.runs.facts.run_facts import RunFacts
 from core.runs.run import Run
@@ -55,8 +59,6 @@ class Machine:
     @cached_property
     def _gpus(self) -> GpuCheck:
         """The check of GPUs, which remembers what it was answered."""
-        from core.config.examination import GpuCheck  # not at the start of the window
-
         return GpuCheck()
 
     @property
@@ -109,9 +111,6 @@ class Machine:
 
     def enqueue(self, spec: RunSpec, labels: Mapping[str, str]) -> Run:
         """Let a run wait in the queue. `labels`: of its devices, by id."""
-        from core.queue.control import enqueue  # imported here, since the window starts without it
-        from core.queue.request import QueueRequest
-
         return enqueue(spec, self.root, QueueRequest(labels=labels))
 
     # -- may block -------------------------------------------------------------------------------
@@ -150,13 +149,9 @@ class Machine:
 
     def check_removal(self, run_dir: Path) -> RemovalCheck:
         """Check whether a run can be deleted, and measure its size on disk."""
-        from core.history import removal
-
         why_not = removal.why_not(run_dir)
         return RemovalCheck(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
 
     def remove(self, run_dir: Path) -> Removed:
         """Delete a run."""
-        from core.history import removal
-
         return removal.remove(run_dir)

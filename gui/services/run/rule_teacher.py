@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
 from core.language import tr
+from core.metrics.rules import rule
 from gui.services.background_task import BackgroundTask, reason
 
 if TYPE_CHECKING:
@@ -96,7 +97,6 @@ class RuleTeacher(QObject):
 
 def _answer(pointed: Pointed, *, keep: bool) -> Answer:
     from core.metrics import teaching  # loads numpy
-    from core.metrics.rules import rule
 
     try:
         teacher = teaching.Teacher(pointed.run_dir, pointed.rank)

@@ -12,11 +12,13 @@ from PySide6.QtCore import QObject, Signal
 from core.diagnosis.timeline import Timeline
 from core.history.run_loss import RunLoss
 from core.language import tr, tr_noop
+from core.queue.control import cancel
 from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.schema.event_kinds import Checkpoint
 from core.schema.spec import RunSpec
+from core.series import long_runs
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries, loss_of
 from core.series.series import Series
@@ -262,8 +264,6 @@ class RunSession(QObject):
         """Return a long run that was read before; None if it was not, or has much more events now."""
         if size <= AT_ONCE_BYTES:
             return None
-        from core.series import long_runs  # not at the start of the window: it takes milliseconds
-
         read = long_runs.load(run_dir)
         return read if isinstance(read, ReadRun) and size - read.run.bytes_read <= AT_ONCE_BYTES else None
 
@@ -272,8 +272,6 @@ class RunSession(QObject):
         self._keeping.poll()
         if not self._to_keep or self.live or self.run is None or self._keeping.busy:
             return
-        from core.series import long_runs
-
         self._to_keep = False
         packed = long_runs.pack(self.run, self._read_run())
         if packed is not None:
@@ -312,8 +310,6 @@ class RunSession(QObject):
 def ask_run(run: Run, name: str) -> None:
     """Ask a run of this machine for something. A queued run that is to stop leaves the queue. Raises `RunError`."""
     if name == "stop" and state_info(run.facts.state).waits:
-        from core.queue.control import cancel  # imported here, since the window starts without it
-
         cancel(run.dir)
     else:
         run.request(name)

@@ -14,6 +14,8 @@ from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
 from core.history.summary import RunSummary
+from core.queue.control import revive
+from core.queue.listing import queue_view
 from core.runs.facts.states import state_info
 from gui.services.background_task import BackgroundTask, reason
 
@@ -117,8 +119,6 @@ class QueueService(QObject):
 
 
 def _read(root: Path, queued: tuple[Path, ...]) -> QueueView | RunError:
-    from core.queue.listing import queue_view  # imported here, since the window starts without it
-
     try:
         return queue_view(root, queued)
     except RunError as error:
@@ -126,8 +126,6 @@ def _read(root: Path, queued: tuple[Path, ...]) -> QueueView | RunError:
 
 
 def _revived(root: Path) -> list[Path] | RunError:
-    from core.queue.control import revive
-
     try:
         return revive(root)
     except RunError as error:

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.runs.facts.states import RunState
+from core.scaling.record import read_record
+from core.scaling.scaling_table import read_table
+from core.schema.paths import SCALING_SUFFIX
 from gui.services.background_task import BackgroundTask
+from gui.viewmodels.comparison.scaling_rows import ShownTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,9 +74,6 @@ class ScalingTables(QObject):
         return next((each for each in self.tables if each.record.path == path), None)
 
     def _read_records(self) -> None:
-        from core.scaling.record import read_record  # most folders have no scaling table
-        from core.schema.paths import SCALING_SUFFIX
-
         found = {}
         for name in self._run_list.table_files:
             try:
@@ -90,8 +91,6 @@ class ScalingTables(QObject):
         self._records = found
 
     def _shown(self) -> tuple[ShownTable, ...]:
-        from gui.viewmodels.comparison.scaling_rows import ShownTable
-
         summaries = self._run_list.summaries
         if self._states[0] is not summaries:  # asked each second, and there may be thousands
             self._states = summaries, {each.dir.name: each.state for each in summaries}
@@ -125,6 +124,4 @@ class ScalingTables(QObject):
 
 
 def _numbers(record: ScalingRecord) -> ScalingTable:
-    from core.scaling.scaling_table import read_table  # loads numpy
-
     return read_table(record)

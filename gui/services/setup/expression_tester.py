@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
+from core.metrics.text.expression import describe_result, try_expression
 from gui.services.background_task import BackgroundTask, reason
 
 AGAIN_S = 2.0
@@ -45,8 +46,6 @@ class ExpressionTester(QObject):
 
 
 def _tried(expression: str, run_dir: Path) -> str:
-    from core.metrics.text.expression import describe_result, try_expression  # not at the start: few type an expression
-
     try:
         return describe_result(try_expression(expression, run_dir))
     except ValueError as error:

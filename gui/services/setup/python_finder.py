@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.pythons.discovery import PythonSearch
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,8 +33,6 @@ class PythonFinder(QObject):
         if not self._is_here:
             return
         if self._search is None:
-            from core.pythons.discovery import PythonSearch  # not at the start of the window
-
             self._search = PythonSearch()
         elif near == self._near or (near is not None and not near.is_dir()):
             return

@@ -12,6 +12,7 @@ from core.history.summary import RunSummary
 from core.language import join_sentences, tr, tr_plural
 from core.runs.facts.states import RunState, state_info
 from core.scaling.record import ScalingRecord
+from core.scaling.scaling_table import text_table
 from core.schema.spec import RunSpec
 from gui.viewmodels.runs.run_rows import FOLDED, MEMBER, UNFOLDED, RunRow
 
@@ -71,8 +72,6 @@ def strategy_title(spec: RunSpec) -> str:
 
 def shown_cells(table: ScalingTable) -> list[list[str]]:
     """Return the rows of a table with the titles of the window, the first of them its headings."""
-    from core.scaling.scaling_table import text_table  # imported here, since the window starts without it
-
     return replace(text_table(table, strategy_title), capitals=False).cells()
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.diagnosis.failures import short_cause, short_reason
 from core.history.summary import RunSummary
 from core.language import tr
 from core.runs.facts.states import RunState, state_info
@@ -238,11 +239,6 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST | RunState.HEAD_LOST:
-            from core.diagnosis.failures import (  # not at the start of the window without such a run
-                short_cause,
-                short_reason,
-            )
-
             detail = short_cause(summary.error or "") or short_reason(summary.error or "")
         case RunState.STOPPED | RunState.PAUSED:
             detail = _epoch(summary) or _step(summary) or tr("before its first step")
