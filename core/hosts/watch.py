@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from core.devices.device import Sample
     from core.devices.helper import HelperAnswer
-    from core.hosts.connection import Clock, Connection
-    from core.hosts.failures import HostError
+    from core.hosts.connection import Clock
     from core.hosts.host_list import Host
     from core.hosts.protocol import Hello
 

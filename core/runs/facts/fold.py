@@ -207,8 +207,11 @@ _READERS: dict[str, Reader] = dict([
 """By the name of the kind. Of measurements, `fold` itself takes the last step."""
 _METRICS, _REWIND = kinds.Metrics.kind, kinds.Rewind.kind
 _STARTS = frozenset({kinds.SupervisorStart.kind, kinds.Queued.kind})
-_COLLECTED = frozenset({
-    "state", "supervisor", "queued", "worker", "worker_exit", "device", "stop_step", "notice", "unticked_device",
-    "release", "ended",
-})  # fmt: skip
+_COLLECTED = frozenset(
+    each.kind
+    for each in (
+        kinds.StateChange, kinds.SupervisorStart, kinds.Queued, kinds.WorkerStart, kinds.WorkerExit, kinds.RunDevice,
+        kinds.StopStep, kinds.Notice, kinds.UntickedDeviceUse, kinds.Release, kinds.Ended,
+    )
+)  # fmt: skip
 """Kinds of which every event is kept: each makes the facts larger."""

@@ -34,8 +34,6 @@ from gui.viewmodels.runs.run_rows import RunRow
 if TYPE_CHECKING:
     from core.scaling.scaling_table import ScalingTable
     from gui.panels.comparison.scaling_dialog import Asked
-    from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog
-    from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
 
 
 NEEDS_RECIPE = tr_noop("A scaling table is measured with a recipe, and a script is chosen. Choose a recipe instead.")

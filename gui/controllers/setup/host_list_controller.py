@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.hosts.host_list import Host
     from core.hosts.inquiry import HostReport
     from gui.panels.devices.host_section import HostSection
-    from gui.panels.window.hosts_dialog import HostLine, HostsDialog
+    from gui.panels.window.hosts_dialog import HostLine
     from gui.widgets.context_menu import Entry
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QKeySequence
@@ -23,9 +22,6 @@ from gui.viewmodels.program_report import Places, report
 from gui.widgets.plain_text import without_mnemonic
 
 from .dock_layout import MainPanels
-
-if TYPE_CHECKING:
-    from gui.viewmodels.program_report import Places
 
 MAX_ERROR = 20_000
 """Characters of an error that the report keeps: its end, which says most."""

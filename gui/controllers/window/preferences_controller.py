@@ -25,8 +25,6 @@ from .dock_layout import MainPanels
 
 if TYPE_CHECKING:
     from core.notifications.settings import NotificationSettings
-    from gui.panels.window.notifications_dialog import NotificationsDialog
-    from gui.panels.window.preferences_dialog import PreferencesDialog
 
 
 class PreferencesController(QObject):

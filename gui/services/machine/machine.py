@@ -36,7 +36,6 @@ from gui.viewmodels.setup.start_check import (
 )
 
 if TYPE_CHECKING:
-    from core.config.examination import GpuCheck
     from core.history.removal import Removed
     from gui.viewmodels.setup.start_check import Choices
 

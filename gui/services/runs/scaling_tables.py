@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from core.scaling.record import ScalingRecord
     from core.scaling.scaling_table import ScalingTable
-    from gui.viewmodels.comparison.scaling_rows import ShownTable
 
     from .run_list import RunListService
 

@@ -11,7 +11,7 @@ from core.pythons.discovery import PythonSearch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.pythons.discovery import FoundPython, PythonSearch
+    from core.pythons.discovery import FoundPython
 
 
 class PythonFinder(QObject):
