@@ -17,7 +17,7 @@ from pathlib import Path
 
 TYPE_CHECKING = False  # without importing `typing`: training processes load this
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from gettext import GNUTranslations
     from typing import Any
 
@@ -88,6 +88,8 @@ def _load(code: str) -> GNUTranslations:
 
 MAX_TEXT = 20_000
 """Characters of a value that are read from a file."""
+MAX_PARTS = 1000
+"""Parts of a joined text that are read from a file; of more, only the text is."""
 MAX_DEPTH = 12
 """Messages within messages up to which they are read from a file: a list of names has one for each name."""
 
@@ -110,7 +112,7 @@ class Message(str):
         cls, text: str, say: tuple[str, ...] = (), values: Mapping[str, Any] | tuple[str, ...] = (),
         english: str | None = None,
     ) -> Message:  # fmt: skip
-        """`english`: None if it is to be made from the template when it is needed."""
+        """`english`: None if it is to be made from the template when it is needed, with the values as texts."""
         made = super().__new__(cls, text)
         made.say, made.values, made._english = say, values, english
         return made
@@ -131,6 +133,20 @@ class Message(str):
         """The messages that it was joined of, in order; itself if it was not joined."""
         parts = self.values if isinstance(self.values, tuple) else ()
         return [each for part in parts for each in Message.read(part).sentences] if parts else [self]
+
+    def texts(self) -> Iterator[str]:
+        """Yield every text that it may show, in whatever language."""
+        yield self.english
+        yield from self.say
+        for each in self.values if isinstance(self.values, tuple) else self.values.values():
+            if isinstance(plain := _plain(each), str):
+                yield from Message.read(plain).texts()
+
+    def within(self, length: int) -> Message:
+        """Return itself if its texts together are not much longer than this; else its English text alone, cut."""
+        if sum(map(len, self.texts())) <= 4 * length and len(self.english) <= length:
+            return self
+        return Message(str.__str__(self.english)[:length])
 
     def named(self, field: str) -> str:
         """Return a value of the template as a text; the empty string if it has none of this name."""
@@ -159,7 +175,7 @@ class Message(str):
         text = data.get("text", say)
         if not isinstance(text, str):
             raise ValueError(data)  # noqa: TRY004
-        if depth and isinstance(parts, list):
+        if depth and isinstance(parts, list) and len(parts) <= MAX_PARTS:
             return cls(text, (str(data.get("by")),), tuple([str(_value(each, depth)) for each in parts]), text)
         known = {str(name): _value(each, depth) for name, each in values.items()} if isinstance(values, dict) else {}
         if not depth or not isinstance(say, str) or (text != say and not known):
@@ -188,7 +204,7 @@ def _text(message: Message, catalogue: GNUTranslations | None) -> str:
 
     def shown(value: object) -> Any:  # noqa: ANN401 (a value of a template)
         value = _plain(value)
-        return (value.english if catalogue is None else tr(value)) if isinstance(value, Message) else value
+        return (value.english if catalogue is None else tr(value)[:MAX_TEXT]) if isinstance(value, Message) else value
 
     if isinstance(message.values, tuple):
         return _joined(map(shown, message.values), _template(message.say, 1, catalogue))
@@ -200,7 +216,7 @@ def _text(message: Message, catalogue: GNUTranslations | None) -> str:
 def _template(say: tuple[str, ...], count: Any, catalogue: GNUTranslations | None) -> str:  # noqa: ANN401
     if len(say) == 1:
         return say[0] if catalogue is None or not say[0] else catalogue.gettext(say[0])
-    return catalogue.ngettext(say[0], say[1], count) if catalogue is not None else say[count != 1]
+    return catalogue.ngettext(say[0], say[1], count) if catalogue is not None else say[0] if count == 1 else say[1]
 
 
 def tr(sentence: str, /, **values: object) -> str:
@@ -211,13 +227,15 @@ def tr(sentence: str, /, **values: object) -> str:
     if isinstance(sentence, Message):
         return _translated(sentence)
     template = sentence if _chosen is None or not sentence else _chosen.gettext(sentence)
-    return Message(template.format(**values) if values else template, (sentence,), values)
+    text = template.format(**values) if values else template
+    return Message(text, (sentence,), values, text if _chosen is None else None)
 
 
 def tr_plural(one: str, many: str, /, count: int, **values: object) -> str:
     """Return the sentence for a number of things, which is its field `count`, by the language's plural rules."""
     values["count"] = count
-    return Message(_template((one, many), count, _chosen).format(**values), (one, many), values)
+    text = _template((one, many), count, _chosen).format(**values)
+    return Message(text, (one, many), values, text if _chosen is None else None)
 
 
 def _translated(message: Message) -> Message:

@@ -17,7 +17,7 @@ from core.runs.facts.run_facts import RunFacts, worst
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Mark, Run
 from core.schema.event_kinds import Anew, Metrics, Plan, Rewind, Verdict, read_all
-from core.schema.events import Event, Tail, last_step, parse
+from core.schema.events import Event, last_step, parse
 from core.schema.files import open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
@@ -220,7 +220,13 @@ def _measurements_file(path: Path) -> Path:
 
 def _plan(path: Path) -> Plan | None:
     """Return the plan in the first lines of the event file of rank 0."""
-    plans = read_all(Plan, Tail(_measurements_file(path)).read(HEAD_BYTES))
+    try:
+        with open_to_read(_measurements_file(path)) as file:
+            lines = file.read(HEAD_BYTES).splitlines()
+    except OSError:
+        return None
+    events = (parse(line) for line in lines if b'"plan"' in line)  # most lines are measurements
+    plans = read_all(Plan, filter(None, events))
     return plans[-1] if plans else None
 
 

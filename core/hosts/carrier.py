@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core.hosts.failures import Failure, HostError
 from core.language import tr
+from core.system.helper_process import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,11 @@ class Carrier(ABC):
     def __init__(self, address: str, name: str = "", command: str = "") -> None:
         """`name`, `command`: those of the host, where there is one already."""
         self.address, self.name, self.command = address, name or address, command
+
+    @staticmethod
+    def environment() -> dict[str, str]:
+        """Return that of the command line."""
+        return clean_environment()
 
     @property
     @abstractmethod

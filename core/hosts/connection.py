@@ -6,6 +6,7 @@ A connection blocks no longer than a given time, so that a window can poll it as
 from __future__ import annotations
 
 import logging
+import math
 import subprocess
 import time
 from collections import deque
@@ -93,7 +94,11 @@ class Connection:
         self._carrier = host.carrier
         try:
             self._process = HelperProcess(
-                self._carrier.command_line(devices), cwd=self._carrier.cwd, stdin=True, stderr=subprocess.PIPE
+                self._carrier.command_line(devices),
+                cwd=self._carrier.cwd,
+                environment=self._carrier.environment(),
+                stdin=True,
+                stderr=subprocess.PIPE,
             )
         except OSError as error:
             raise self._carrier.not_started(error) from error
@@ -230,9 +235,10 @@ class Connection:
             answer.items.append(message["item"])
             return
         error = message.get("error")
-        if "answer" not in message and not isinstance(error, (str, dict)):
-            raise ValueError(tr("It has neither an answer nor an error."))
-        answer.error = None if error is None else Message.read(error)
+        try:
+            answer.error = None if error is None and "answer" in message else Message.read(error)
+        except ValueError:
+            raise ValueError(tr("It has neither an answer nor an error.")) from None
         answer.value, answer.done = message.get("answer"), True
         del self._answers[answer.number]
 
@@ -302,6 +308,8 @@ class Follower:
         self.waits = waits
         self._host, self._converse, self._note, self._steady_s = host, converse, note, steady_s
         self._failures = 0
+        self._connected_at = math.inf
+        """When the latest attempt led to a connection, in seconds of `time.monotonic`; inf if it did not."""
         self._unwanted, self._woken = Event(), Event()
         self._thread = Thread(target=self._follow, name=f"host-{host.name}", daemon=True)
 
@@ -341,11 +349,12 @@ class Follower:
     def _follow(self) -> None:
         while self.is_wanted():
             self._note(None)
-            began = time.monotonic()
+            self._connected_at = math.inf
             error = self._failure()
+            self._woken.clear()  # a `retry` while it was connected is for no later failure
             if not self.is_wanted():
                 return
-            if time.monotonic() - began > self._steady_s:
+            if time.monotonic() - self._connected_at > self._steady_s:
                 self._failures = 0
             is_passing = self._note(error)
             is_woken = self._woken.wait(self.wait_s if is_passing else None)
@@ -357,7 +366,9 @@ class Follower:
         try:
             with Connection(self._host, is_wanted=self.is_wanted) as connection:
                 connection.await_hello()
-                self._converse(connection, connection.compare_clock())
+                clock = connection.compare_clock()
+                self._connected_at = time.monotonic()
+                self._converse(connection, clock)
         except HostError as error:
             return error
         except Exception as error:  # an error of our own ends this connection, and not the window's view of the host

@@ -16,7 +16,7 @@ from core.hosts.ray import archive, reports
 from core.hosts.ray.reports import AUTO, Wanted
 from core.language import tr, tr_noop
 from core.schema.files import parse_json
-from core.system.helper_process import HelperProcess
+from core.system.helper_process import HelperProcess, clean_environment
 from core.system.installation import ROOT, version
 
 if TYPE_CHECKING:
@@ -154,6 +154,11 @@ class RayCarrier(Carrier):
             raise ValueError(tr("{given} is no program. Give the path of a Python that has Ray.", given=given))
         return str(Path(found).absolute())
 
+    @staticmethod
+    def environment() -> dict[str, str]:
+        """See `Carrier`. With PYTHONSAFEPATH, our code in the working folder would not be found."""
+        return {name: value for name, value in clean_environment().items() if name != "PYTHONSAFEPATH"}
+
     def command_line(self, devices: Sequence[Device]) -> list[str]:
         """See `Carrier`."""
         return [self.command, *DRIVER, "agent", self._cluster, self._node, *Wanted.of(devices).words(), version(),
@@ -203,7 +208,7 @@ class RayCarrier(Carrier):
     def _nodes(self) -> list[dict[str, str]]:
         command = [self.command, *DRIVER, "nodes", self._cluster]
         try:
-            process = HelperProcess(command, cwd=self.cwd, stderr=subprocess.PIPE)
+            process = HelperProcess(command, cwd=self.cwd, environment=self.environment(), stderr=subprocess.PIPE)
         except OSError as error:
             raise self.not_started(error) from error
         with process:

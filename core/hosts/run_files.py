@@ -12,6 +12,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from core.language import Message
 from core.schema.codec import Limits, Sentence, decode, named
 from core.schema.paths import (
     COLLECTOR_EVENTS,
@@ -174,8 +175,8 @@ def file_state(size: int, mtime: int) -> FileState:
 
 
 def _safe(message: str) -> str:
-    shown = _printable(message)
-    return message if shown == message else shown
+    is_safe = all(text == _printable(text) for text in Message.read(message).texts())
+    return message if is_safe else _printable(message)
 
 
 def _printable(text: str) -> str:

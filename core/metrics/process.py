@@ -78,7 +78,7 @@ class MetricsProcess(Companion):
         if self._has_told or not self._is_gone or self._disk.poll():
             return ""
         self._has_told = True
-        return LOST_READER
+        return tr(LOST_READER)
 
     def settle(self) -> str:
         """Let the process read the rest and exit."""

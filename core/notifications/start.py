@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Literal
 
-from core.language import tr_noop
+from core.language import tr
 from core.notifications.desktop import bus_address
 from core.notifications.settings import load
 from core.supervisor.companion import Companion
@@ -55,4 +55,4 @@ def notify(run_dir: Path, what: Event) -> None:
         from core.notifications.delivery import record  # imported here: most runs need none of its channels
 
         why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")
-        record(run_dir, [tr_noop("The process that sends notifications could not be started: {why}.").format(why=why)])
+        record(run_dir, [tr("The process that sends notifications could not be started: {why}.", why=why)])

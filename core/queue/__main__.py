@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import RunError
-from core.language import stored, tr
+from core.language import Message, stored, tr
 from core.queue import control
-from core.queue.line import Line
+from core.queue.line import MAX_ANSWER, Line
 from core.schema.events import RecordError
 from core.system.own_processes import NOTIFIER, own_command
+
+MAX_REASON, SHORT = 300, 80
+"""Characters of a reason; and where there are too many reasons, of each without its template."""
 
 
 def main() -> int:
@@ -33,7 +36,11 @@ def main() -> int:
                 _leave(run_dir, json.loads(sys.argv[3]))
             case _:
                 busy = control.busy_devices(sys.argv[4:], int(sys.argv[3]))
-                sys.stdout.write(json.dumps({device: stored(why) for device, why in busy.items()}))
+                reasons = {device: Message.read(why).within(MAX_REASON) for device, why in busy.items()}
+                answer = json.dumps({device: stored(why) for device, why in reasons.items()})
+                if len(answer) > MAX_ANSWER:  # dozens of devices, mostly for one reason
+                    answer = json.dumps({device: str.__str__(why)[:SHORT] for device, why in reasons.items()})
+                sys.stdout.write(answer)
     except (RunError, RecordError, ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")  # into log.txt
         return 2

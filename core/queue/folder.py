@@ -207,7 +207,7 @@ def _alone(line: Line) -> Iterator[None]:
 def hold(line: Line, why: str | None = None) -> None:
     """Hold all queued runs of this user. Raises `OSError`."""
     path = Path(line.own) / HELD
-    write_whole(path, json.dumps(stored(why or tr(HELD_BY_USER))))
+    write_whole(path, json.dumps(stored(why or tr(HELD_BY_USER)), ensure_ascii=False))
     path.chmod(0o644)
 
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 PREFIX = "trainyard-"
 TICKETS, DEVICES, HELD, USE = "tickets", "devices", "held", "use"
 MAX_TICKET_BYTES = 32 * 1024
-MAX_HELD_BYTES = 4096
+MAX_HELD_BYTES = 16_384
+MAX_ANSWER = 16_000
+"""Bytes of the answer to which devices are not free by their driver."""
 MAX_EVENTS_BYTES = 256 * 1024
 MAX_TICKETS = 1000
 """Tickets of one user that are read."""

@@ -135,7 +135,7 @@ def change(run_dir: Path, spec: RunSpec, request: QueueRequest) -> str:
     if path is None or not request.workload_hash or now == request.workload_hash:
         return ""
     sentence = (CHANGED if now else GONE) if _is_recorded(run_dir, path) else NOT_RECORDED
-    return sentence.format(file=path, run=run_dir.name)
+    return tr(sentence, file=path, run=run_dir.name)
 
 
 def _is_recorded(run_dir: Path, path: Path) -> bool:

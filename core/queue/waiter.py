@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from core.queue.decision import GRANTED, decide
-from core.queue.line import Line, is_locked, last_state, read_small, release
+from core.queue.line import MAX_ANSWER, Line, is_locked, last_state, read_small, release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ REFUSALS = 3
 LOST_S = 30.0
 """Seconds for which the supervisor of a run must be gone before its end counts."""
 MAX_REQUEST_BYTES = 64 * 1024
-MAX_ANSWER = 16_000
 NO_DRIVER = "cpu:"
 """The beginning of the ids of devices without a driver that says which processes use them."""
 IN_BACKGROUND = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 &'
@@ -262,11 +261,11 @@ class Waiter:
         if self._check.poll() is None:
             return
         answer = self._check.stdout.read(MAX_ANSWER) if self._check.stdout is not None else b""
-        failed, self._check = self._check.returncode, None
+        self._check = None
         try:
             busy = dict(json.loads(answer))
         except (ValueError, TypeError):
-            busy = dict.fromkeys(self._devices, self._given["no_answer"]) if failed else {}
+            busy = dict.fromkeys(self._devices, self._given["no_answer"])
         if self._fields["held"]:  # meanwhile
             self._give_back()
             return

@@ -164,10 +164,9 @@ def _text(value: Any, name: str, limits: Limits) -> str:  # noqa: ANN401 (JSON, 
 
 def _sentence(value: Any, name: str, limits: Limits) -> str:  # noqa: ANN401
     try:
-        found = Message.read(value)
+        return Message.read(value).within(limits.text)
     except ValueError:
         raise _wrong(name, value, tr_noop("a text")) from None
-    return found if len(found) <= limits.text else found[: limits.text]
 
 
 def _flag(value: Any, name: str, _: Limits) -> bool:  # noqa: ANN401

@@ -81,8 +81,8 @@ class _Row:
 class Record(_Row):
     """An event. Two records are equal if they say the same, at whatever time."""
 
-    time: Time = field(default=0.0, compare=False, metadata=named("t"))
-    """Unix seconds; 0 until it is written."""
+    time: Time = field(default=-1.0, compare=False, metadata=named("t"))
+    """Unix seconds; negative until it is written."""
 
     def fields(self) -> dict[str, Any]:
         """Return the fields as a file has them, without time and kind."""
@@ -90,7 +90,7 @@ class Record(_Row):
 
     def event(self) -> dict[str, Any]:
         """Return the event as a file has it. Its time is now, unless it has one."""
-        return {"t": self.time or time.time(), "kind": self.kind, **self.fields()}
+        return {"t": self.time if self.time >= 0 else time.time(), "kind": self.kind, **self.fields()}
 
 
 Kind = TypeVar("Kind", bound=Record)
@@ -368,8 +368,8 @@ class DeviceReading(Record, kind="sample", forwarded=OF_HOST):
     sm_clock_mhz: float | None = rare(default=None)
     slowdowns: tuple[str, ...] = rare(default=())
     """Words for why the device is slowed down."""
-    lost: Sentence | None = rare(default=None)
-    """A sentence if the device does not answer."""
+    lost: str | None = rare(default=None)
+    """A sentence if the device does not answer; without its template, since nobody is shown it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

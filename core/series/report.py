@@ -73,7 +73,7 @@ def document(run: Run) -> Json:
         "slowed": dict(facts.slowed),
         "stopped_processes": facts.stopped_processes,
         "notices": list(facts.notices),
-        "unticked_device_uses": [use.fields() for use in facts.unticked_device_uses],
+        "unticked_device_uses": [{**use.fields(), "text": use.sentence} for use in facts.unticked_device_uses],
         "software": facts.software.fields() if facts.software else None,
         "source": facts.source.fields() if facts.source else None,
         "parts": [_part(part) for part in facts.parts.values()],

@@ -117,7 +117,8 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 (the outer border)
             from traceback import format_exc  # imported here, since it is hardly ever needed
 
-            self._abort(tr("Trainyard's supervisor failed: {error!r}. Please report this.", error=error), format_exc())
+            text = tr("Trainyard's supervisor failed: {error}. Please report this.", error=repr(error))
+            self._abort(text, format_exc())
         finally:
             for each in self._companions:
                 each.ended()
@@ -142,7 +143,7 @@ class Supervisor:
     def _begin(self) -> None:
         me = processes.identify(os.getpid())
         if me is None:
-            raise RunError(NO_PROC)
+            raise RunError(tr(NO_PROC))
         guard = None if self._guard is None else asdict(self._guard)
         self._record(kinds.SupervisorStart(pid=me.pid, created=me.created, **asdict(processes.here()), guard=guard))
         self._enter(RunState.STARTING)

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..language import stored, tr, tr_noop
+from ..language import join_sentences, stored, tr, tr_noop
 from ..schema import checkpoint
 from ..schema.files import FULL
 from ..schema.settings import RUN_KEYWORDS
@@ -84,8 +84,8 @@ def _sentence(error: BaseException) -> str:
     text: str = str(error)
     if text != text.strip() or "\n" in text or not text:
         text = text.strip().partition("\n")[0] or type(error).__name__
-    sentence = text if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {text}"
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+    sentence = text if isinstance(error, (ValueError, OSError)) else join_sentences([f"{type(error).__name__}:", text])
+    return sentence if sentence.endswith((".", "!", "?")) else tr("{phrase}.", phrase=sentence)
 
 
 def _write_bundle(

@@ -10,6 +10,8 @@ import pytest
 
 from core.cli import __main__
 from core.runs.facts.states import RunState
+from core.runs.run import Run
+from core.series import report
 from tests.nvml.standin import uuid
 from tests.support.running import LONG, make_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
@@ -136,3 +138,5 @@ def test_process_on_unticked_gpu_is_reported_once(nvml: StandIn, tmp_path: Path,
         f"Process {pid} of this run is on GPU 1 (NVIDIA GeForce RTX 4090), which was not chosen for it. "
         "Stop the run, and look for device numbers in its recipe or script."
     )
+    (shown,) = report.document(Run.attach(followed.run.dir))["unticked_device_uses"]
+    assert shown == {"device": uuid(1), "pids": [int(pid)], "text": use.sentence}

@@ -78,6 +78,11 @@ HELLO = json.dumps(
         ("read line; echo '[]'; exec cat >&2", Failure.NONSENSE, "It is no object of JSON"),
         ('read line; echo \'{"id": 7, "answer": 1}\'; exec cat >&2', Failure.NONSENSE, "answers what was not asked"),
         ("read line; echo '{\"id\": 1}'; exec cat >&2", Failure.NONSENSE, "It has neither an answer nor an error"),
+        (
+            'read line; echo \'{"id": 1, "error": {"x": "y"}}\'; exec cat >&2',
+            Failure.NONSENSE,
+            "It has neither an answer nor an error",
+        ),
         ('read line; echo \'{"id": 1, "answer": {"time": "now"}}\'; exec cat >&2', Failure.NONSENSE, "is no number"),
         (
             "head -c 2000000 /dev/zero | tr '\\\\0' x; exec cat >&2",

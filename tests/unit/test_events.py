@@ -17,7 +17,7 @@ from core.errors import RunError
 from core.launchers.ranks import assign_ranks
 from core.runs.facts.states import RunState
 from core.runs.run import Run
-from core.schema.event_kinds import Checkpoint, Notice, Ready, Rewind
+from core.schema.event_kinds import Checkpoint, Notice, Ready, Rewind, StateChange
 from core.schema.event_log import Log
 from core.schema.events import RESERVE_BYTES, RecordError, Tail, Writer, last_step, make_reserve, metrics_line
 from core.schema.paths import EVENTS, RESERVE
@@ -40,6 +40,12 @@ def test_each_written_event_is_read_once(tmp_path: Path) -> None:
     assert [event["kind"] for event in tail.read()] == ["ready"]
     assert tail.read() == []
     writer.close()
+
+
+def test_event_of_the_time_0_keeps_it() -> None:
+    """Imported measurements may begin there."""
+    assert StateChange(time=0.0, state="starting").event()["t"] == 0.0
+    assert StateChange(state="starting").event()["t"] > 0.0
 
 
 def test_incomplete_last_line_is_read_once_it_is_complete(tmp_path: Path) -> None:

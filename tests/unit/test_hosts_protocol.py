@@ -15,10 +15,12 @@ import pytest
 from core.devices.device import Device, Process, Sample
 from core.devices.helper import HelperAnswer
 from core.errors import RunError
-from core.hosts import protocol
+from core.hosts import connection, protocol
 from core.hosts.agent.server import Agent
 from core.hosts.exchange import pack_readings as pack
 from core.hosts.exchange import unpack_devices, unpack_readings
+from core.hosts.failures import Failure, HostError
+from core.hosts.host_list import Host
 from core.language import Message
 from core.system.processes import here
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -339,3 +341,30 @@ def test_agent_ends_although_nobody_reads_its_full_pipe(serve):
     agent.close_input()
     agent.thread.join(PATIENCE_S)
     assert not agent.thread.is_alive()
+
+
+# -- connecting again --------------------------------------------------------------------------------
+
+
+def test_wait_grows_while_no_attempt_leads_to_a_connection(monkeypatch):
+    """However long the attempts take: a login that hangs is no connection."""
+
+    def hang(*_, **__):
+        raise HostError(Failure.NO_ANSWER, "It did not answer.")
+
+    waits = []
+
+    def note(error):
+        if error is not None:
+            waits.append(follower.wait_s)
+        if len(waits) == 4:
+            follower.end()
+        return True
+
+    monkeypatch.setattr(connection, "Connection", hang)
+    host = Host(name="one", address="one")
+    follower = connection.Follower(host, lambda *_: None, note, waits=(0.001, 1.0), steady_s=0.0)
+    follower.start()
+    follower.join(PATIENCE_S)
+    assert not follower.is_alive
+    assert waits == [0.001, 0.002, 0.004, 0.008]

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from core.devices.device import Device
-from core.hosts.failures import Failure
+from core.hosts.failures import Failure, HostError
 from core.hosts.host_list import Host
 from core.hosts.ray import archive, driver, node, reports
 from core.hosts.ray.reports import PEER, Wanted
@@ -133,6 +133,14 @@ def test_refusal_of_a_cluster_is_understood(said, why):
     error = ConnectionError("Failed to connect to Ray cluster at 10.0.0.1:6379")
     error.__cause__ = RuntimeError(said)
     assert driver.refusal(error, "10.0.0.1:6379").why == why
+
+
+def test_driver_starts_where_python_searches_no_working_folder(monkeypatch):
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    found = RayCarrier("ray:127.0.0.1:1", command=sys.executable)
+    with pytest.raises(HostError) as caught:
+        found.find()
+    assert caught.value.failure in {Failure.NO_RAY, Failure.CLOSED_PORT}
 
 
 def test_code_that_travels_is_enough_for_an_agent_without_our_packages(tmp_path):

@@ -8,6 +8,7 @@ import pickle
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
@@ -195,6 +196,24 @@ def test_what_is_no_message_is_refused():
     for _ in range(200):
         deep = {"text": "deep", "say": "Run {name} is {state}.", "with": {"name": deep, "state": deep}}
     assert Message.read(deep) == "deep"
+
+
+@pytest.mark.usefixtures("in_test_language")
+def test_small_message_cannot_become_a_large_text():
+    deep: object = "a" * 1000
+    for _ in range(11):
+        deep = {"text": "T", "say": "Run {name} is {state}.", "with": {"name": deep, "state": deep}}
+    assert (
+        len(tr(Message.read({"text": "T", "say": "Run {name} is {state}.", "with": {"name": deep, "state": "b"}})))
+        < 10**5
+    )
+
+
+def test_text_of_a_message_is_stored_as_it_was_made():
+    """Also where its values have a format that their texts would not have."""
+    made = tr("{error!r} at {rate:g}", error=KeyError("step"), rate=np.float32(0.1))
+    assert made.to_json()["text"] == made == "KeyError('step') at 0.1"
+    assert tr_plural("{count} process", "{count} processes", np.int64(1)) == "1 process"
 
 
 def test_event_has_the_sentence_in_english_and_its_values(in_test_language, tmp_path):

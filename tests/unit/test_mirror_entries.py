@@ -11,6 +11,7 @@ import pytest
 from core.hosts.host_list import Host
 from core.hosts.mirror.copies import Copies, Plan, folder_of
 from core.hosts.run_files import MAX_PART_BYTES, FilePart, is_run_name, travels, unpack_listing, unpack_parts
+from core.language import Message
 from core.runs.foreign import There, copies_folder, is_copy, read_there, write_there
 
 GOOD = {"runs": {"a": {"id": "1-2", "live": True, "files": {"spec.json": [3, 4]}}}, "gone": [], "complete": True}
@@ -83,6 +84,10 @@ def test_sentences_are_bounded_and_have_no_control_characters():
     assert lost.startswith("a")
     assert "\n" in lost
     assert len(lost) < 5000
+    for hidden in ("\x1b[31mred", "B" * 20_000):
+        said = {"text": "It is lost.", "say": "It is {word}.", "with": {"word": hidden}}
+        lost = unpack_listing({**GOOD, "runs": {"a": {"files": {}, "lost": said}}}).runs["a"].lost
+        assert not isinstance(lost, Message) or list(lost.texts()) == ["It is lost."], "no language shows another text"
 
 
 def zeros(size: int, times: int) -> bytes:

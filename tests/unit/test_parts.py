@@ -121,6 +121,8 @@ def test_what_is_translated_is_said_by_the_kinds_of_events() -> None:
         translated = translate(notice, source, "node2", 0.0)
         assert translated is not None
         assert read(translated) == Notice(text="node2: It is slow.")
+    long = translate(Notice(time=9.0, text="x" * 10**6).event(), OF_WORKERS, "node2", 0.0)
+    assert len(json.dumps(long)) < 50_000
     ended = Ended(time=9.0, by="guard", processes=()).event()
     assert translate(ended, OF_HOST, "node2", 0.0) == {**ended, "host": "node2"}
     assert translate({**ended, "processes": 5}, OF_HOST, "node2", 0.0) is None

@@ -134,7 +134,7 @@ class Copies:
 
     def announce(self, run: str) -> None:
         """Tell readers of a run that is over that its files have changed: they look at the time of its folder."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # it is gone, or the disk does not answer: the copy itself is kept
             os.utime(self._folder(run))
 
     def note_life(self, run: str, *, live: bool) -> None:
@@ -142,8 +142,8 @@ class Copies:
         if live:
             self._live.add(run)
         elif run in self._live:
-            self._live.discard(run)
             self.announce(run)
+            self._live.discard(run)
 
     def drop(self, run: str, file: str) -> None:
         """Remove a file."""

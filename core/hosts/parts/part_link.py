@@ -18,7 +18,7 @@ from core.hosts.mirror.link import SILENT_S
 from core.hosts.parts.part_files import PartFiles
 from core.hosts.parts.part_record import PartRecord
 from core.language import tr, tr_noop
-from core.schema.codec import Sentence, decode, encode
+from core.schema.codec import Limits, Sentence, decode, encode
 from core.schema.paths import LOG_FILE, log_of_rank
 from core.scripts.source import files_hash
 
@@ -40,6 +40,8 @@ RETRY_S = 2.0
 STATE_S = 1.0
 """Seconds between two questions for the state of a part."""
 REMOVE_S = 20.0
+MAX_ERROR = 2000
+"""Characters of a part's error that are shown."""
 Found = TypeVar("Found")
 
 
@@ -326,7 +328,7 @@ class PartLink:
         if part.asking is not None and part.asking.done:
             answer, part.asking = self._connection.result(part.asking), None
             why = tr("It does not say what became of the run there.")
-            found = self._connection.read(partial(decode, _State), answer, why)
+            found = self._connection.read(partial(decode, _State, limits=Limits(text=MAX_ERROR)), answer, why)
             part.over, part.error = found.over, found.error or "" if found.over else ""
             if part.over:
                 part.files.read_again()

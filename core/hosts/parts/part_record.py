@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from core.schema.events import Event
 
 IN_COLUMNS = (kinds.Metrics, kinds.DeviceReading)
+MAX_TEXT = 20_000
+"""Characters of a sentence that are kept."""
 
 
 class PartRecord:
@@ -104,7 +106,7 @@ def _translated(foreign: kinds.Foreign, value: Any, host: str, offset_s: float) 
         case kinds.Foreign.MACHINE:
             return host
         case kinds.Foreign.SENTENCE:
-            return stored(tr("{name}: {reason}", name=host, reason=Message.read(value)))
+            return stored(tr("{name}: {reason}", name=host, reason=Message.read(value).within(MAX_TEXT)))
 
 
 @cache

@@ -275,4 +275,5 @@ def last_line(error: BaseException) -> str:
 
 if __name__ == "__main__":
     del sys.path[0]  # the folder with `core`: all other packages are those of this Python
+    os.chdir("/")  # Ray's workers search the working folder of their driver for modules
     main(sys.argv[1:])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from core.language import join_sentences, tr, tr_noop
+from core.language import Message, join_sentences, tr, tr_noop
 from core.runs.facts.run_facts import RunFacts, WorkerRecord, without_present
 from core.runs.facts.states import TRANSITIONS, RunState, state_info
 from core.schema import event_kinds as kinds
@@ -158,7 +158,9 @@ def _ended_sentence(ended: tuple[kinds.TerminatedProcess, ...]) -> tuple[str, ..
 
 
 def _cut(text: str | None) -> str | None:
-    return text if text is None or len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    if text is None or len(text) > MAX_TEXT:
+        return text and f"{text[:MAX_TEXT]}…"
+    return Message.read(text).within(MAX_TEXT)
 
 
 def _with_notice(facts: RunFacts, text: str) -> RunFacts:

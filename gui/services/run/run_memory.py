@@ -43,8 +43,9 @@ def take_in(read: ReadRun, events: list[Event]) -> None:
     for event in events:
         if event["kind"] == SupervisorStart.kind:  # the run was started, or resumed
             read.strides.clear()
-        for progress in read_all(RunProgress, [event]):
-            read.strides.add(progress)
+        elif event["kind"] == RunProgress.kind:
+            for progress in read_all(RunProgress, [event]):
+                read.strides.add(progress)
 
 
 def timeline_of(spec: RunSpec | None) -> Timeline:
