@@ -106,6 +106,21 @@ def test_supervisor_that_is_killed_on_the_other_machine_during_the_start_fails_t
 
 
 @pytest.mark.slow
+def test_part_that_is_deleted_on_the_other_machine_ends_the_run(
+    server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine can be reached, and has nothing of the run."""
+    monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
+    run = start(long_spec(tmp_path), runs_root).until_trained(20)
+    shutil.rmtree(parts(server)[0])
+    run.until_over()
+    assert run.states[-1] is RunState.FAILED
+    assert "one says: There is no run" in str(run.run.facts.error)
+    assert len(run.run.facts.notices) < 5
+    wait_until(lambda: not processes_there(server), "the processes on the host to end by themselves")
+
+
+@pytest.mark.slow
 def test_machine_that_is_lost_ends_the_run_which_is_resumed_when_it_is_back(
     server: SshServer, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

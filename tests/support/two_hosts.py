@@ -79,7 +79,8 @@ def cuts(run: Followed) -> int:
 def supervisors_there(server: SshServer) -> list[psutil.Process]:
     """Return the supervisor on the host: the child of its guard, which has the same command line."""
     with contextlib.suppress(psutil.Error):  # one has ended
-        found = [each for each in processes_there(server) if SUPERVISOR in each.cmdline()]
+        # The shell that starts the supervisor has its words, too.
+        found = [each for each in processes_there(server) if SUPERVISOR in each.cmdline() and each.name() != "sh"]
         return [each for each in found if each.ppid() in {other.pid for other in found}]
     return []
 

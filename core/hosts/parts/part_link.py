@@ -107,11 +107,6 @@ class _LastingConnection:
         """Whether there is no connection now."""
         return self._cut_at is not None
 
-    @property
-    def cut_s(self) -> float:
-        """Seconds since the connection was cut; 0 while there is one."""
-        return 0.0 if self._cut_at is None else time.monotonic() - self._cut_at
-
     def note_cut(self, error: HostError) -> None:
         """Give the connection up: it is of no use any more."""
         self._cut_at, self.cut = time.monotonic(), error
@@ -172,6 +167,8 @@ class _Started:
     over: bool = False
     error: str = ""
     """Why the part failed or was lost, until that has been raised."""
+    missed_at: float | None = None
+    """When it ceased to answer: a connection alone does not show that the part is still there."""
 
 
 class PartLink:
@@ -276,6 +273,7 @@ class PartLink:
             self._take_state(part)
             self._send_requests(part)
         except HostError as error:
+            part.missed_at = part.missed_at or time.monotonic()
             self._lasting.note_cut(error)
         self._raise_error(part)
 
@@ -329,6 +327,7 @@ class PartLink:
             answer, part.asking = self._connection.result(part.asking), None
             why = tr("It does not say what became of the run there.")
             found = self._connection.read(partial(decode, _State, limits=Limits(text=MAX_ERROR)), answer, why)
+            self._note_return(part)
             part.over, part.error = found.over, found.error or "" if found.over else ""
             if part.over:
                 part.files.read_again()
@@ -351,7 +350,7 @@ class PartLink:
 
     def _reconnected(self, part: _Started) -> bool:
         """Go on to connect again; return whether the connection is back. Raises `RunError` after the grace time."""
-        seconds = self._lasting.cut_s
+        seconds = time.monotonic() - (part.missed_at or time.monotonic())
         if seconds > part.grace_s:
             self._part = None
             raise RunError(self._lost(seconds, can_resume=part.can_resume))
@@ -362,10 +361,17 @@ class PartLink:
         part.files.forget_answer()
         part.sent = 0
         self._connection.request("hold", run=part.run)
-        text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile. {why}",
-                  name=self.host.name, seconds=seconds, why=self._lasting.cut)  # fmt: skip
-        self._record.add_notice(text)
+        if part.over:
+            self._note_return(part)
         return True
+
+    def _note_return(self, part: _Started) -> None:
+        """Record that the part answers again, if it had ceased to."""
+        if part.missed_at is not None:
+            seconds, part.missed_at = time.monotonic() - part.missed_at, None
+            text = tr("The connection to {name} was cut for {seconds:.0f} s. Training went on meanwhile. {why}",
+                      name=self.host.name, seconds=seconds, why=self._lasting.cut)  # fmt: skip
+            self._record.add_notice(text)
 
     def _go_on_beside_others(self) -> None:
         """Connect without the devices' reservation if other users of the carrier were given them during the cut."""
