@@ -16,10 +16,11 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
 
 from core.cli import __main__
 from core.history.index import RunIndex
-from core.launchers import export_model
+from core.launchers.export_model import Exported
 from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.series import report
+from gui.services import exports
 from gui.viewmodels.runs.run_actions import obstacles
 from gui.widgets.dialogs.name_dialog import NameDialog
 
@@ -120,9 +121,9 @@ def test_model_is_exported_in_the_background_and_a_failure_is_told(panel, finish
         asked.append((run_dir, folder, format_name))
         if len(asked) > 1:
             raise ValueError(f"{folder} exists already and is not an empty folder. Name another.")
-        return export_model.Exported(folder=folder, format="state_dict", checkpoint="c", step=7, files=("a", "load.py"))
+        return Exported(folder=folder, format="state_dict", checkpoint="c", step=7, files=("a", "load.py"))
 
-    monkeypatch.setattr(export_model, "export_model", export)
+    monkeypatch.setattr(exports, "export_model", export)
     menu_of(panel).action("model").trigger()
     assert save_to(panel, tmp_path / "model") == f"Wrote the model of step 7 to {tmp_path / 'model'}: a, load.py."
     assert asked == [(finished, tmp_path / "model", "state_dict")]
