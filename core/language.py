@@ -146,7 +146,7 @@ class Message(str):
         """Return itself if its texts together are not much longer than this; else its English text alone, cut."""
         if sum(map(len, self.texts())) <= 4 * length and len(self.english) <= length:
             return self
-        return Message(str.__str__(self.english)[:length])
+        return Message(self.english[:length])
 
     def named(self, field: str) -> str:
         """Return a value of the template as a text; the empty string if it has none of this name."""
@@ -222,7 +222,7 @@ def _template(say: tuple[str, ...], count: Any, catalogue: GNUTranslations | Non
 def tr(sentence: str, /, **values: object) -> str:
     """Return a sentence in the language in use, with values for its fields, as `str.format` fills them in.
 
-    A message that was made before, or read from a file, is translated anew.
+    A message that was made before, or read from a file, is translated again.
     """
     if isinstance(sentence, Message):
         return _translated(sentence)

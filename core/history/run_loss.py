@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.language import tr
-from core.schema.event_kinds import Anew, Metrics, Rewind
+from core.schema.event_kinds import MetricRestart, Metrics, Rewind
 from core.schema.event_log import FOREIGN_BYTES
 from core.schema.events import parse
 from core.schema.files import open_to_read
@@ -21,7 +21,7 @@ WEIGHT = 0.6
 RECENT = 100
 """Values of which the mean is taken: what earlier ones add cannot be seen in a float64."""
 CHUNK_BYTES = 512 * 1024
-DECISIVE = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', b'"anew"')
+DECISIVE = (f'"{VALIDATION_LOSS}":['.encode(), b'"rewind"', f'"{MetricRestart.kind}"'.encode())
 """What a line has that can change the best validation; the others are not parsed."""
 
 
@@ -99,7 +99,7 @@ class ValidationReader:
                 continue
             if event["kind"] == Rewind.kind:
                 self._best = [found for found in self._best if found[0] <= event["step"]]
-            elif event["kind"] == Anew.kind and VALIDATION_LOSS in event["metrics"]:
+            elif event["kind"] == MetricRestart.kind and VALIDATION_LOSS in event["metrics"]:
                 self._best = []
             elif event["kind"] == Metrics.kind:
                 for step, value in enumerate(event["values"].get(VALIDATION_LOSS, ()), event["first"]):

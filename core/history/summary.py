@@ -16,7 +16,7 @@ from core.history.run_loss import LOSS, RECENT, RunLoss, ValidationReader, recen
 from core.runs.facts.run_facts import RunFacts, worst
 from core.runs.facts.states import RunState, state_info
 from core.runs.run import Mark, Run
-from core.schema.event_kinds import Anew, Metrics, Plan, Rewind, Verdict, read_all
+from core.schema.event_kinds import MetricRestart, Metrics, Plan, Rewind, Verdict, read_all
 from core.schema.events import Event, last_step, parse
 from core.schema.files import open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
@@ -235,7 +235,7 @@ def _last_losses(path: Path) -> tuple[int, list[float | None]]:
     found: list[float | None] = []
     most, last, last_other = sys.maxsize, None, None
     for event in _last_events(path):
-        if event["kind"] == Anew.kind:
+        if event["kind"] == MetricRestart.kind:
             if LOSS in event["metrics"]:
                 break  # a better source was found, and gave the losses from the start
         elif event["kind"] == Rewind.kind:
@@ -268,10 +268,10 @@ def _last_events(path: Path) -> Iterator[Event]:
             lines = file.read(TAIL_BYTES).split(b"\n")
     except OSError:
         return
-    marks: tuple[bytes, ...] = (b'"metrics"', b'"loss":[', b'"rewind"', b'"anew"')
+    marks: tuple[bytes, ...] = (b'"metrics"', b'"loss":[', b'"rewind"', f'"{MetricRestart.kind}"'.encode())
     for line in reversed(lines):
         event = parse(line) if any(mark in line for mark in marks) else None
-        if event is not None and event["kind"] in {Metrics.kind, Rewind.kind, Anew.kind}:
+        if event is not None and event["kind"] in {Metrics.kind, Rewind.kind, MetricRestart.kind}:
             yield event
             if event["kind"] == Metrics.kind:
                 marks = marks[-3:]

@@ -48,7 +48,7 @@ class Carrier(ABC):
 
     @staticmethod
     def environment() -> dict[str, str]:
-        """Return that of the command line."""
+        """Return the environment of the process that the command line starts."""
         return clean_environment()
 
     @property

@@ -156,7 +156,7 @@ class RayCarrier(Carrier):
 
     @staticmethod
     def environment() -> dict[str, str]:
-        """See `Carrier`. With PYTHONSAFEPATH, our code in the working folder would not be found."""
+        """See `Carrier`. With PYTHONSAFEPATH, Python would not find the driver, which is in the working folder."""
         return {name: value for name, value in clean_environment().items() if name != "PYTHONSAFEPATH"}
 
     def command_line(self, devices: Sequence[Device]) -> list[str]:

@@ -53,7 +53,7 @@ MAX_ADDRESS = 255
 
 OF_SSH = (
     Explanation(Failure.CHANGED_HOST_KEY, tr_noop(
-        "The host key of {name} ({address}) is not the one that you have accepted: the machine was installed anew, "
+        "The host key of {name} ({address}) is not the one that you have accepted: the machine was reinstalled, "
         "or another one answers in its place. Ask who runs it. If the new key is right, remove the old one with "
         "ssh-keygen -R, and connect once in a terminal: ssh {address}"
     ), r"REMOTE HOST IDENTIFICATION HAS CHANGED"),
@@ -150,7 +150,7 @@ class SshCarrier(Carrier):
         return TRAINYARD if given is None else given
 
     def command_line(self, devices: Sequence[Device]) -> list[str]:
-        """See `Carrier`. ssh gives the devices to nobody else."""
+        """See `Carrier`. ssh reserves no devices."""
         del devices
         options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
         # After `--`, an address is no option. The command is for the shell there.

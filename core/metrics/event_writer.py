@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from core.language import stored
 from core.metrics.common.merge import NO_NAMES
-from core.schema.event_kinds import Anew
+from core.schema.event_kinds import MetricRestart
 from core.schema.events import EPOCH, metrics_line
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class MetricEventWriter:
         if reading.restarts:
             self._flush()
             restarted = tuple(name + self._suffix for name in sorted(reading.restarts))
-            self._events.write_json(json.dumps(Anew(time=time, metrics=restarted).event()))
+            self._events.write_json(json.dumps(MetricRestart(time=time, metrics=restarted).event()))
         is_next = (names, unit, reading.step) == (self._names, self._unit, self._first + len(self._rows))
         if not is_next or len(self._rows) == MAX_STEPS or not self._is_evenly_spaced(time):
             self._flush()

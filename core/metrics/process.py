@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.supervisor.workers import WorkerGroup
 
 READY_S = 20.0
-"""Seconds to wait for the process before the start of the script is given up."""
+"""Seconds to wait for the process. A script is not started without it."""
 FINISH_S = 20.0
 """Seconds to wait, after the script's exit, for its last output to be read."""
 LOST_READER = tr_noop(

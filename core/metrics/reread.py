@@ -32,7 +32,7 @@ from core.metrics.rank_reader import LogTimes, RankReader
 from core.runs import lock
 from core.runs.facts.states import state_info
 from core.runs.run import Run
-from core.schema.event_kinds import Anew, LogRead, MetricFile, Metrics, Notice, Reread, RunProgress, read_all
+from core.schema.event_kinds import LogRead, MetricFile, MetricRestart, Metrics, Notice, Reread, RunProgress, read_all
 from core.schema.events import Tail
 from core.schema.files import not_written, open_to_read, write_whole
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, log_of_rank, metrics_file
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from core.series.series import Series
 
-REPLACED = frozenset(each.kind for each in (Metrics, Anew, RunProgress, Notice, Reread))
+REPLACED = frozenset(each.kind for each in (Metrics, MetricRestart, RunProgress, Notice, Reread))
 """The kinds of events that reading again replaces."""
 SEARCH_S = 5.0
 """Seconds to search for the files of a run that has not noted them."""

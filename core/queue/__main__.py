@@ -39,7 +39,7 @@ def main() -> int:
                 reasons = {device: Message.read(why).within(MAX_REASON) for device, why in busy.items()}
                 answer = json.dumps({device: stored(why) for device, why in reasons.items()})
                 if len(answer) > MAX_ANSWER:  # dozens of devices, mostly for one reason
-                    answer = json.dumps({device: str.__str__(why)[:SHORT] for device, why in reasons.items()})
+                    answer = json.dumps({device: why[:SHORT] for device, why in reasons.items()})
                 sys.stdout.write(answer)
     except (RunError, RecordError, ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")  # into log.txt

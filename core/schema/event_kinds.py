@@ -369,7 +369,7 @@ class DeviceReading(Record, kind="sample", forwarded=OF_HOST):
     slowdowns: tuple[str, ...] = rare(default=())
     """Words for why the device is slowed down."""
     lost: str | None = rare(default=None)
-    """A sentence if the device does not answer; without its template, since nobody is shown it."""
+    """A sentence, in English, if the device does not answer. The window takes it from its own readings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -525,7 +525,7 @@ class Preflight(Record, kind="preflight"):
 # -- of the process that reads the metrics of a script -------------------------------------------
 
 
-class Anew(Record, kind="anew"):
+class MetricRestart(Record, kind="metric_restart"):
     """A more reliable source gives these metrics from the start: their values so far are void."""
 
     metrics: tuple[str, ...]

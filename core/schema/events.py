@@ -322,7 +322,7 @@ MAX_NUMBER = 2**63
 MAX_EVERY = 2**31
 """The number of steps from one measurement to the next must be smaller."""
 _SHAPES: dict[str, Callable[[Event], bool]] = {
-    "anew": _is_restart,
+    "metric_restart": _is_restart,
     "metrics": _is_metrics,
     "plan": _is_plan,
     "rewind": _is_rewind,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from core.arrays import np
 from core.history.run_loss import LOSS, RECENT, VALIDATION_LOSS, RunLoss, recent_mean, run_loss
 from core.language import tr, tr_noop
-from core.schema.event_kinds import Anew, DeviceReading, Metrics, Plan, Release, Rewind, StateChange, read
+from core.schema.event_kinds import DeviceReading, MetricRestart, Metrics, Plan, Release, Rewind, StateChange, read
 from core.schema.events import EPOCH, Event
 from core.schema.packed_samples import COLUMNS, TIMES, by_device, columns
 from core.series.device_readings import HEAT, NO_HEAT, Heat, HeatReadings, Readings, Slowdown, note_slowdown
@@ -230,7 +230,7 @@ class RunSeries:
                 case Rewind.kind if self._rewinds < MAX_REWINDS:
                     self._rewinds += 1
                     self._drop_after(event["step"], metrics)
-                case Anew.kind:
+                case MetricRestart.kind:
                     self._drop(event["metrics"], metrics)
                 case Release.kind | Plan.kind | StateChange.kind:
                     self._add_samples(samples)  # the last reading of the memory watch comes after them

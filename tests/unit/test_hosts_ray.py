@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -136,8 +137,9 @@ def test_refusal_of_a_cluster_is_understood(said, why):
 
 
 def test_driver_starts_where_python_searches_no_working_folder(monkeypatch):
+    """The Python of the system knows nothing of this folder."""
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
-    found = RayCarrier("ray:127.0.0.1:1", command=sys.executable)
+    found = RayCarrier("ray:127.0.0.1:1", command=str(Path(sys.executable).resolve()))
     with pytest.raises(HostError) as caught:
         found.find()
     assert caught.value.failure in {Failure.NO_RAY, Failure.CLOSED_PORT}

@@ -91,7 +91,7 @@ def test_what_a_resume_made_void_does_not_count(tmp_path: Path) -> None:
 
 
 def test_losses_before_a_better_source_was_found_do_not_count(tmp_path: Path) -> None:
-    restart: dict[str, object] = {"t": 3.0, "kind": "anew", "metrics": ["loss"]}
+    restart: dict[str, object] = {"t": 3.0, "kind": "metric_restart", "metrics": ["loss"]}
     events = [metrics(2.0, 1, loss=[9.0] * 4), restart, metrics(4.0, 3, loss=[2.0, 2.0])]
     listed, drawn = shown(written(tmp_path / "printed", *events))
     assert listed == drawn == RunLoss(value=2.0, is_validation=False)

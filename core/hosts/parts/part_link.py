@@ -88,7 +88,8 @@ class _LastingConnection:
         """Devices off which every connection keeps the carrier's other users."""
         self.cut: HostError | None = None
         """Why it was cut the last time, or why it could not be made again since."""
-        self._cut_at: float | None = None
+        self.is_cut = False
+        """Whether there is no connection now."""
         self._retry_at = 0.0
         self._next: Connection | None = None
         """The connection that is to take the place of one that was cut."""
@@ -102,15 +103,10 @@ class _LastingConnection:
         self.now = Connection(self._host, self.reserved)
         self.now.await_hello()
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether there is no connection now."""
-        return self._cut_at is not None
-
     def note_cut(self, error: HostError) -> None:
         """Give the connection up: it is of no use any more."""
-        self._cut_at, self.cut = time.monotonic(), error
-        self._retry_at = self._cut_at + RETRY_S
+        self.is_cut, self.cut = True, error
+        self._retry_at = time.monotonic() + RETRY_S
         self.now.close()
 
     def try_again(self) -> bool:
@@ -126,7 +122,7 @@ class _LastingConnection:
             self._close_next()
         if self._next is None or self._next.hello is None:
             return False
-        self.now, self._next, self._cut_at = self._next, None, None
+        self.now, self._next, self.is_cut = self._next, None, False
         return True
 
     @property

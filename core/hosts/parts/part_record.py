@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from core.devices.host_names import full_name
-from core.language import Message, stored, tr
+from core.language import MAX_TEXT, Message, stored, tr
 from core.schema import event_kinds as kinds
 from core.schema.events import Writer
 from core.schema.files import open_to_append
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from core.schema.events import Event
 
 IN_COLUMNS = (kinds.Metrics, kinds.DeviceReading)
-MAX_TEXT = 20_000
-"""Characters of a sentence that are kept."""
 
 
 class PartRecord:
