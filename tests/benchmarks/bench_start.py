@@ -2,7 +2,7 @@
 
 Usable: painted, with the devices in their rows and everything to start a run. The plots are created just after this
 first frame; the time until they are painted, too, is the second measurement. Each start is a process of its own,
-offscreen, the two in turn. Target: usable in at most 1.3 times the time of the bare one.
+offscreen, the two in turn. Target: usable in at most 1.8 times the time of the bare one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.benchmarks.report import table, write_json
 
 PAIRS = 9
-TARGET = 1.3
+TARGET = 1.8
 MAX_WAIT_S = 60.0
 """Seconds after which a start has failed: a process that waits for ever would slow down everything else."""
 ROOT = Path(__file__).parents[2]
