@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
+for name in os.environ.keys() & {"LANGUAGE", "LC_ALL", "LC_MESSAGES", "OMP_NUM_THREADS"} | {
+    name for name in os.environ if name.startswith("TRAINYARD_") and not name.startswith("TRAINYARD_TEST_")
+}:
+    del os.environ[name]  # the user's own settings
+os.environ["LANG"] = "C.UTF-8"
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Read by PyTorch's threads, here and in all runs: else one that waits for another keeps the core that the other needs,
 # since several tests run at once. A short run on two cores took five times its processor time.
@@ -195,7 +200,7 @@ def _plain_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     """The devices are those that a test makes, also where the tests themselves run under a scheduler, or in a run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_QUEUE_DIR", str(tmp_path_factory.mktemp("line")))  # for runs of several tests
-        for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TRAINYARD_RUN", "TRAINYARD_RUN_DIR"):
+        for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
             patch.delenv(name, raising=False)
         yield
 

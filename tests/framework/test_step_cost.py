@@ -5,6 +5,7 @@ Function calls are counted, which does not depend on how busy the machine is.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 from typing import TYPE_CHECKING
@@ -88,11 +89,14 @@ def epochs_of(source: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
 def calls_per_step(epoch: Callable[[int], None]) -> float:
     epoch(0)  # the first steps do more
     count = itertools.count()
+    gc.collect()
+    gc.disable()  # it would call what earlier tests have left
     sys.setprofile(lambda _, event, __: next(count) if event in {"call", "c_call"} else None)
     try:
         epoch(1)
     finally:
         sys.setprofile(None)
+        gc.enable()
     return next(count) / STEPS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import os
 import platform
 import subprocess
@@ -44,6 +45,7 @@ def flock_failing(number: int, *, only_folders: bool) -> Callable[[int, int], No
 @pytest.mark.parametrize("number", NO_LOCKS)
 def test_file_system_without_locks_is_named(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "flock", flock_failing(number, only_folders=False))
+    gc.collect()  # files of earlier tests
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(RunError) as caught:
         lock.take(tmp_path)

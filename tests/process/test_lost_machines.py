@@ -112,7 +112,7 @@ def test_part_that_is_deleted_on_the_other_machine_ends_the_run(
     """The machine can be reached, and has nothing of the run."""
     monkeypatch.setenv(run_hosts.GRACE_VARIABLE, "1")
     run = start(long_spec(tmp_path), runs_root).until_trained(20)
-    shutil.rmtree(parts(server)[0])
+    shutil.rmtree(parts(server)[0].rename(tmp_path / "deleted"))  # at once: the part writes files in it
     run.until_over()
     assert run.states[-1] is RunState.FAILED
     assert "one says: There is no run" in str(run.run.facts.error)

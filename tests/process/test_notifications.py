@@ -234,12 +234,12 @@ def test_ntfy_gets_topic_title_and_credentials() -> None:
     [
         (WebServer(status=404), " answered 404 Not Found."),
         (WebServer(status=302, headers={"Location": "http://127.0.0.1:9/secret"}), " answered 302 Found."),
-        (WebServer(silent=True), " did not answer within 0.3 s."),
+        (WebServer(silent=True), " did not answer within 3 s."),
     ],
 )
 def test_webhook_that_fails_is_told_without_its_address(server: WebServer, why: str) -> None:
     with server:
-        limit_s = 0.3 if server.silent else PATIENCE_S
+        limit_s = 3.0 if server.silent else PATIENCE_S
         (outcome,) = deliver(settings(webhook=f"http://{server.host}/secret?token=secret"), MESSAGE, limit_s)
         host = server.host
         wait_until(lambda: server.posts, "the server to have read it")

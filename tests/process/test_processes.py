@@ -75,8 +75,8 @@ def test_tag_matches_whole_run_names_only(sleeper: subprocess.Popen[bytes]) -> N
 
 
 def test_tag_in_a_command_line_does_not_match() -> None:
-    with subprocess.Popen(["sh", "-c", f"sleep 600; : {processes.TAG}=run-2"], start_new_session=True) as process:
+    with subprocess.Popen(["sh", "-c", f"sleep 600; : {processes.TAG}={OWN_RUN}-2"], start_new_session=True) as process:
         try:
-            assert processes.tagged("run-2") == []
+            assert processes.tagged(f"{OWN_RUN}-2") == []
         finally:
             os.killpg(process.pid, signal.SIGKILL)

@@ -6,13 +6,13 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from core.cli import __main__
 from core.cli.commands import machine
 from core.pythons.discovery import PythonSearch
 from core.pythons.python_info import ProbeCache
+from core.system import processes
 from tests.support.pythons import (
     VERSION,
     count_starts,
@@ -73,7 +73,7 @@ class TestSearching:
         assert next(each for each in search.poll() if each.found.path == str(hanging)).info is None
         child = int((tmp_path / "pid").read_text())
         search.close()
-        wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda: processes.identify(child) is None, "the child to end")
         assert search.done
 
     def test_search_can_be_closed_early_and_twice(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -91,7 +92,11 @@ def test_workers_do_not_inherit_claims_and_the_supervisor_holds_them(queue: Queu
     claimed = [str(Path(line.own) / "devices" / "cpu:0"), str(Path(line.own) / "tickets" / followed.run.id)]
 
     def open_files(pid: int) -> set[str]:
-        return {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
+        found = set()
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it has just been closed
+                found.add(str(path.readlink()))
+        return found
 
     assert {*claimed} <= open_files(facts.supervisor.pid)
     assert {*claimed} <= open_files(facts.guard.pid)

@@ -89,8 +89,7 @@ def test_part_outlives_the_actor_and_its_device_may_go_to_others_then(
     (part,) = node.parts()
     (code,) = node.codes()
     node.give_to_others()
-    for each in node.actors():
-        each.kill()
+    node.kill_actors()
     back = "The connection to beta was cut for"
     wait_until(lambda: run.poll() and any(back in each for each in notices(run)), "the connection to be back")
     assert any("The devices of beta are no longer kept for this run alone" in each for each in notices(run))
@@ -142,8 +141,7 @@ def test_actor_that_is_killed_at_any_moment_of_its_start_leaves_nothing(node: St
             wait_until(node.actors, "the actor to start")
             moment = time.monotonic() + chance.uniform(0, 0.3)
             beta.wait(lambda: time.monotonic() > moment, PATIENCE_S)  # noqa: B023
-            for each in node.actors():
-                each.kill()
+            node.kill_actors()
             with pytest.raises(HostError):
                 beta.wait(lambda: False, PATIENCE_S)
     code = str(node.folder / "tmp")

@@ -18,6 +18,7 @@ from core.runs.facts.states import RunState
 from core.runs.run import Run
 from core.schema.spec import write_spec
 from core.system import processes
+from tests.support.acting import ProcView
 from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.support.waiting import wait_until
 
@@ -123,9 +124,14 @@ def test_locked_run_is_not_removed(call: Call, runs_root: Path) -> None:
     assert call("remove", run_dir.name, "--yes")[0] == 0
 
 
-def test_run_with_leftover_processes_is_kept_and_sweep_suggested(call: Call, runs_root: Path) -> None:
-    # Other tests at the same time must not have a run of this name: its processes are found by their tag alone.
-    run_dir = over(runs_root, "20260101-leftover")
+def test_run_with_leftover_processes_is_kept_and_sweep_suggested(
+    call: Call, runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other programs must not have a run of this name: its processes are found by their tag alone. And the sweep sees
+    # processes of this test only; otherwise it would terminate orphans of any run.
+    view = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
+    monkeypatch.setattr("core.cli.commands.remove.PROC", view.path)
+    run_dir = over(runs_root, f"20260101-leftover-{os.getpid()}")
     tags = {processes.TAG: run_dir.name, processes.RUN_DIR: str(run_dir)}
     with subprocess.Popen(["sleep", "3600"], env={**os.environ, **tags}, start_new_session=True) as left:
         wait_until(lambda: processes.tagged(run_dir.name), "its own image")
@@ -137,6 +143,7 @@ def test_run_with_leftover_processes_is_kept_and_sweep_suggested(call: Call, run
         )
         code, _, err = call("remove", "--older-than", "0", "--yes")  # reported; other runs would still be removed
         assert (code, f"pid {left.pid} (sleep)" in err, run_dir.exists()) == (1, True, True)
+        view.refresh()
         assert call("sweep", "--end")[0] == 0
         left.wait()
     assert call("remove", run_dir.name, "--yes")[0] == 0
@@ -203,7 +210,8 @@ def test_folder_that_cannot_be_removed_is_reported_and_the_rest_removed(call: Ca
         assert not (stuck / "log.txt").exists()
         assert Run.attach(stuck).catch_up()  # it is still a run
     finally:
-        subprocess.run(["umount", mounted], check=True)
+        # A program that looks at all disks may be in it.
+        wait_until(lambda: subprocess.run(["umount", mounted], check=False).returncode == 0, "the disk to be unmounted")
     assert call("remove", stuck.name, "--yes", "--json")[0] == 0
     assert list(runs_root.iterdir()) == []
 

@@ -66,10 +66,12 @@ class Sampler:
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
+    # Processes of the machine are found by the name of the run.
+    made = tmp_path / f"run-{os.getpid()}"
     for part in (EVENTS, "control"):
-        (tmp_path / "run" / part).mkdir(parents=True)
-    write_spec(tmp_path / "run", make_spec("digits_mlp"))
-    return tmp_path / "run"
+        (made / part).mkdir(parents=True)
+    write_spec(made, make_spec("digits_mlp"))
+    return made
 
 
 def supervise(run_dir: Path, sampler: Sampler, **choices: str) -> None:

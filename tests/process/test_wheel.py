@@ -98,7 +98,7 @@ def run(installed: Installed, *words: object, **variables: str) -> str:
     program, *arguments = words
     done = subprocess.run(
         [installed.python.with_name(str(program)), *map(str, arguments)],
-        cwd="/", env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+        cwd=installed.python.parents[2], env={**os.environ, **variables}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -20,6 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import wait_until
+
 WIDTH, HEIGHT = 1400, 1000
 TO_BROWSER, FROM_BROWSER = 3, 4
 """The numbers of the files through which the browser is driven; it has no choice of others."""
@@ -50,9 +52,12 @@ class Browser:
         self._number = 0
         self.events: list[Json] = []
         """What the browser has reported so far."""
-        targets = self.call("Target.getTargets", page=False)["targetInfos"]
-        target = next(each["targetId"] for each in targets if each["type"] == "page")
+        (target, *_) = wait_until(self._pages, "the page")
         self._page = self.call("Target.attachToTarget", page=False, targetId=target, flatten=True)["sessionId"]
+
+    def _pages(self) -> list[str]:
+        targets = self.call("Target.getTargets", page=False)["targetInfos"]
+        return [each["targetId"] for each in targets if each["type"] == "page"]
 
     def call(self, method: str, *, page: bool = True, **given: object) -> Json:
         """Call a method of the protocol, of the page or else of the browser, and return its result."""

@@ -50,7 +50,13 @@ class StandIn:
 
     def actors(self) -> list[psutil.Process]:
         """Return the actors on the node."""
-        return [each for each in self.process.children() if each.status() != psutil.STATUS_ZOMBIE]
+        return [each for each in self.process.children() if _lives(each)]
+
+    def kill_actors(self) -> None:
+        """Kill the actors on the node."""
+        for each in self.actors():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
 
     def codes(self) -> list[Path]:
         """Return the folders with our code on the node."""
@@ -67,6 +73,12 @@ class StandIn:
     def give_to_others(self) -> None:
         """Give the devices of the node to other users from now on."""
         (self.folder / BUSY).touch()
+
+
+def _lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):  # the node has just taken its exit code
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 @contextlib.contextmanager

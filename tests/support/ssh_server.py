@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 TRAINYARD = Path(sys.executable).with_name("trainyard")
 """What starts Trainyard on the hosts."""
+TOLD = re.compile("Server listening on|Bind to port")
+"""What the server says of each port: it goes on if it has only one of two."""
 SECTIONS = """
 Host two
     Port {two}
@@ -49,7 +52,7 @@ Host *
     UserKnownHostsFile {folder}/known_hosts
     GlobalKnownHostsFile none
     SendEnv TESTS_OF_TRAINYARD
-    LocalForward {forwarded} 127.0.0.1:{one}
+    LocalForward {folder}/forwarded 127.0.0.1:{one}
     StrictHostKeyChecking accept-new
 """
 """The configuration of ssh, in which the first value counts. Trainyard must override the last two."""
@@ -68,9 +71,9 @@ KexAlgorithms curve25519-sha256
 AcceptEnv TESTS_OF_TRAINYARD
 {penalties}
 Match LocalPort {one}
-    SetEnv HOME={folder}/one TRAINYARD_CPU_DEVICES=2
+    SetEnv HOME={folder}/one TRAINYARD_CPU_DEVICES=2 TRAINYARD_QUEUE_DIR={folder}/line
 Match LocalPort {two}
-    SetEnv HOME={folder}/two TRAINYARD_CPU_DEVICES=1
+    SetEnv HOME={folder}/two TRAINYARD_CPU_DEVICES=1 TRAINYARD_QUEUE_DIR={folder}/line
 """
 """The settings of the server. This key exchange takes less processor time than OpenSSH's default."""
 
@@ -89,8 +92,11 @@ class SshServer:
     folder: Path
     """Its homes are `one` and `two`; `bin` has an `ssh` that knows the hosts of `SECTIONS`."""
     process: psutil.Process
-    forwarded: int
-    """The port that the configuration of ssh would forward."""
+
+    @property
+    def forwarded(self) -> Path:
+        """The socket that the configuration of ssh would forward."""
+        return self.folder / "forwarded"
 
     def sessions(self) -> list[psutil.Process]:
         """Return the processes of all connections."""
@@ -137,15 +143,34 @@ def run_server(folder: Path) -> Iterator[SshServer]:
         pytest.skip(f"{NEEDS}{SSH.names}")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd does not start without it
-    one, two, closed, forwarded = _free_ports(4)
     for name in ("one", "two", "bin"):
         (folder / name).mkdir()
     for name in ("key", "other_key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and never listens: nobody else can have its port meanwhile
+        while True:
+            process = _start(sshd, folder, closed.getsockname()[1], *_free_ports(2))
+            try:
+                wait_until(
+                    lambda: len(TOLD.findall(_log(folder))) == 2 or process.poll() is not None,  # noqa: B023
+                    "the ssh server to have both ports, or not",
+                )
+                if "Bind to port" not in _log(folder):  # else another program has taken one meanwhile
+                    assert process.poll() is None, _log(folder)
+                    yield SshServer(folder, psutil.Process(process.pid))
+                    return
+            finally:
+                process.terminate()
+                process.wait()
+
+
+def _start(sshd: str, folder: Path, closed: int, one: int, two: int) -> subprocess.Popen[bytes]:
+    """Start a server with these ports, and configure the clients."""
     for name, key in (("known_hosts", "host_key"), ("changed_known_hosts", "other_key")):
         public = " ".join((folder / f"{key}.pub").read_text().split()[:2])
         (folder / name).write_text("".join(f"[127.0.0.1]:{port} {public}\n" for port in (one, two)))
-    values = {"folder": folder, "one": one, "two": two, "closed": closed, "forwarded": forwarded}
+    values = {"folder": folder, "one": one, "two": two, "closed": closed}
     (folder / "ssh_config").write_text(SECTIONS.format(user=getpass.getuser(), **values))
     ssh = folder / "bin" / "ssh"
     # The first value of an option counts: on a slow machine the server takes longer than Trainyard would wait.
@@ -153,15 +178,12 @@ def run_server(folder: Path) -> Iterator[SshServer]:
     ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config {patient} "$@"\n')
     ssh.chmod(0o755)
     command = [sshd, "-D", "-e", "-f", _server_settings(sshd, folder, values)]
-    with (
-        (folder / "sshd.log").open("w") as log,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log) as process,
-    ):
-        try:
-            wait_until(lambda: _accepts(one) and _accepts(two), "the ssh server to listen")
-            yield SshServer(folder, psutil.Process(process.pid), forwarded)
-        finally:
-            process.terminate()
+    with (folder / "sshd.log").open("w") as log:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
+
+
+def _log(folder: Path) -> str:
+    return (folder / "sshd.log").read_text()
 
 
 def _server_settings(sshd: str, folder: Path, values: dict[str, object]) -> Path:
@@ -183,11 +205,3 @@ def _free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
-
-
-def _accepts(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True

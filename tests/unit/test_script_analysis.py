@@ -396,7 +396,9 @@ class TestRemembering:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho started >> {starts}\nsleep 1000\n")
         # Its time is over once it has started: from then on, a second passes from one look at the clock to the next.
         looks = itertools.count(1)
-        clock = SimpleNamespace(monotonic=lambda: next(looks) if starts.exists() else 0, sleep=time.sleep)
+        clock = SimpleNamespace(
+            monotonic=lambda: next(looks) if starts.exists() and starts.read_text() else 0, sleep=time.sleep
+        )
         monkeypatch.setattr("core.pythons.python_info.time", clock)
         monkeypatch.setattr("core.scripts.problems.FAILED_S", PATIENCE_S)
         seen, cache = look(tmp_path, "import torch\n"), ProblemCache()
@@ -413,4 +415,4 @@ class TestRemembering:
         probe.close()
         probe.close()
         pid = int((tmp_path / "pid").read_text())
-        assert not psutil.pid_exists(pid)
+        wait_until(lambda: not psutil.pid_exists(pid), "the process to end")

@@ -15,8 +15,10 @@ from core.runs.facts.states import state_info
 from core.runs.run import Run
 from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
+from gui.services.devices import leftover_scanner
 from gui.services.window.garbage_collector import collect_due
 from gui.style.theme import DARK, set_palette
+from tests.support.acting import ProcView
 from tests.support.ssh_server import server, ssh_server  # noqa: F401 (fixtures)
 from tests.support.waiting import PATIENCE_S, wait_until
 from tests.window.driving import Driver, remove_style
@@ -69,6 +71,14 @@ def _no_automatic_collection() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def own_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
+    """Let windows list and end leftover processes of their test only, and say nothing of those of others."""
+    view = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
+    monkeypatch.setattr(leftover_scanner, "PROC", view.path)
+    return view
 
 
 @pytest.fixture(autouse=True)

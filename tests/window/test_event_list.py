@@ -43,14 +43,15 @@ def shown(events: EventList) -> list[str]:
 
 def test_rows_have_time_text_sign_and_a_heading_for_another_day(events):
     timeline = Timeline(None, "PyTorch")
-    today = time.mktime((*time.localtime()[:3], 18, 3, 4, 0, 0, -1))
+    year, month, number = time.localtime()[:3]
+    day_before, today = (time.mktime((year, month, each, 18, 3, 4, 0, 0, -1)) for each in (number - 1, number))
     timeline.fold(
-        [{"t": today - 86_400, "kind": "checkpoint", "step": 5, "name": "a", "bytes": 2048}, *notices([1], today)]
+        [{"t": day_before, "kind": "checkpoint", "step": 5, "name": "a", "bytes": 2048}, *notices([1], today)]
     )
     events.show_timeline(timeline)
     yesterday, checkpoint, day, notice = shown(events)
     assert checkpoint == "18:03:04  Checkpoint written: step 5, 2 kB."
-    assert yesterday == time.strftime("%d %B %Y", time.localtime(today - 86_400)).lstrip("0")
+    assert yesterday == time.strftime("%d %B %Y", time.localtime(day_before)).lstrip("0")
     assert day == time.strftime("%d %B %Y", time.localtime(today)).lstrip("0")
     assert notice == "18:03:04  Notice 1."
     spoken = events.model().index(3, 0).data(Qt.ItemDataRole.AccessibleTextRole)

@@ -36,6 +36,8 @@ from tests.support.packages import CHINESE_FONT, COMPILER, missing
 pytestmark = pytest.mark.styled
 
 FAILED = Path(__file__).parents[2] / "build" / "pictures"
+ENDINGS = (".png", "_difference.png")
+"""Of the picture as it was taken, and of what is different."""
 """Where the pictures of a failed test are left."""
 MAX_REFERENCES, MAX_DOCUMENTED = 4_000_000, 150_000
 """Bytes of all references together, and of one picture of the documentation."""
@@ -67,8 +69,8 @@ def test_window_looks_as_in_its_pictures(scale: int, language: str, tmp_path: Pa
     compared = [shot for shot in COMPARED if (shot.scale, shot.language) == kind]
     documented = {name: shot for name, shot in IN_DOCUMENTATION.items() if (shot.scale, shot.language) == kind}
     for shot in (*compared, *documented.values()):
-        for old in FAILED.glob(f"{shot.name}*.png"):
-            old.unlink()
+        for ending in ENDINGS:
+            (FAILED / f"{shot.name}{ending}").unlink(missing_ok=True)
     take([*dict.fromkeys([*compared, *documented.values()])], tmp_path)
     problems = [differing(shot, tmp_path, read(FOLDER / f"{shot.name}.png")) for shot in compared]
     for name, shot in documented.items():

@@ -16,10 +16,9 @@ from core.runs.facts.states import RunState
 from core.schema.event_kinds import ProcessInfo
 from core.system import process_info, processes, terminate
 from gui.panels.memory.leftovers_strip import LeftoversStrip
-from gui.services.devices import leftover_scanner
 from gui.services.devices.process_terminator import end_one
 from gui.viewmodels.devices.process_rows import MEMORY, PID, KnownRuns, ProcessEntry, ordered, process_rows, why_not_end
-from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, played
+from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, played
 from tests.support.recorded import GB
 from tests.support.running import start
 from tests.support.two_users import OTHER_UID
@@ -30,14 +29,6 @@ RUNS = KnownRuns(shown="this", names={"this": "digits", "old": "mnist"}, living=
 IGNORES_SIGTERM = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
 NO_PID = 4194999
 """Above the kernel's limit (PID_MAX_LIMIT, 2^22): no process has it."""
-
-
-@pytest.fixture
-def own_processes(tmp_path, monkeypatch):
-    """Let the leftover scanner see only this test's processes, so no other process is listed or ended."""
-    proc_view = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
-    monkeypatch.setattr(leftover_scanner, "PROC", proc_view.path)
-    return proc_view
 
 
 def process_entry(**values):
