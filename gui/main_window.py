@@ -41,6 +41,7 @@ from gui.panels.window.file_drop import dropped_program, pass_drops_to_window
 from gui.panels.window.notice_window import NoticeWindow, notice_sentence
 from gui.services.devices.device_monitor import DeviceMonitor
 from gui.services.devices.host_monitor import HostMonitor
+from gui.services.jobs import Jobs
 from gui.services.machine.machine import Machine
 from gui.services.services import Services
 from gui.services.window.garbage_collector import collect_all
@@ -98,13 +99,6 @@ class Controllers:
             self.objects = (*self.objects, self.host)
         for controller in self.objects:
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
-        self._terminator = services.process_terminator
-
-    @property
-    def busy(self) -> bool:
-        """Whether one of them is about something that must not be interrupted."""
-        busy = (self.start, self.removal, self.export, self.queue, self.scaling, self._terminator)
-        return any(each.busy for each in busy)
 
 
 def _host_controller(panels: MainPanels, services: Services) -> HostController | None:
@@ -211,12 +205,9 @@ class MainWindow(QMainWindow):
         controllers.memory.poll(fresh=fresh)
         if not self.opened:
             self._open()
-        controllers.queue.poll()
-        controllers.removal.poll()
-        controllers.export.poll()
-        controllers.scaling.poll()
-        controllers.teach.poll()
-        controllers.outputs.poll()
+        services.queue.poll()
+        services.scaling_tables.poll()
+        services.output_reader.poll()
         services.python_finder.poll()
         run = services.session.run
         services.expression_tester.poll(self.panels.setup.script.expression, run.dir if run else None)
@@ -254,7 +245,8 @@ class MainWindow(QMainWindow):
 
         Waits while something is under way, or asked, that must not be interrupted. Runs are not concerned.
         """
-        if self.controllers.busy or self._app.activeModalWidget() is not None or not self.opened:
+        guarded = any(jobs.guards and jobs.busy for jobs in self.findChildren(Jobs))
+        if guarded or self.controllers.start.busy or self._app.activeModalWidget() is not None or not self.opened:
             QTimer.singleShot(RETRY_MS, self, self.change_language)
             return
         self._language_problem = choose_language(self._app, self._preferences.preferences.language)

@@ -18,7 +18,7 @@ from core.scaling.scaling_report import scaling_report
 from core.series.report import export_bytes, export_runs
 from core.system.helper_process import HelperProcess, clean_environment
 from core.system.own_processes import own_command
-from gui.services.background_task import reason
+from gui.services.jobs import reason
 
 if TYPE_CHECKING:
     from core.scaling.scaling_table import ScalingTable

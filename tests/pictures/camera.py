@@ -130,16 +130,15 @@ def _draw(app: QApplication, window: MainWindow) -> None:
 
 
 def _is_busy(window: MainWindow) -> bool:
+    from gui.services.jobs import Jobs
+
     services, start = window.services, window.controllers.start
-    tasks = (services.process_scanner._scanning, services.process_scanner._describing, services.orphan_scanner._task,
-             start._checking_request, start._installed, start._checker._task)  # fmt: skip
-    timers = (start._debounce, start._poll_timer)
     index, log = services.run_list._index, window.panels.details.log.view
     return (
         any(state_info(each.state).over and each.dir.name in index._live for each in services.run_list.summaries)
         or services.run_list.left > 0 or log._loading.isActive() or log.follow()
         or start.current_check is None or services.session.opening is not None or window.panels.plots._turns.busy
-        or any(task.busy for task in tasks) or any(timer.isActive() for timer in timers)
+        or start._debounce.isActive() or any(jobs.busy for jobs in window.findChildren(Jobs))
     )  # fmt: skip
 
 

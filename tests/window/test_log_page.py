@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QPushButton
 
 from gui.panels.log.file_search import FileSearch
@@ -158,7 +158,8 @@ def test_trimmed_log_offers_its_earlier_lines(qtbot, tmp_path, page):
 
 
 def test_whole_file_is_searched_as_it_grows(qtbot, tmp_path):
-    path, search = tmp_path / "log.txt", FileSearch()
+    owner = QObject()
+    path, search = tmp_path / "log.txt", FileSearch(owner)
     append(path, "one x\n" * 60_000)  # more than a chunk
     search.start(path, "ONE X")
     qtbot.waitUntil(lambda: not search.busy)

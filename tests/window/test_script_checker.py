@@ -113,7 +113,6 @@ def check(qtbot, tmp_path):
     def run(choices: TypedScript):
         with qtbot.waitSignal(checker.checked) as checked:
             checker.check(choices, StartConditions(survey=SURVEY))
-            qtbot.waitUntil(lambda: not checker.poll())
         assert checked.args[0] == choices
         return checked.args[1]
 

@@ -62,18 +62,10 @@ def point(window: MainWindow, text: str, action: str) -> TeachDialog:
     return window.findChild(TeachDialog)
 
 
-def wait(qtbot, window: MainWindow, reached) -> None:
-    def polled() -> bool:
-        window.controllers.teach.poll()
-        return bool(reached())
-
-    qtbot.waitUntil(polled)
-
-
 def keep(qtbot, window: MainWindow, dialog: TeachDialog) -> None:
     """Keep what a dialog shows, and wait until the run was read again."""
     dialog.keep.click()
-    wait(qtbot, window, lambda: window.findChild(TeachDialog) is None)
+    qtbot.waitUntil(lambda: window.findChild(TeachDialog) is None)
 
 
 @pytest.mark.slow
@@ -85,13 +77,13 @@ def test_a_number_becomes_a_curve_by_pointing_at_it(taught: MainWindow, qtbot, t
     assert highlights.number_under(place(taught, "4.0000")) is None
 
     dialog = point(taught, "4.0000", "plotNumber")
-    wait(qtbot, taught, dialog.keep.isEnabled)
+    qtbot.waitUntil(dialog.keep.isEnabled)
     assert dialog.edit.text() == "deficit"
     assert [value for _, value in dialog.curve.points] == [round(8 / n, 4) for n in range(1, 9)]
     assert "It matches 8 lines of the log." in dialog.words.text()
     dialog.edit.clear()
     qtbot.keyClicks(dialog.edit, "cost")
-    wait(qtbot, taught, lambda: dialog.keep.isEnabled() and "cost would have 8 values" in dialog.words.text())
+    qtbot.waitUntil(lambda: dialog.keep.isEnabled() and "cost would have 8 values" in dialog.words.text())
     keep(qtbot, taught, dialog)
     assert session.run_series.metrics["cost"].values.tolist() == [round(8 / n, 4) for n in range(1, 9)]
     assert session.run_series.metrics["loss"].count == 8, "the dialects still read the rest of the line"
@@ -101,10 +93,10 @@ def test_a_number_becomes_a_curve_by_pointing_at_it(taught: MainWindow, qtbot, t
     qtbot.waitUntil(lambda: {"0.750", "4.0000"} <= set(highlights.marked))
 
     step = point(taught, "3 ~~", "stepNumber")
-    wait(qtbot, taught, step.keep.isEnabled)
+    qtbot.waitUntil(step.keep.isEnabled)
     keep(qtbot, taught, step)
     none = point(taught, "0.750", "noMetric")
-    wait(qtbot, taught, none.keep.isEnabled)
+    qtbot.waitUntil(none.keep.isEnabled)
     assert "The number is no metric then." in none.words.text()
     keep(qtbot, taught, none)
     assert "loss" not in session.run_series.metrics
@@ -134,9 +126,9 @@ def test_a_live_run_is_read_anew_when_it_is_over(drive, qtbot, runs_root: Path, 
     window.panels.details.raise_log(0, "deficit")
     qtbot.waitUntil(lambda: window.panels.details.log.view.toPlainText().count("deficit") == 4)
     dialog = point(window, "4.0000", "plotNumber")
-    wait(qtbot, window, dialog.keep.isEnabled)
+    qtbot.waitUntil(dialog.keep.isEnabled)
     keep(qtbot, window, dialog)
     assert "deficit" not in window.services.session.run_series.metrics
     go.touch()
-    wait(qtbot, window, lambda: "deficit" in window.services.session.run_series.metrics)
+    qtbot.waitUntil(lambda: "deficit" in window.services.session.run_series.metrics)
     assert window.services.session.run_series.metrics["deficit"].values.tolist() == [8.0, 4.0, 2.6667, 2.0]

@@ -14,7 +14,7 @@ from core.comparison.measured_run import reasons
 from core.language import tr
 from gui.controllers.runs.export_controller import ExportController
 from gui.controllers.window.dock_layout import MainPanels
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 from gui.services.services import Services
 from gui.services.step_queue import StepQueue
 from gui.viewmodels.comparison.comparison_rows import comparison_rows
@@ -59,7 +59,7 @@ class ComparisonController(QObject):
         self._drawing = StepQueue(self)
         self._is_outdated = False
         """Whether other runs are there than those that are shown."""
-        self._why: BackgroundTask[list[str]] = BackgroundTask("why-differ")
+        self._why = Jobs(self, "why-differ")
         self._why_of: tuple[object, ...] = ()
         """The runs whose differences are shown."""
         self._timer = QTimer(self)
@@ -138,13 +138,10 @@ class ComparisonController(QObject):
 
         self.reader.hold()  # until all is drawn: two threads of Python hold up each other
         self.reader.poll()
-        lines = self._why.poll()
         view = self._panels.comparison
         if view is None or not self.is_open:
             self.reader.go_on()
             return
-        if lines is not None:
-            view.card.show_why(lines)
         view.plot.set_note(progress_words(len(self.reader.chosen), self.reader.waiting))
         if self._drawing.busy:
             return
@@ -360,9 +357,15 @@ class ComparisonController(QObject):
         def work() -> list[str]:
             return [line for run in others for line in [*why_text(first.id, run.id, reasons(first, run)), ""]]
 
-        if self._why.start(work, lambda error: [tr("The runs could not be compared: {reason}.", reason=reason(error))]):
-            self._why_of = of
-            view.card.show_why([tr("Comparing settings, packages and texts …")])
+        def show(lines: list[str]) -> None:
+            if of == self._why_of:
+                view.card.show_why(lines)
+
+        self._why_of = of
+        view.card.show_why([tr("Comparing settings, packages and texts …")])
+        self._why.replace(
+            work, show, lambda error: show([tr("The runs could not be compared: {reason}.", reason=reason(error))])
+        )
 
     def _allow_export(self) -> None:
         """Offer the export while there is a comparison with a table."""

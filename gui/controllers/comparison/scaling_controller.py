@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QSize
 
 from core.config.choices import RecipeChoices
+from core.errors import RunError
 from core.history.device_use import use_sentences
 from core.history.summary import RunSummary
 from core.language import tr, tr_noop, tr_plural
@@ -24,8 +25,8 @@ from gui.panels.comparison.scaling_dialog import ScalingDialog
 from gui.panels.comparison.scaling_table_dialog import ScalingTableDialog
 from gui.plots.comparison.scaling_plot import ScalingBar, ScalingPlot
 from gui.services import exports
-from gui.services.background_task import BackgroundTask, problem_of, reason
 from gui.services.exports import Outcome
+from gui.services.jobs import Jobs, reason
 from gui.services.services import Services
 from gui.style.theme import Theme
 from gui.viewmodels.comparison.scaling_rows import fold_runs, sentence, shown_cells, strategy_title, with_results
@@ -56,7 +57,7 @@ class ScalingController(QObject):
         self._panels, self._message, self._export = panels, panels.message, export
         self._run_list, self._monitor = services.run_list, services.device_monitor
         self._tables = services.scaling_tables
-        self._starting: BackgroundTask[tuple[Path, str]] = BackgroundTask("scaling")
+        self._starting = Jobs(self, "scaling", guards=True)
         self._unfolded: set[Path] = set()
         self._views: dict[Path, _View] = {}
         panels.menu.action("scaling").triggered.connect(lambda _: self.ask())
@@ -66,26 +67,6 @@ class ScalingController(QObject):
         self._tables.changed.connect(self._show)
         for menu in panels.run_menus:
             menu.report_asked.connect(lambda run_dir: self._ask_where(Path(run_dir)))
-
-    @property
-    def busy(self) -> bool:
-        """Whether a table is being begun or continued."""
-        return self._starting.busy
-
-    def poll(self) -> None:
-        """Bring the tables up to date, and report what was begun."""
-        outcome = self._starting.poll()
-        if outcome is not None:
-            path, problem = outcome
-            if problem:
-                self._message.show_message(problem, "bad")
-            self._run_list.poll(now=True)
-            self._tables.poll(now=True)
-            if not problem:
-                self._unfolded.add(path)
-                self._run_list.changed.emit()
-                self.open_view(path)
-        self._tables.poll()
 
     # -- the list of runs ------------------------------------------------------------------------
 
@@ -180,8 +161,21 @@ class ScalingController(QObject):
             self._start(path, lambda: scaling_command.launch(record))
 
     def _start(self, path: Path, work: Callable[[], object]) -> None:
-        if not self._starting.start(lambda: (path, problem_of(work)), lambda error: (path, f"{reason(error)}.")):
+        if not self._starting.start(work, lambda _: self._show_started(path), self._show_failure):
             self._message.show_message(tr("A scaling table is being started. Try again when that is done."), "warn")
+
+    def _show_started(self, path: Path) -> None:
+        self._run_list.poll(now=True)
+        self._tables.poll(now=True)
+        self._unfolded.add(path)
+        self._run_list.changed.emit()
+        self.open_view(path)
+
+    def _show_failure(self, error: Exception) -> None:
+        is_sentence = isinstance(error, (RunError, ValueError))
+        self._message.show_message(str(error) if is_sentence else f"{reason(error)}.", "bad")
+        self._run_list.poll(now=True)
+        self._tables.poll(now=True)
 
     def _stop(self, path: Path) -> None:
         table = self._tables.table(path)

@@ -71,7 +71,6 @@ class MemoryController(QObject):
         self._monitor.watch_processes(self._scanner.just_ended)
         self._scanner.poll(shown=self._details.shows_processes)
         self._orphans.poll()
-        self._terminator.poll()
         if self._details.shows_processes and (fresh or self._stale):
             self._show()
 

@@ -26,10 +26,6 @@ class OutputController(QObject):
         tab.chosen.connect(self._read_picture)
         tab.open_asked.connect(self._open)
 
-    def poll(self) -> None:
-        """Take what was read. Never blocks."""
-        self._reader.poll()
-
     @property
     def _owner(self) -> str:
         """The other user to whom the shown run belongs; the empty string for one's own."""

@@ -35,13 +35,13 @@ class TeachController(QObject):
         self._log.view.highlights.pointed.connect(self._point)
         self._teacher.answered.connect(self._take_answer)
         self._teacher.read_anew.connect(self._take_curves)
+        services.session.changed.connect(self._reread_if_over)
 
-    def poll(self) -> None:
-        """Show what was found in the background."""
-        self._teacher.poll()
+    def _reread_if_over(self) -> None:
+        """Read the curves of a run that was taught while it was live anew, if it is over and shown."""
         run = self._session.run
-        over = run is not None and run.dir == self._waiting and not self._session.live
-        if over and self._waiting is not None and self._teacher.reread(self._waiting):
+        if run is not None and run.dir == self._waiting and not self._session.live:
+            self._teacher.reread(run.dir)
             self._waiting = None
 
     def _show_numbers(self) -> None:
@@ -99,6 +99,7 @@ class TeachController(QObject):
             self._panels.message.show_passing(join_sentences(answer.sentences))
             if answer.waits:
                 self._waiting = answer.pointed.run_dir
+                self._reread_if_over()
             else:
                 self._take_curves(ReadAnew(run_dir=answer.pointed.run_dir))
         if self._dialog is None or answer.pointed != self._pointed:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
@@ -23,8 +23,8 @@ from gui.controllers.window.dock_layout import MainPanels
 from gui.controllers.window.help_controller import HelpController
 from gui.panels.runs.run_menu import RunMenu
 from gui.services import exports
-from gui.services.background_task import BackgroundTask
 from gui.services.exports import Outcome
+from gui.services.jobs import Jobs
 from gui.services.services import Services
 from gui.viewmodels.runs.owner_question import owner_question
 from gui.viewmodels.runs.run_actions import obstacles
@@ -45,24 +45,27 @@ KINDS = {
 OF_TABLES = ("path", "report", "remove")
 """Actions of the menu of a run that a scaling table has, too."""
 PICTURES = (".png", ".svg")
-SILENT_S = 1.5
-"""Seconds of writing after which a message says that it goes on."""
+SILENT_MS = 1500
+"""Milliseconds of writing after which a message says that it goes on."""
 MAX_REPORTED = 100
 """Runs of one report: more curves cannot be told apart, and reading them takes minutes."""
 BUSY = tr_noop("Another export is under way. Try again when it has ended.")
 
 
 class ExportController(QObject):
-    """`poll` never blocks: another thread writes, and returns a sentence about what was written, or why nothing was."""
+    """Another thread writes, and returns a sentence about what was written, or why nothing was."""
 
     def __init__(self, panels: MainPanels, services: Services, help_: HelpController) -> None:
         super().__init__()
         self._panels, self._message = panels, panels.message
         self._run_list, self._session, self._machine = services.run_list, services.session, services.machine
         self._help = help_
+        self._jobs = Jobs(self, "export", guards=True)
         self._writing = ""
-        """What to say when writing takes long; the empty string if it was said, or need not be."""
-        self._task: BackgroundTask[Outcome] = BackgroundTask("export")
+        """What to say when writing takes long."""
+        self._silence = QTimer(self)
+        self._silence.setSingleShot(True)
+        self._silence.timeout.connect(lambda: self._message.show_message(self._writing))
         for menu in panels.run_menus:
             self._connect(menu)
         shown = panels.header.again.run_menu
@@ -76,20 +79,6 @@ class ExportController(QObject):
         for tab in (panels.details.memory, panels.details.processes, panels.details.outputs):
             tab.table_asked.connect(self._export_table)
         panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is being written."""
-        return self._task.busy
-
-    def poll(self) -> None:
-        """Report what was written, and what is still being written after a while."""
-        outcome = self._task.poll()
-        if outcome is not None:
-            self._message.show_message(*outcome)
-        elif self._writing and self._task.busy_s > SILENT_S:
-            self._message.show_message(self._writing)
-            self._writing = ""
 
     def _connect(self, menu: RunMenu) -> None:
         menu.opened.connect(lambda: self._allow(menu))
@@ -214,7 +203,7 @@ class ExportController(QObject):
 
     def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
         if self._write(lambda: exports.write_model(run_dir, path, format_name), path):
-            self._writing = ""
+            self._silence.stop()
             self._message.show_message(
                 tr("Exporting the model of {name}. This takes as long as loading it.", name=spec.name), "good"
             )
@@ -311,12 +300,17 @@ class ExportController(QObject):
 
     def _write(self, work: Callable[[], Outcome], path: Path) -> bool:
         """Let another thread write something, and show what it returns, a sentence and its tone; False while busy."""
-        started = self._task.start(work, exports.failure)
+        started = self._jobs.start(work, self._report, lambda error: self._report(exports.failure(error)))
         if started:
             self._writing = tr("Writing {path} …", path=path)
+            self._silence.start(SILENT_MS)
         else:
             self._message.show_message(tr(BUSY), "warn")
         return started
+
+    def _report(self, outcome: Outcome) -> None:
+        self._silence.stop()
+        self._message.show_message(*outcome)
 
     def _name(self, run_dir: str) -> str:
         summary = self._run_list.summary(run_dir)

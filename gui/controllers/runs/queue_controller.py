@@ -14,7 +14,7 @@ from core.queue.folder import own_line
 from core.text import first_names, join_names
 from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.runs.run_menu import RunMenu
-from gui.services.background_task import BackgroundTask, problem_of, reason
+from gui.services.jobs import Jobs, reason
 from gui.services.services import Services
 from gui.viewmodels.runs.queue_rows import HELD, place_of_drop, place_of_step
 from gui.widgets.dialogs.confirm_dialog import ask
@@ -27,8 +27,7 @@ class QueueController(QObject):
         super().__init__()
         self._panels, self._message = panels, panels.message
         self._service, self._run_list = services.queue, services.run_list
-        self._changing: BackgroundTask[str] = BackgroundTask("queueing")
-        self._waiting: list[Callable[[], object]] = []
+        self._changing = Jobs(self, "queueing", guards=True)
         self._service.failed.connect(lambda problem: self._message.show_message(problem, "warn"))
         self._service.revived.connect(self._tell_revived)
         panels.runs.moved.connect(self._drop)
@@ -44,17 +43,11 @@ class QueueController(QObject):
         menu.start_asked.connect(self._ask_to_start)
         menu.unqueue_asked.connect(self._ask_to_remove)
 
-    def poll(self) -> None:
-        """Read the queue, and report what could not be changed. Never blocks."""
-        problem = self._changing.poll()
-        if problem is not None:
-            self._service.outdate()
-            self._run_list.poll(now=True)
-            if problem:
-                self._message.show_message(problem, "bad")
-        if self._waiting and self._changing.start(lambda work=self._waiting[0]: problem_of(work), reason):  # type: ignore[misc]
-            del self._waiting[0]
-        self._service.poll()
+    def _show_change(self, problem: str) -> None:
+        self._service.outdate()
+        self._run_list.poll(now=True)
+        if problem:
+            self._message.show_message(problem, "bad")
 
     def _tell_revived(self, run_dirs: list[Path]) -> None:
         known = {each: self._run_list.summary(str(each)) for each in run_dirs}
@@ -67,11 +60,6 @@ class QueueController(QObject):
             ),
             "good",
         )  # fmt: skip
-
-    @property
-    def busy(self) -> bool:
-        """Whether the queue is being changed."""
-        return self._changing.busy or bool(self._waiting)
 
     def _show(self, menu: RunMenu) -> None:
         queued = self._service.queued(menu.run_dir)
@@ -137,8 +125,11 @@ class QueueController(QObject):
         )  # fmt: skip
 
     def _change(self, name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401 (of different functions)
-        self._waiting.append(lambda: _do(name, run_dir, *more))
-        self.poll()
+        self._changing.add(
+            lambda: _do(name, run_dir, *more),
+            lambda _: self._show_change(""),
+            lambda error: self._show_change(reason(error)),
+        )
 
 
 def _do(name: str, run_dir: Path, *more: Any) -> None:  # noqa: ANN401

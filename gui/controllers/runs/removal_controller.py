@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from core.scaling.record import read_record
 from core.schema.paths import SCALING_SUFFIX
 from core.text import disk
 from gui.controllers.window.dock_layout import MainPanels
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 from gui.services.machine.machine import RemovalCheck
 from gui.services.services import Services
 from gui.viewmodels.runs.run_actions import not_done
@@ -36,45 +36,22 @@ NAMED = 8
 
 
 class RemovalController(QObject):
-    """`poll` never blocks. A run that the window shows is no longer shown once it is being deleted."""
+    """A run that the window shows is no longer shown once it is being deleted."""
 
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
         self._panels, self._message = panels, panels.message
         self._machine = services.machine
         self._run_list, self._session = services.run_list, services.session
-        self._checking: BackgroundTask[list[RemovalCheck]] = BackgroundTask("size of a run")
-        self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
         self._tables = services.scaling_tables
-        self._checking_table: BackgroundTask[tuple[ScalingRecord, RemovalCheck, int]] = BackgroundTask("table-size")
-        self._deleting_table: BackgroundTask[tuple[str, Removed]] = BackgroundTask("table-deletion")
-        self._asked: list[RunSummary] = []
-        self._waiting: deque[RunSummary] = deque()
-        """Runs to be deleted; the first is being deleted."""
+        self._checking, self._removing = Jobs(self, "size", guards=True), Jobs(self, "removal", guards=True)
+        self._checking_table = Jobs(self, "table-size", guards=True)
+        self._removing_table = Jobs(self, "table-removal", guards=True)
         self._gone: list[tuple[RunSummary, Removed]] = []
         """What was deleted since the question."""
         for menu in panels.run_menus:
             menu.remove_asked.connect(self._check_one)
         panels.runs.several_asked.connect(lambda name: self._check(panels.runs.ticked) if name == "remove" else None)
-
-    @property
-    def busy(self) -> bool:
-        """Whether runs are being looked at or deleted."""
-        tables = self._checking_table.busy or self._deleting_table.busy
-        return self._checking.busy or self._removing.busy or bool(self._waiting) or tables
-
-    def poll(self) -> None:
-        """Ask about runs that were checked, report what was deleted, and delete the next."""
-        checks = self._checking.poll()
-        if checks is not None:
-            self._ask_about(self._asked, checks)
-        removed = self._removing.poll()
-        if removed is not None:
-            self._gone.append((self._waiting.popleft(), removed))
-            if not self._waiting:
-                self._report()
-        self._go_on()
-        self._poll_tables()
 
     def _check_one(self, run_dir: str) -> None:
         if run_dir.endswith(SCALING_SUFFIX):
@@ -86,11 +63,12 @@ class RemovalController(QObject):
         wanted = set(run_dirs)
         chosen = [each for each in self._run_list.summaries if str(each.dir) in wanted]
         folders, machine = [each.dir for each in chosen], self._machine
-        if chosen and self._checking.start(
-            lambda: [machine.check_removal(each) for each in folders],
-            lambda error: [_check_failed(error)] * len(folders),
-        ):
-            self._asked = chosen
+        if chosen:
+            self._checking.start(
+                lambda: [machine.check_removal(each) for each in folders],
+                lambda checks: self._ask_about(chosen, checks),
+                lambda error: self._ask_about(chosen, [_check_failed(error)] * len(chosen)),
+            )
 
     def _ask_about(self, chosen: Sequence[RunSummary], checks: Sequence[RemovalCheck]) -> None:
         """Ask about the runs that can be deleted, and say why the others cannot."""
@@ -119,7 +97,7 @@ class RemovalController(QObject):
         ]
         ask(
             self._panels.window,
-            lambda: self._waiting.extend(run for run, _ in possible),
+            lambda: self._remove([run for run, _ in possible]),
             question=tr_plural("Delete {count} run?", "Delete {count} runs?", len(possible)),
             words="\n\n".join(part for part in parts if part),
             yes=tr("Delete them"),
@@ -128,7 +106,7 @@ class RemovalController(QObject):
     def _ask_about_one(self, chosen: RunSummary, size_bytes: int) -> None:
         ask(
             self._panels.window,
-            lambda: self._waiting.append(chosen),
+            lambda: self._remove([chosen]),
             question=tr("Delete the run {title}?", title=run_title(chosen, time.time())),
             words=tr(
                 "It is {state} and takes {size} of disk. Its "
@@ -141,18 +119,24 @@ class RemovalController(QObject):
             yes=tr("Delete it"),
         )
 
-    def _go_on(self) -> None:
-        if not self._waiting or self._removing.busy:
-            return
-        run_dir, machine = self._waiting[0].dir, self._machine
-        self._session.leave(run_dir)
-        self._removing.start(
-            lambda: machine.remove(run_dir),
-            lambda error: Removed(
-                freed_bytes=0,
-                problem=tr("{folder} could not be deleted: {reason}.", folder=run_dir, reason=reason(error)),
-            ),
-        )
+    def _remove(self, runs: Sequence[RunSummary]) -> None:
+        """Delete runs, one after the other."""
+        for run in runs:
+            self._session.leave(run.dir)
+            self._removing.add(
+                partial(self._machine.remove, run.dir),
+                partial(self._take_removed, run),
+                partial(self._take_failure, run),
+            )
+
+    def _take_failure(self, run: RunSummary, error: Exception) -> None:
+        self._take_removed(run, _not_removed(run.dir, error))
+
+    def _take_removed(self, run: RunSummary, removed: Removed) -> None:
+        self._session.leave(run.dir)  # it may have been shown again before its turn came
+        self._gone.append((run, removed))
+        if not self._removing.busy:
+            self._report()
 
     def _report(self) -> None:
         gone, self._gone = self._gone, []
@@ -189,31 +173,16 @@ class RemovalController(QObject):
             why_not, runs = scaling_command.why_not(now), scaling_command.own_runs(now)
             return now, RemovalCheck(why_not=why_not, size_bytes=sum(map(removal.size_bytes, runs))), len(runs)
 
-        self._checking_table.start(check, lambda error: (record, _check_failed(error), 0))
+        self._checking_table.start(
+            check,
+            lambda found: self._ask_about_table(*found),
+            lambda error: self._ask_about_table(record, _check_failed(error), 0),
+        )
 
-    def _poll_tables(self) -> None:
-        checked = self._checking_table.poll()
-        if checked is not None:
-            record, check, runs = checked
-            if check.why_not:
-                self._message.show_message(check.why_not, "bad")
-            else:
-                self._ask_about_table(record, runs, disk(check.size_bytes))
-        deleted = self._deleting_table.poll()
-        if deleted is not None:
-            self._run_list.poll(now=True)
-            self._tables.poll(now=True)
-            name, removed = deleted
-            if removed.problem:
-                self._message.show_message(removed.problem, "bad")
-            else:
-                freed = disk(removed.freed_bytes)
-                self._message.show_passing(
-                    tr("Deleted the scaling table {name}. This freed {size} of disk space.", name=name, size=freed)
-                    if removed.freed_bytes else tr("Deleted the scaling table {name}.", name=name)
-                )  # fmt: skip
-
-    def _ask_about_table(self, record: ScalingRecord, runs: int, size: str) -> None:
+    def _ask_about_table(self, record: ScalingRecord, check: RemovalCheck, runs: int) -> None:
+        if check.why_not:
+            self._message.show_message(check.why_not, "bad")
+            return
         question = tr("Delete the scaling table {name}?", name=record.name)
         if not runs:
             ask(
@@ -226,7 +195,7 @@ class RemovalController(QObject):
             "it, too, deletes its folder, with curves, log and checkpoints.\n\nThis cannot be undone.",
             "It has {count} runs, which take {size} of disk. Without the table, the runs stay in the list. Deleting "
             "them, too, deletes their folders, with curves, logs and checkpoints.\n\nThis cannot be undone.",
-            runs, size=size,
+            runs, size=disk(check.size_bytes),
         )  # fmt: skip
         ask(
             self._panels.window, lambda: self._delete_table(record, with_runs=True), question=question, words=words,
@@ -239,12 +208,28 @@ class RemovalController(QObject):
             for each in scaling_command.own_runs(record):
                 self._session.leave(each)
         root, name = record.root, record.name
+        self._removing_table.start(
+            lambda: scaling_command.delete(root, name, with_runs=with_runs),
+            lambda removed: self._report_table(name, removed),
+            lambda error: self._report_table(name, _not_removed(record.path, error)),
+        )
 
-        def failed(error: Exception) -> tuple[str, Removed]:
-            problem = tr("{folder} could not be deleted: {reason}.", folder=record.path, reason=reason(error))
-            return name, Removed(freed_bytes=0, problem=problem)
+    def _report_table(self, name: str, removed: Removed) -> None:
+        self._run_list.poll(now=True)
+        self._tables.poll(now=True)
+        if removed.problem:
+            self._message.show_message(removed.problem, "bad")
+        else:
+            freed = disk(removed.freed_bytes)
+            self._message.show_passing(
+                tr("Deleted the scaling table {name}. This freed {size} of disk space.", name=name, size=freed)
+                if removed.freed_bytes else tr("Deleted the scaling table {name}.", name=name)
+            )  # fmt: skip
 
-        self._deleting_table.start(lambda: (name, scaling_command.delete(root, name, with_runs=with_runs)), failed)
+
+def _not_removed(path: Path, error: Exception) -> Removed:
+    problem = tr("{folder} could not be deleted: {reason}.", folder=path, reason=reason(error))
+    return Removed(freed_bytes=0, problem=problem)
 
 
 def _check_failed(error: Exception) -> RemovalCheck:

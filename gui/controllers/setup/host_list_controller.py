@@ -13,7 +13,7 @@ from core.language import join_sentences, tr
 from core.text import first_names, join_names
 from gui.controllers.window.dock_layout import MainPanels
 from gui.panels.window.hosts_dialog import HostsDialog
-from gui.services.devices.host_tester import HostTester
+from gui.services.jobs import Jobs
 from gui.services.services import Services
 from gui.viewmodels.devices.device_rows import all_together, free_devices
 from gui.widgets.context_menu import give_menu
@@ -21,7 +21,7 @@ from gui.widgets.dialogs.confirm_dialog import ask
 
 if TYPE_CHECKING:
     from core.hosts.host_list import Host
-    from core.hosts.inquiry import HostReport
+    from core.hosts.inquiry import HostReport, Inquiry
     from gui.panels.devices.host_section import HostSection
     from gui.panels.window.hosts_dialog import HostLine
     from gui.widgets.context_menu import Entry
@@ -34,8 +34,9 @@ class HostListController(QObject):
         super().__init__()
         self._panels, self._panel = panels, panels.devices
         self._hosts = services.device_monitor.hosts
-        self._tester = HostTester(self)
-        self._tester.tested.connect(self._take_report)
+        self._testing = Jobs(self, "host-test")
+        self._inquiry: Inquiry | None = None
+        """The test that is under way."""
         self._new: Host | None = None
         """The host that is added if the test succeeds."""
         self._dialog: HostsDialog | None = None
@@ -70,7 +71,7 @@ class HostListController(QObject):
         self._dialog.choose(chosen)
 
     def _forget_dialog(self) -> None:
-        self._tester.close()
+        self._give_up_test()
         self._dialog = self._new = None
 
     def _lines(self) -> list[HostLine]:
@@ -91,7 +92,23 @@ class HostListController(QObject):
         if host is not None and self._dialog is not None:
             self._new = None
             self._dialog.show_result(tr("Asking {host} …", host=name), busy=True)
-            self._tester.test(host)
+            self._ask(host)
+
+    def _ask(self, host: Host) -> None:
+        """Ask a host for its clock and its devices. A test that is under way is given up."""
+        from core.hosts.inquiry import Inquiry
+
+        self._give_up_test()
+        inquiry = self._inquiry = Inquiry([host], devices=True)
+        # What can go wrong is in its report.
+        self._testing.start(inquiry.reports, lambda reports: self._take_report(reports[0]), lambda _: None)
+
+    def _give_up_test(self) -> None:
+        """Wait for no answer any more."""
+        if self._inquiry is not None:
+            self._inquiry.give_up()
+            self._inquiry = None
+        self._testing.abandon()
 
     def _add(self, address: str, name: str, command: str) -> None:
         """Ask a new host, and add it if it answers."""
@@ -118,7 +135,7 @@ class HostListController(QObject):
             return
         self._new = host
         self._dialog.show_result(tr("Asking {host} …", host=host.name), busy=True)
-        self._tester.test(host)
+        self._ask(host)
 
     def _take_report(self, report: HostReport) -> None:
         from core.hosts import host_list

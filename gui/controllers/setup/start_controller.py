@@ -19,11 +19,11 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.run import Run
 from core.schema.spec import RunSpec
 from gui.controllers.window.dock_layout import MainPanels
-from gui.services.background_task import BackgroundTask, problem_of
+from gui.services.jobs import Jobs
 from gui.services.machine.machine import Machine
 from gui.services.services import Services
 from gui.services.setup.start_checker import StartChecker
-from gui.services.setup.start_request import StartRequest, outcome_of, spec_of_choices, spec_unless
+from gui.services.setup.start_request import StartRequest, last_check, spec_of_choices, spec_unless
 from gui.viewmodels.runs.owner_question import OwnerQuestion, owner_question
 from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion, shared_device_question
 from gui.viewmodels.setup.reading_check import readings_state
@@ -39,10 +39,8 @@ if TYPE_CHECKING:
 
 DEBOUNCE_MS = 80
 """Milliseconds without another change before choices are checked."""
-POLL_MS = 15
-"""Milliseconds between two looks at a check that is under way."""
-PENDING_S = 0.2
-"""Seconds for which the last check stays shown while other choices are checked: most checks are faster."""
+PENDING_MS = 200
+"""Milliseconds for which the last check stays shown while other choices are checked: most checks are faster."""
 DOUBLE_CLICK_S = 1.0
 """Seconds after a start in which another start is the second half of a double click."""
 
@@ -79,21 +77,14 @@ class StartController(QObject):
         self._folder_problem = ""
         self._request: StartRequest | None = None
         """The request that is being checked."""
-        self._checking_request: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("last-check")
-        self._resuming: BackgroundTask[str] = BackgroundTask("resume")
+        self._requesting = Jobs(self, "last-check", guards=True)
+        self._starting = Jobs(self, "start-there", guards=True)
+        self._resuming = Jobs(self, "resume", guards=True)
         self._resuming_dir: Path | None = None
-        self._starting: BackgroundTask[Run | Exception] = BackgroundTask("start-there")
-        self._show_there: Callable[[Run], None] = self._show_started
-        """What is done with the run that is being started on a host."""
-        self._installed: BackgroundTask[frozenset[str]] = BackgroundTask("frameworks")
+        self._installed = Jobs(self, "frameworks")
         self._started_at = float("-inf")
-        self._debounce = QTimer(self)
-        self._debounce.setSingleShot(True)
-        self._debounce.setInterval(DEBOUNCE_MS)
-        self._debounce.timeout.connect(self._check_now)
-        self._poll_timer = QTimer(self)
-        self._poll_timer.setInterval(POLL_MS)
-        self._poll_timer.timeout.connect(self._poll)
+        self._debounce = _timer(self, DEBOUNCE_MS, self._check_now)
+        self._pending = _timer(self, PENDING_MS, self._show_pending)
         panels.setup.changed.connect(self.check)
         panels.header.buttons.start_asked.connect(self.start)
         self._run_list.changed.connect(self.check_again)
@@ -125,9 +116,11 @@ class StartController(QObject):
         """Check everything again: files may have been edited and packages installed."""
         self._panels.setup.reread()
         machine = self._machine
-        self._installed.start(machine.installed_frameworks, lambda _: frozenset(row.id for row in FRAMEWORKS))
+        show = self._panels.setup.show_installed
+        self._installed.start(
+            machine.installed_frameworks, show, lambda _: show(frozenset(row.id for row in FRAMEWORKS))
+        )
         self.check(self._panels.setup.choices())
-        self._poll_timer.start()
 
     def take_readings(self) -> None:
         """Check the choices again if the readings of the chosen devices say something else."""
@@ -139,20 +132,24 @@ class StartController(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether a run is being started or resumed."""
-        tasks = (self._checking_request, self._resuming, self._starting)
-        return self._start_when_checked or any(each.busy for each in tasks)
+        """Whether a run is started once its choices are checked."""
+        return self._start_when_checked
 
     def close(self) -> None:
-        """Check and start nothing any more."""
+        """Check nothing any more."""
         self._debounce.stop()
-        self._poll_timer.stop()
+        self._pending.stop()
 
     def _check_now(self) -> None:
         self._debounce.stop()
         if self._choices is not None:
             self._checker.check(self._choices, self._conditions())
-            self._poll_timer.start()
+            if self._check is None:
+                self._pending.start()
+
+    def _show_pending(self) -> None:
+        if self._check is None and self._choices is not None:
+            self._show(checking(self._choices))
 
     def _take_check(self, choices: Choices, check: StartCheck) -> None:
         if choices != self._choices:
@@ -193,7 +190,7 @@ class StartController(QObject):
         self._request_start(queues=True)
 
     def _request_start(self, *, queues: bool) -> None:
-        if self._just_started or self._checking_request.busy or self._choices is None:
+        if self._just_started or self._requesting.busy or self._choices is None:
             return
         check, choices = self._check, self._choices
         if check is None:
@@ -215,7 +212,7 @@ class StartController(QObject):
 
     def start_again(self, spec: RunSpec) -> None:
         """Start the same as another run, whatever is chosen now."""
-        if self._just_started or self._checking_request.busy:
+        if self._just_started or self._requesting.busy:
             return
         self._message.show_message("")
         survey, machine = self._monitor.all_machines, self._machine
@@ -252,17 +249,9 @@ class StartController(QObject):
     def _launch_there(self, spec: RunSpec, work: Callable[[Machine], Run], show: Callable[[Run], None]) -> None:
         """Start or queue a run on the host, in the background: its answer may take seconds."""
         machine = self._machine
-        if self._starting.start(lambda: work(machine), lambda error: error):
-            self._show_there = show
+        if self._starting.start(lambda: work(machine), show, self._show_failure):
             self._started_at = time.monotonic()
             self._message.show_message(tr("Starting {name} on {host} …", name=spec.name, host=machine.host), "good")
-            self._poll_timer.start()
-
-    def _take_started(self, outcome: Run | Exception) -> None:
-        if isinstance(outcome, Exception):
-            self._show_failure(outcome)
-        else:
-            self._show_there(outcome)
 
     def _show_queued(self, spec: RunSpec) -> None:
         self._started_at = time.monotonic()
@@ -286,7 +275,7 @@ class StartController(QObject):
     def resume(self) -> None:
         """Resume the run that the window shows."""
         run, spec, facts = self._session.run, self._session.spec, self._session.facts
-        if run is None or self._checking_request.busy or self._resuming.busy:
+        if run is None or self._requesting.busy or self._resuming.busy:
             return
         self._message.show_message("")
         question = owner_question("Resume", tr("the run {name}", name=spec.name if spec else run.id), run.owner, spec)
@@ -308,8 +297,11 @@ class StartController(QObject):
 
     def _launch_resume(self, run_dir: Path) -> None:
         self._resuming_dir, machine = run_dir, self._machine
-        self._resuming.start(lambda: problem_of(lambda: machine.resume(run_dir)), str)
-        self._poll_timer.start()
+        self._resuming.start(
+            lambda: machine.resume(run_dir),
+            lambda _: self._take_resumed(""),
+            lambda error: self._take_resumed(str(error)),
+        )
         self.resuming_changed.emit()
 
     def _take_resumed(self, problem: str) -> None:
@@ -325,20 +317,24 @@ class StartController(QObject):
 
     def _check_request(self, request: StartRequest) -> None:
         check = request.check
-        if self._checking_request.start(lambda: outcome_of(check), lambda error: error):
+        if self._requesting.start(
+            lambda: last_check(check),
+            lambda outcome: self._take_checked_request(request, outcome),
+            lambda error: self._show_failure(error) if self._end_request(request) else None,
+        ):
             self._request = request
-            self._poll_timer.start()
             self.resuming_changed.emit()
 
-    def _take_checked_request(self, outcome: RunSpec | StartCheck | Exception) -> None:
-        request, self._request = self._request, None
-        assert request is not None
+    def _end_request(self, request: StartRequest) -> bool:
+        """Return whether a request that was checked is still wanted: no other choices were made meanwhile."""
+        self._request = None
         self.resuming_changed.emit()
-        if request.choices is not None and request.choices != self._choices:
-            return  # other choices were made meanwhile
-        if isinstance(outcome, Exception):
-            self._show_failure(outcome)
-        elif isinstance(outcome, StartCheck):
+        return request.choices is None or request.choices == self._choices
+
+    def _take_checked_request(self, request: StartRequest, outcome: RunSpec | StartCheck) -> None:
+        if not self._end_request(request):
+            return
+        if isinstance(outcome, StartCheck):
             self._check = outcome
             self._show(outcome)
         else:
@@ -380,22 +376,13 @@ class StartController(QObject):
         self._message.show_message(tr(str(error)), "bad")
         self.check_again()
 
-    def _poll(self) -> None:
-        """Take the results of what ran in the background; go on while something runs."""
-        checking_now = self._checker.poll()
-        if self._check is None and self._choices is not None and self._checker.busy_s > PENDING_S:
-            self._show(checking(self._choices))
-        if (outcome := self._checking_request.poll()) is not None:
-            self._take_checked_request(outcome)
-        if (started := self._starting.poll()) is not None:
-            self._take_started(started)
-        if (problem := self._resuming.poll()) is not None:
-            self._take_resumed(problem)
-        if (installed := self._installed.poll()) is not None:
-            self._panels.setup.show_installed(installed)
-        busy = (self._checking_request, self._resuming, self._starting, self._installed)
-        if not (checking_now or any(each.busy for each in busy)):
-            self._poll_timer.stop()
+
+def _timer(owner: QObject, interval_ms: int, do: Callable[[], None]) -> QTimer:
+    timer = QTimer(owner)
+    timer.setSingleShot(True)
+    timer.setInterval(interval_ms)
+    timer.timeout.connect(do)
+    return timer
 
 
 def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[[], object]) -> None:

@@ -12,14 +12,16 @@ from PySide6.QtWidgets import QMenu
 
 from core.errors import RunError
 from core.language import tr
+from core.notifications.delivery import deliver
+from core.notifications.message import trial_message
 from core.notifications.settings import load, save
 from core.system import folders
 from gui.controllers.setup.device_controller import DeviceController
 from gui.panels.window.notifications_dialog import NotificationsDialog
 from gui.panels.window.preferences_dialog import PreferencesDialog, offered_colours
-from gui.services.window.notification_tester import NotificationTester
+from gui.services.jobs import Jobs, reason
 from gui.services.window.preferences import THEMES, Preferences, PreferencesFile
-from gui.viewmodels.notifications import channels_in_use
+from gui.viewmodels.notifications import channels_in_use, trial_result
 
 from .dock_layout import MainPanels
 
@@ -89,9 +91,19 @@ class PreferencesController(QObject):
         """Open the settings of notifications over the preferences."""
         loaded = load()
         dialog = NotificationsDialog(preferences, loaded.settings, loaded.problem)
-        tester = NotificationTester(dialog)
-        tester.tested.connect(dialog.show_result)
-        dialog.test_wanted.connect(tester.test)
+        testing = Jobs(dialog, "notify")
+
+        def test(settings: NotificationSettings) -> None:
+            """Send a message to all channels that are set, unless the last test is still under way."""
+            testing.start(
+                lambda: trial_result(deliver(settings, trial_message())),
+                lambda result: dialog.show_result(*result),
+                lambda error: dialog.show_result(
+                    tr("The test message could not be sent: {reason}.", reason=reason(error)), "bad"
+                ),
+            )
+
+        dialog.test_wanted.connect(test)
         dialog.changed.connect(lambda settings: self._take_notifications(preferences, dialog, settings))
         dialog.open()
 

@@ -8,8 +8,10 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from PySide6.QtCore import QObject
+
 from core.schema.files import open_to_read
-from gui.services.background_task import BackgroundTask
+from gui.services.jobs import Jobs
 
 from .file_tail import file_size
 
@@ -38,8 +40,8 @@ class _Search:
 class FileSearch:
     """The matches of a text in a file, ignoring the case of ASCII letters."""
 
-    def __init__(self) -> None:
-        self._task: BackgroundTask[None] = BackgroundTask("log-search")
+    def __init__(self, owner: QObject) -> None:
+        self._jobs = Jobs(owner, "log-search")
         self._search: _Search | None = None
 
     def start(self, path: Path | None, text: str) -> None:
@@ -51,16 +53,14 @@ class FileSearch:
 
     def go_on(self) -> None:
         """Search what was added to the file, unless a search is under way."""
-        self._task.poll()
         search = self._search
         if search is not None and file_size(search.path) > search.read_to:
-            self._task.start(lambda: _run(search), lambda _: None)
+            self._jobs.start(lambda: _run(search), _go_idle, _go_idle)
 
     @property
     def busy(self) -> bool:
         """Whether the file is being searched."""
-        self._task.poll()
-        return self._task.busy
+        return self._jobs.busy
 
     @property
     def count(self) -> int:
@@ -81,6 +81,10 @@ class FileSearch:
 
     def _places(self) -> list[int]:
         return self._search.places if self._search else []
+
+
+def _go_idle(_: object) -> None:
+    """After an error, what was found counts; the next look at the file searches on."""
 
 
 def _run(search: _Search) -> None:

@@ -45,7 +45,7 @@ class LogPage(QWidget):
         )  # fmt: skip
         self.search_button = compact_button("searchButton", tr("Search"), tr("Search in the log (Ctrl+F)"), role="flat")
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=SPACING_PX)
-        self._file_search = FileSearch()
+        self._file_search = FileSearch(self)
         self._show_earlier, self._open_file, self._show_later = (
             compact_button(name, tr(text), role="link")
             for name, text in (("earlierButton", EARLIER), ("openLogButton", OPEN), ("laterButton", LATER))

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from core.history import leftovers
 from core.system import processes
 from core.system.procfs import PROC
-from gui.services.background_task import BackgroundTask
+from gui.services.jobs import Jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,22 +32,18 @@ class OrphanScanner(QObject):
         self._is_here = is_here
         self.found: tuple[OrphanedProcess, ...] = ()
         self._root = root
-        self._task: BackgroundTask[list[OrphanedProcess] | None] = BackgroundTask("leftovers")
+        self._jobs = Jobs(self, "leftovers")
         self._asked = 0.0
 
     def scan(self) -> None:
         """Search all processes in the background."""
         root = self._root
-        if not self._is_here:
-            return
-        self._task.start(lambda: find_orphans(root), lambda _: None)  # on an error, keep what is known
+        if self._is_here:  # after an error, what is known stays shown
+            self._jobs.start(lambda: find_orphans(root), lambda found: self._show(tuple(found)), lambda _: None)
 
     def poll(self) -> None:
-        """Take the processes that were found, and drop those that have ended."""
-        found = self._task.poll()
-        if found is not None:
-            self._show(tuple(found))
-        elif self.found and time.monotonic() - self._asked > PERIOD_S:
+        """Drop the processes that have ended."""
+        if self.found and time.monotonic() - self._asked > PERIOD_S:
             self._asked = time.monotonic()
             self._show(tuple(each for each in self.found if processes.is_alive(each.process)))
 

@@ -18,7 +18,7 @@ from core.runs.facts.run_facts import RunFacts
 from core.runs.facts.states import RunState, state_info
 from core.schema.event_kinds import ProcessInfo
 from core.system import process_info, processes, procfs
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 from gui.services.run.run_session import RunSession
 from gui.services.runs.run_list import RunListService
 from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry
@@ -83,9 +83,8 @@ class ProcessScanner(QObject):
         """One entry for each process and device: processes that drivers list, and workers of the run on CPU devices."""
         self._monitor, self._board, self._session = monitor, board, session
         self._latest_scan = ProcessScan()
-        self._scanning: BackgroundTask[ProcessScan] = BackgroundTask("census")
-        # A thread of its own: a scan of all of `/proc` meets more processes that may hang.
-        self._describing: BackgroundTask[tuple[ProcessInfo, ...] | None] = BackgroundTask("describing")
+        # A thread of its own for each: a scan of all of `/proc` meets more processes that may hang.
+        self._scanning, self._describing = Jobs(self, "scan"), Jobs(self, "describe")
         self._scanned_at = self._described_at = float("-inf")
         self._named: object = None
         self._names_of: tuple[object, dict[str, str], frozenset[str]] = (None, {}, frozenset())
@@ -105,14 +104,11 @@ class ProcessScanner(QObject):
         return just_ended(self._session.facts, time.time())
 
     def poll(self, *, shown: bool) -> None:
-        """Take the results of the scans, and start those that are due. `shown`: the processes can be seen."""
-        if not self._is_here:
-            return
-        if self._take_scan() | self._take_described():
-            self.changed.emit()
-        self._describe_when_due(shown=shown)
-        if shown:
-            self._scan_when_due()
+        """Start the scans that are due. `shown`: the processes can be seen."""
+        if self._is_here:
+            self._describe_when_due(shown=shown)
+            if shown:
+                self._scan_when_due()
 
     def scan_soon(self) -> None:
         """Scan `/proc` at the next poll at which processes are shown."""
@@ -157,20 +153,16 @@ class ProcessScanner(QObject):
         self._named, self._described_at = (named, workers), now
         on_devices = _listed_processes(named)
         if on_devices or workers:
-            self._describing.start(
-                lambda: _described(on_devices, workers), lambda _: None
-            )  # on an error, keep what is known
+            # After an error, what is known stays shown.
+            self._describing.start(lambda: _described(on_devices, workers), self._take_described, lambda _: None)
         elif self.device_processes:
             self.device_processes = ()
             self.changed.emit()
 
-    def _take_described(self) -> bool:
-        """Return whether the processes have changed."""
-        described = self._describing.poll()
-        if described is None:
-            return False
+    def _take_described(self, described: tuple[ProcessInfo, ...]) -> None:
         before, self.device_processes = self.device_processes, described
-        return list(map(_lasting, before)) != list(map(_lasting, described))
+        if list(map(_lasting, before)) != list(map(_lasting, described)):
+            self.changed.emit()
 
     def _workers(self) -> list[tuple[int, str]]:
         """Return the live workers of the run on CPU devices, as (pid, device id); drivers list those on GPUs."""
@@ -187,12 +179,20 @@ class ProcessScanner(QObject):
 
     # -- scan /proc -------------------------------------------------------------------------------
 
-    def _take_scan(self) -> bool:
-        scan = self._scanning.poll()
-        if scan is None:
-            return False
+    def _take_scan(self, scan: ProcessScan) -> None:
         before, self._latest_scan = self._latest_scan, scan
-        return scan.lasting != before.lasting
+        if scan.lasting != before.lasting:
+            self.changed.emit()
+
+    def _take_scan_error(self, error: Exception) -> None:
+        self._take_scan(
+            ProcessScan(
+                problem=tr(
+                    "Processes could not be listed: {reason}. The scan is repeated every few seconds.",
+                    reason=reason(error),
+                )
+            )
+        )
 
     def _scan_when_due(self) -> None:
         pause_s = SCAN_AFTER_RUN_S if self.just_ended else SCAN_S
@@ -203,15 +203,7 @@ class ProcessScanner(QObject):
         gpus = [device for device in survey.devices if device.kind != "cpu"]
         listed = {sample.device_id: sample.processes for sample in survey.samples}
         root, run_id = self._board.root, run.id if run else None
-        self._scanning.start(
-            lambda: _scan_proc(gpus, listed, root, run_id),
-            lambda error: ProcessScan(
-                problem=tr(
-                    "Processes could not be listed: {reason}. The scan is repeated every few seconds.",
-                    reason=reason(error),
-                )
-            ),
-        )
+        self._scanning.start(lambda: _scan_proc(gpus, listed, root, run_id), self._take_scan, self._take_scan_error)
 
 
 def just_ended(facts: RunFacts, now: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
@@ -13,7 +12,7 @@ from core.schema.event_kinds import ProcessInfo
 from core.system.processes import ProcessId
 from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 from gui.viewmodels.devices.process_rows import ProcessEntry
 
 MAX_NAMES = 3
@@ -30,14 +29,7 @@ class ProcessTerminator(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._task: BackgroundTask[TerminationOutcome] = BackgroundTask("ender")
-        self._waiting: deque[tuple[str, Callable[[], TerminationOutcome]]] = deque()
-        """Requests that wait: the sentence if it fails, without its reason, and the work."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether a request is under way or waits."""
-        return self._task.busy or bool(self._waiting)
+        self._jobs = Jobs(self, "terminate", guards=True)
 
     def end(self, entry: ProcessEntry) -> None:
         """End a process."""
@@ -52,27 +44,13 @@ class ProcessTerminator(QObject):
         """End orphaned processes of runs."""
         self._ask(tr("The leftover processes could not be ended"), lambda: end_leftovers(those))
 
-    def poll(self) -> None:
-        """Emit the result of a request that has ended, and start the next."""
-        outcome = self._task.poll()
-        if outcome is not None:
-            self.ended.emit(*outcome)
-        self._go_on()
-
     def _ask(self, failure: str, work: Callable[[], TerminationOutcome]) -> None:
-        self._waiting.append((failure, work))
-        self._go_on()
-
-    def _go_on(self) -> None:
-        if self._waiting and not self._task.busy:
-            failure, work = self._waiting.popleft()
-            self._task.start(
-                work,
-                lambda error: (
-                    tr("{failure}: {reason}.", failure=failure, reason=reason(error)),
-                    "bad",
-                ),
-            )
+        """`failure`: the sentence if it fails, without its reason."""
+        self._jobs.add(
+            work,
+            lambda outcome: self.ended.emit(*outcome),
+            lambda error: self.ended.emit(tr("{failure}: {reason}.", failure=failure, reason=reason(error)), "bad"),
+        )
 
 
 def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:

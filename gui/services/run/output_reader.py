@@ -11,7 +11,7 @@ from PySide6.QtGui import QImage, QImageReader
 from core.runs import outputs
 from core.runs.outputs import OutputFile, Outputs
 from core.schema.files import read_whole
-from gui.services.background_task import BackgroundTask
+from gui.services.jobs import Jobs
 
 from .run_session import RunSession
 
@@ -40,46 +40,45 @@ class OutputReader(QObject):
         self._session = session
         self._run_dir: Path | None = None
         """The run that `outputs` are of."""
-        self._lists: BackgroundTask[tuple[Path, Outputs | None]] = BackgroundTask("outputs")
-        self._pictures: BackgroundTask[tuple[Path, QImage | None]] = BackgroundTask("picture")
-        self._wanted: Path | None = None
+        self._lists, self._pictures = Jobs(self, "outputs"), Jobs(self, "picture")
         self._is_due = True
         self._listed_at = 0.0
 
     def poll(self) -> None:
-        """Take what was read; read the list again while the run is live, and once after its end."""
+        """Read the list again while the run is live, and once after its end."""
         run_dir = self._session.run.dir if self._session.run is not None else None
         if run_dir != self._run_dir:
             self._run_dir, self._is_due = run_dir, True
             self._show(Outputs())
-        found = self._lists.poll()
-        if found is not None and found[0] == run_dir and found[1] is not None:
-            self._show(found[1])
         live = self._session.live
         if run_dir is not None and (self._is_due or (live and time.monotonic() - self._listed_at >= PERIOD_S)):
             where = run_dir
-            if self._lists.start(lambda: (where, outputs.listed(where)), lambda _: (where, None)):
+            if self._lists.start(lambda: outputs.listed(where), lambda found: self._take(where, found), _keep):
                 self._is_due, self._listed_at = live, time.monotonic()
-        self._poll_picture()
 
     def read_picture(self, file: OutputFile | None) -> None:
         """Read the picture in a file, to be shown small; None for nothing any more."""
-        is_picture = file is not None and file.path.suffix.lower() in PICTURES and file.size_bytes <= MAX_BYTES
-        self._wanted = file.path if file is not None and is_picture else None
+        self._pictures.drop_waiting()
+        if file is not None and file.path.suffix.lower() in PICTURES and file.size_bytes <= MAX_BYTES:
+            path = file.path
+            self._pictures.add(
+                lambda: preview(path),
+                lambda image: self.picture_read.emit(path, image),
+                lambda _: self.picture_read.emit(path, None),
+            )
 
-    def _poll_picture(self) -> None:
-        found = self._pictures.poll()
-        if found is not None:
-            self.picture_read.emit(*found)
-        if self._wanted is not None:
-            path = self._wanted
-            if self._pictures.start(lambda: (path, preview(path)), lambda _: (path, None)):
-                self._wanted = None
+    def _take(self, run_dir: Path, found: Outputs) -> None:
+        if run_dir == self._run_dir:
+            self._show(found)
 
     def _show(self, found: Outputs) -> None:
         if found != self.outputs:
             self.outputs = found
             self.changed.emit()
+
+
+def _keep(_: Exception) -> None:
+    """After an error, what is known stays shown."""
 
 
 def preview(path: Path) -> QImage | None:

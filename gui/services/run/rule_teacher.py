@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from core.errors import RunError
 from core.language import tr
 from core.metrics.rules import rule
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ class ReadAnew:
 
 
 class RuleTeacher(QObject):
-    """`poll` never blocks. Of several requests that come while one is under way, the last one is answered."""
+    """Of several requests that come while one is under way, the last one is answered."""
 
     answered = Signal(object)
     """An `Answer`."""
@@ -67,32 +67,23 @@ class RuleTeacher(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._task: BackgroundTask[Answer] = BackgroundTask("teaching")
-        self._next: tuple[Pointed, bool] | None = None
-        self._rereading: BackgroundTask[ReadAnew] = BackgroundTask("rereading")
+        self._teaching, self._rereading = Jobs(self, "teaching"), Jobs(self, "rereading")
 
     def ask(self, pointed: Pointed, *, keep: bool = False) -> None:
         """Try a rule for this number; keep it, and read the curves of the run again."""
-        self._next = pointed, keep
-        self.poll()
-
-    def reread(self, run_dir: Path) -> bool:
-        """Read the curves of a run that is over anew; return False while those of another are being read."""
-        return self._rereading.start(
-            lambda: _reread(run_dir), lambda error: ReadAnew(run_dir=run_dir, problem=reason(error))
+        self._teaching.replace(
+            lambda: _answer(pointed, keep=keep),
+            self.answered.emit,
+            lambda error: self.answered.emit(_failed(pointed, error)),
         )
 
-    def poll(self) -> None:
-        """Report what was found, and begin what waits."""
-        done = self._rereading.poll()
-        if done is not None:
-            self.read_anew.emit(done)
-        answer = self._task.poll()
-        if answer is not None:
-            self.answered.emit(answer)
-        if self._next is not None and not self._task.busy:
-            (pointed, keep), self._next = self._next, None
-            self._task.start(lambda: _answer(pointed, keep=keep), lambda error: _failed(pointed, error))
+    def reread(self, run_dir: Path) -> None:
+        """Read the curves of a run that is over anew."""
+        self._rereading.add(
+            lambda: _reread(run_dir),
+            lambda _: self.read_anew.emit(ReadAnew(run_dir=run_dir)),
+            lambda error: self.read_anew.emit(ReadAnew(run_dir=run_dir, problem=reason(error))),
+        )
 
 
 def _answer(pointed: Pointed, *, keep: bool) -> Answer:
@@ -114,14 +105,10 @@ def _answer(pointed: Pointed, *, keep: bool) -> Answer:
     return Answer(pointed=pointed, lesson=lesson, name=name, sentences=sentences, is_kept=keep, waits=waits)
 
 
-def _reread(run_dir: Path) -> ReadAnew:
+def _reread(run_dir: Path) -> None:
     from core.metrics.reread import reread  # loads numpy
 
-    try:
-        reread(run_dir)
-    except (ValueError, RunError) as error:
-        return ReadAnew(run_dir=run_dir, problem=str(error))
-    return ReadAnew(run_dir=run_dir)
+    reread(run_dir)
 
 
 def _failed(pointed: Pointed, error: Exception) -> Answer:

@@ -22,7 +22,7 @@ from core.series import long_runs
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries, loss_of
 from core.series.series import Series
-from gui.services.background_task import BackgroundTask
+from gui.services.jobs import Jobs
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
 
@@ -73,7 +73,7 @@ class RunSession(QObject):
         self._memory = RunMemory()
         self._to_keep = False
         """Whether the run is to be kept on disk, once it is over and read completely: it is long, and new there."""
-        self._keeping: BackgroundTask[None] = BackgroundTask("run-cache")
+        self._keeping = Jobs(self, "run-cache")
         self.opening: RunOpening | None = None
         """The reading of a long run that is under way; None once the run is read completely."""
 
@@ -269,13 +269,12 @@ class RunSession(QObject):
 
     def _keep_on_disk(self) -> None:
         """Write a long run that is over to disk, in the background. Without room there, it is read again next time."""
-        self._keeping.poll()
         if not self._to_keep or self.live or self.run is None or self._keeping.busy:
             return
         self._to_keep = False
         packed = long_runs.pack(self.run, self._read_run())
         if packed is not None:
-            self._keeping.start(packed.write, lambda _: None)
+            self._keeping.start(packed.write, lambda _: None, lambda _: None)
 
     def _read_run(self) -> ReadRun:
         assert self.run is not None

@@ -24,7 +24,7 @@ from core.schema.events import Event as RunEvent
 from core.series import long_runs
 from core.series.long_runs import events_size
 from core.series.run_series import RunSeries
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 from gui.services.run.run_memory import ReadRun, take_in, timeline_of
 from gui.viewmodels.comparison.compared import ComparedRun
 from gui.viewmodels.run.progress import ScriptProgress
@@ -78,9 +78,8 @@ class ComparisonReader(QObject):
         self._read: dict[Path, ComparedRun] = {}
         self._live: dict[Path, ReadRun] = {}
         self._reader = _Reader()
-        self._reading: BackgroundTask[None] = BackgroundTask("compared-runs")
-        self._following: BackgroundTask[News] = BackgroundTask("live-runs")
-        self._making: BackgroundTask[Comparison | str] = BackgroundTask("comparison-table")
+        self._reading, self._following = Jobs(self, "compared-runs"), Jobs(self, "live-runs")
+        self._making = Jobs(self, "comparison-table")
         self._choice: TableChoice | None = None
         self._is_stale = False
         """Whether the table is older than the runs or the choice."""
@@ -126,14 +125,12 @@ class ComparisonReader(QObject):
 
     def poll(self) -> None:
         """Take what was read, and begin what is due, but for the table."""
-        self._reading.poll()
         taken = [self._add(run_dir, result) for run_dir, result in self._reader.take()]
         if any(taken):
             self._outdate()
         reader = self._reader
         if self._reader.wanted and not self._reading.busy:
-            self._reading.start(reader.read_all, lambda _: None)
-        self._take_table()
+            self._reading.start(reader.read_all, _keep, _keep)
         if not self._making.busy:  # the table and the curves may not be changed while it is made
             self._follow()
 
@@ -158,14 +155,11 @@ class ComparisonReader(QObject):
 
     def _follow(self) -> None:
         """Take in what live runs measured since, and notice runs that were removed."""
-        news = self._following.poll()
-        if news is not None:
-            self._take_in(news)
         if not self._following.busy and self._read and time.monotonic() - self._followed_at >= FOLLOW_S:
             self._followed_at = time.monotonic()
             live = [(self._read[each], read.run) for each, read in self._live.items() if each in self._read]
             folders = [each for each in self._read if each not in self.problems]
-            self._following.start(lambda: _news(live, folders), lambda _: ([], []))
+            self._following.start(lambda: _news(live, folders), self._take_in, _keep)
 
     def _take_in(self, news: News) -> None:
         new, gone = news
@@ -188,7 +182,7 @@ class ComparisonReader(QObject):
 
     def make_table(self) -> None:
         """Begin to make the table if there is something new for it."""
-        if self._making.busy:
+        if self._making.busy or self._following.busy:  # which changes the curves
             return
         choice, runs = self._choice, [each.measured for each in self.runs]
         is_due = time.monotonic() - self._made_at >= TABLE_S or not self.waiting
@@ -199,15 +193,14 @@ class ComparisonReader(QObject):
         self._is_stale, self._made_at = False, time.monotonic()
         self._making.start(
             lambda: _made(runs, choice),
-            lambda error: str(error) if isinstance(error, (RunError, ValueError)) else f"{reason(error)}.",
+            self._take_table,
+            lambda error: self._take_table(
+                None, str(error) if isinstance(error, (RunError, ValueError)) else f"{reason(error)}."
+            ),
         )
 
-    def _take_table(self) -> None:
-        made = self._making.poll()
-        if made is None:
-            return
-        self.comparison = None if isinstance(made, str) else made
-        self.table_problem = made if isinstance(made, str) else ""
+    def _take_table(self, made: Comparison | None, problem: str = "") -> None:
+        self.comparison, self.table_problem = made, problem
         self.table_changed.emit()
 
 
@@ -224,7 +217,7 @@ def _made(runs: Sequence[MeasuredRun], choice: TableChoice) -> Comparison:
 
 
 class _Reader:
-    """Reads runs one after the other. It holds no `QObject`: see `BackgroundTask.start`."""
+    """Reads runs one after the other. It holds no `QObject`: see `Jobs`."""
 
     def __init__(self) -> None:
         self.wanted: deque[Path] = deque()
@@ -295,6 +288,10 @@ def _from_disk(read: ReadRun) -> ReadRun:
         return read  # the disk is full: the next time it is read again
     kept = long_runs.load(read.run.dir)
     return kept if isinstance(kept, ReadRun) else read
+
+
+def _keep(_: object) -> None:
+    """After an error, what is known stays shown."""
 
 
 def _news(live: Sequence[tuple[ComparedRun, Run]], folders: Sequence[Path]) -> News:

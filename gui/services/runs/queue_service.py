@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.errors import RunError
 from core.history.summary import RunSummary
 from core.queue.control import revive
 from core.queue.listing import queue_view
 from core.runs.facts.states import state_info
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 
 from .run_list import RunListService
 
@@ -45,8 +44,7 @@ class QueueService(QObject):
         self._is_here = is_here
         self._run_list = run_list
         self._view: QueueView | None = None
-        self._task: BackgroundTask[QueueView | RunError] = BackgroundTask("queue")
-        self._reviving: BackgroundTask[list[Path] | RunError] = BackgroundTask("queue")
+        self._reading, self._reviving = Jobs(self, "queue"), Jobs(self, "queue")
         self._is_revived = False
         self._due = time.monotonic() + PERIOD_S
         self._problem = ""
@@ -70,34 +68,25 @@ class QueueService(QObject):
         return next((each for each in self.runs if str(each.run_dir) == run_dir), None)
 
     def poll(self) -> None:
-        """Take what was read, and read again if it is time."""
-        if not self._is_here:
+        """Read the queue again if it is time."""
+        if not self._is_here or time.monotonic() < self._due:
             return
-        self._revive()
-        result = self._task.poll()
-        if result is not None:
-            self._take(result)
-        if time.monotonic() >= self._due and self._begin():
+        root, queued = self._run_list.root, self._queued
+        if not self._is_revived:
+            self._is_revived = self._reviving.start(
+                lambda: revive(root), self._tell_revived, lambda error: self.failed.emit(reason(error))
+            )
+        if self._reading.start(lambda: queue_view(root, queued), self._take, self._take_error):
             self._due = time.monotonic() + (PERIOD_S if self._queued else RARELY_S)
 
-    def _revive(self) -> None:
-        if not self._is_revived and time.monotonic() >= self._due:
-            root = self._run_list.root
-            self._is_revived = self._reviving.start(lambda: _revived(root), lambda error: RunError(reason(error)))
-        found = self._reviving.poll()
-        if isinstance(found, RunError):
-            self.failed.emit(str(found))
-        elif found:
+    def _tell_revived(self, found: list[Path]) -> None:
+        if found:
             self.revived.emit(found)
             self.outdate()
 
     def outdate(self) -> None:
         """Read the queue again at the next poll: it was changed."""
         self._due = 0.0
-
-    def _begin(self) -> bool:
-        root, queued = self._run_list.root, self._queued
-        return self._task.start(lambda: _read(root, queued), lambda error: RunError(reason(error)))
 
     def _look_at_list(self) -> None:
         if self._run_list.summaries is self._summaries:
@@ -108,25 +97,16 @@ class QueueService(QObject):
             self._queued = queued
             self.outdate()
 
-    def _take(self, result: QueueView | RunError) -> None:
-        problem = str(result) if isinstance(result, RunError) else ""
+    def _take(self, view: QueueView) -> None:
+        self._note("")
+        if view != self._view:
+            self._view = view
+            self.changed.emit()
+
+    def _take_error(self, error: Exception) -> None:
+        self._note(reason(error))
+
+    def _note(self, problem: str) -> None:
         if problem != self._problem:
             self._problem = problem
             self.failed.emit(problem)
-        if not isinstance(result, RunError) and result != self._view:
-            self._view = result
-            self.changed.emit()
-
-
-def _read(root: Path, queued: tuple[Path, ...]) -> QueueView | RunError:
-    try:
-        return queue_view(root, queued)
-    except RunError as error:
-        return error
-
-
-def _revived(root: Path) -> list[Path] | RunError:
-    try:
-        return revive(root)
-    except RunError as error:
-        return error

@@ -16,7 +16,7 @@ from core.history.search import Search
 from core.history.summary import RunSummary
 from core.history.summary_cache import SummaryCache
 from core.runs.facts.states import state_info
-from gui.services.background_task import BackgroundTask
+from gui.services.jobs import Jobs
 from gui.viewmodels.runs.run_rows import run_title
 
 PERIOD_S = 1.0
@@ -51,9 +51,8 @@ class RunListService(QObject):
         self.left = 0
         """Runs that are not read yet."""
         self._index = RunIndex(root, patience_s=PATIENCE_S, cache=SummaryCache(root))
-        self._reading: BackgroundTask[Listed | RunError] = BackgroundTask("list of runs")
+        self._reading, self._saving = Jobs(self, "list of runs"), Jobs(self, "index of runs")
         self._reader = _Reader(self._index)
-        self._saving: BackgroundTask[bool] = BackgroundTask("index of runs")
         self._occupancy = DeviceUsers()
         self._polled_at: float | None = None
 
@@ -61,21 +60,19 @@ class RunListService(QObject):
         """Read what is new if a second has passed, or `now` in any case."""
         if not self._fetch(wait=now) or not (now or self._is_due()):
             return
-        self._saving.poll()
         self._polled_at = time.monotonic()
         if not now and (self._index.total > FEW or self._index.busy):
-            self._reading.start(self._reader.start().read_all, _failed)
+            self._reading.start(self._reader.start().read_all, self._take, _keep)
         else:
             self._take(self._reader.read(BUDGET_S))
 
     def _fetch(self, *, wait: bool) -> bool:
         """Take what the thread has read; return whether it has ended. `wait`: end it, which takes some milliseconds."""
-        if self._reading.busy:
-            if wait:
-                self._reader.stop()
-            result = self._reading.wait() if wait else self._reading.poll() or self._reader.take()
-            if result is not None:
-                self._take(result)
+        if self._reading.busy and wait:
+            self._reader.stop()
+            self._reading.finish()
+        elif self._reading.busy and (result := self._reader.take()) is not None:
+            self._take(result)
         return not self._reading.busy
 
     def set_search(self, search: Search) -> None:
@@ -136,11 +133,11 @@ class RunListService(QObject):
             self.on_devices = self._occupancy.on_devices(summaries)
             self.changed.emit()
         if self._index.unsaved and not left and not self._saving.busy:
-            self._saving.start(lambda index=self._index: index.save() is None, lambda _: False)  # type: ignore[misc]
+            self._saving.start(self._index.save, _keep, _keep)
 
 
 class _Reader:
-    """Reads an index, on a thread if there is much to read. It holds no `QObject`: see `BackgroundTask.start`."""
+    """Reads an index, on a thread if there is much to read. It holds no `QObject`: see `Jobs`."""
 
     def __init__(self, index: RunIndex) -> None:
         self._index = index
@@ -179,5 +176,5 @@ class _Reader:
         return result
 
 
-def _failed(error: Exception) -> RunError:
-    return RunError(str(error))
+def _keep(_: object) -> None:
+    """After an error, what is known stays shown."""

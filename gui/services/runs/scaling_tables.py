@@ -13,7 +13,7 @@ from core.runs.facts.states import RunState
 from core.scaling.record import read_record
 from core.scaling.scaling_table import read_table
 from core.schema.paths import SCALING_SUFFIX
-from gui.services.background_task import BackgroundTask
+from gui.services.jobs import Jobs
 from gui.viewmodels.comparison.scaling_rows import ShownTable
 
 if TYPE_CHECKING:
@@ -45,18 +45,14 @@ class ScalingTables(QObject):
         """By the name of the file, the time of its last change, and what is in it; None for what is no table."""
         self._numbers: dict[Path, tuple[States, ScalingTable | None]] = {}
         """By the path of the record, the states of the runs when the numbers were read, and the numbers."""
-        self._reading: BackgroundTask[tuple[Path, States, ScalingTable | None]] = BackgroundTask("scaling")
+        self._reading = Jobs(self, "scaling")
         self._polled_at = float("-inf")
         self._states: tuple[object, dict[str, RunState]] = None, {}
         """A list of summaries, and the states of its runs by name."""
 
     def poll(self, *, now: bool = False) -> None:
         """Bring the tables up to date if a second has passed, or `now` in any case."""
-        read = self._reading.poll()
-        if read is not None:
-            path, states, table = read
-            self._numbers[path] = states, table
-        elif not now and time.monotonic() - self._polled_at < PERIOD_S:
+        if not now and time.monotonic() - self._polled_at < PERIOD_S:
             return
         self._polled_at = time.monotonic()
         if not self._run_list.table_files and not self.tables:
@@ -119,8 +115,12 @@ class ScalingTables(QObject):
                 return
 
     def _read(self, record: ScalingRecord, states: States) -> None:
-        self._reading.start(lambda: (record.path, states, _numbers(record)), lambda _: (record.path, states, None))
+        self._reading.start(
+            lambda: read_table(record),
+            lambda table: self._take(record.path, states, table),
+            lambda _: self._take(record.path, states, None),
+        )
 
-
-def _numbers(record: ScalingRecord) -> ScalingTable:
-    return read_table(record)
+    def _take(self, path: Path, states: States, table: ScalingTable | None) -> None:
+        self._numbers[path] = states, table
+        self.poll(now=True)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.language import tr, tr_noop
 from core.metrics.text.expression import describe_result, try_expression
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 
 AGAIN_S = 2.0
 """Seconds between two trials: the log grows."""
@@ -24,15 +24,12 @@ class ExpressionTester(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._task: BackgroundTask[str] = BackgroundTask("trial")
+        self._jobs = Jobs(self, "trial")
         self._tried: tuple[str, Path | None] = ("", None)
         self._due = 0.0
 
     def poll(self, expression: str, run_dir: Path | None) -> None:
-        """Show what was found, and try what is typed by now. `run_dir`: of the run that is shown."""
-        found = self._task.poll()
-        if found is not None and self._tried == (expression, run_dir):
-            self.tested.emit(found)
+        """Try what is typed by now. `run_dir`: of the run that is shown."""
         wanted = (expression, run_dir)
         if not expression or run_dir is None:
             self._tried = wanted
@@ -41,8 +38,17 @@ class ExpressionTester(QObject):
             self._try(expression, run_dir)
 
     def _try(self, expression: str, run_dir: Path) -> None:
-        if self._task.start(lambda: _tried(expression, run_dir), _failed):
-            self._tried, self._due = (expression, run_dir), time.monotonic() + AGAIN_S
+        tried = expression, run_dir
+        if self._jobs.start(
+            lambda: _tried(expression, run_dir),
+            lambda found: self._show(tried, found),
+            lambda error: self._show(tried, tr("The expression could not be tested: {reason}.", reason=reason(error))),
+        ):
+            self._tried, self._due = tried, time.monotonic() + AGAIN_S
+
+    def _show(self, tried: tuple[str, Path], found: str) -> None:
+        if tried == self._tried:  # else something else was typed meanwhile
+            self.tested.emit(found)
 
 
 def _tried(expression: str, run_dir: Path) -> str:
@@ -50,7 +56,3 @@ def _tried(expression: str, run_dir: Path) -> str:
         return describe_result(try_expression(expression, run_dir))
     except ValueError as error:
         return str(error)
-
-
-def _failed(error: Exception) -> str:
-    return tr("The expression could not be tested: {reason}.", reason=reason(error))

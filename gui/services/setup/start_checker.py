@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.language import tr
-from gui.services.background_task import BackgroundTask, reason
+from gui.services.jobs import Jobs, reason
 from gui.viewmodels.setup.start_check import StartCheck, refused
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from gui.viewmodels.setup.start_check import Choices, StartConditions
 
 ABANDON_S = 1.0
-"""Seconds after which a check is abandoned if other choices wait for theirs."""
+"""Seconds under way after which a check is abandoned if other choices wait for theirs."""
 
 
 class StartChecker(QObject):
-    """Check the newest choices; `poll` never waits. Choices that are replaced while they wait are not checked."""
+    """Checks the newest choices. Choices that are replaced while they wait are not checked."""
 
     checked = Signal(object, StartCheck)
     """The choices and the result."""
@@ -27,37 +27,42 @@ class StartChecker(QObject):
     def __init__(self, machine: Machine) -> None:
         super().__init__()
         self._machine = machine
-        self._task: BackgroundTask[StartCheck] = BackgroundTask("check")
+        self._jobs = Jobs(self, "check")
+        self._newest: Choices | None = None
         self._checking: Choices | None = None
-        self._waiting: tuple[Choices, StartConditions] | None = None
-
-    @property
-    def busy_s(self) -> float:
-        """Seconds since the check under way began; 0 if there is none."""
-        return self._task.busy_s
+        """The choices whose check is under way."""
+        self._patience = QTimer(self)
+        self._patience.setSingleShot(True)
+        self._patience.setInterval(int(ABANDON_S * 1000))
+        self._patience.timeout.connect(self._abandon_others)
 
     def check(self, choices: Choices, conditions: StartConditions) -> None:
         """Check these choices, after the check that is under way."""
-        self._waiting = (choices, conditions)
-        self._start_next()
-
-    def poll(self) -> bool:
-        """Emit the result of a check that has ended and start the next; return whether one is under way."""
-        result = self._task.poll()
-        if result is not None:
-            self.checked.emit(self._checking, result)
-        self._start_next()
-        return self._task.busy
-
-    def _start_next(self) -> None:
-        if self._waiting is None:
-            return
-        choices, conditions = self._waiting
-        if self._task.busy_s > ABANDON_S and choices != self._checking:
-            self._task = BackgroundTask("check")  # the thread of the other one ends with its time limit
         machine = self._machine
-        if self._task.start(lambda: machine.check(choices, conditions), _failed):
-            self._checking, self._waiting = choices, None
+        self._newest = choices
+        if not self._jobs.busy:
+            self._checking = choices
+        self._jobs.replace(
+            lambda: machine.check(choices, conditions),
+            lambda check: self._take(choices, check),
+            lambda error: self._take(choices, _failed(error)),
+        )
+        if not self._patience.isActive():
+            self._patience.start()
+
+    def _take(self, choices: Choices, check: StartCheck) -> None:
+        self._checking = self._newest
+        self.checked.emit(choices, check)
+
+    def _abandon_others(self) -> None:
+        """Abandon a check of other choices than the newest. Its thread ends with the time limit of the check."""
+        if not self._jobs.busy or self._checking == self._newest:
+            return
+        if self._jobs.busy_s < ABANDON_S:
+            self._patience.start()
+        else:
+            self._jobs.abandon()
+            self._checking = self._newest
 
 
 def _failed(error: Exception) -> StartCheck:

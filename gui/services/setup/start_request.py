@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import RunError
 from core.language import join_sentences
 from core.schema.spec import RunSpec
 from core.system.own_processes import at_logout
@@ -54,10 +53,7 @@ def spec_unless(problems: list[str], spec: RunSpec) -> RunSpec:
     return spec
 
 
-def outcome_of(check: Callable[[], RunSpec | StartCheck]) -> RunSpec | StartCheck | Exception:
-    """Return what `check` returns, or its `ValueError`. Ask also what a log-out does, since the start needs it."""
+def last_check(check: Callable[[], RunSpec | StartCheck]) -> RunSpec | StartCheck:
+    """Return what `check` returns. Ask also what a log-out does, since the start needs it. May block."""
     at_logout()
-    try:
-        return check()
-    except (ValueError, RunError) as error:
-        return error
+    return check()

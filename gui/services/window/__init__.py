@@ -2,6 +2,5 @@
 
 - `poll_timer`: the one timer
 - `settings_file`, `preferences`: the settings that the window saves
-- `notification_tester`: send a test message
 - `garbage_collector`: collects cyclic garbage in the window's thread only
 """

@@ -1,0 +1,130 @@
+"""Work on threads: its order, its results, its errors, and what becomes of it when its owner is gone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QObject, QThread
+
+from core.errors import RunError
+from gui.services.jobs import Jobs
+from tests.support.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytestqt.qtbot import QtBot
+
+
+class Case:
+    """Jobs, what they reported, and a gate that their work may wait for."""
+
+    def __init__(self) -> None:
+        self.owner = QObject()
+        self.jobs = Jobs(self.owner, "test")
+        self.gate = threading.Event()
+        self.reported: list[object] = []
+
+    def behind_gate(self, result: object) -> Callable[[], object]:
+        gate = self.gate
+
+        def work() -> object:
+            assert gate.wait(PATIENCE_S)
+            return result
+
+        return work
+
+    def note(self, result: object) -> None:
+        assert QThread.currentThread() is self.owner.thread()
+        self.reported.append(result)
+
+
+@pytest.fixture
+def case(qtbot: QtBot) -> Iterator[Case]:
+    made = Case()
+    yield made
+    made.gate.set()
+    for thread in threading.enumerate():
+        if thread.name == "test":
+            thread.join()
+
+
+def test_work_that_is_added_is_done_in_order(case: Case, qtbot: QtBot) -> None:
+    for number in range(3):
+        case.jobs.add(case.behind_gate(number), case.note, case.note)
+    assert case.jobs.busy
+    case.gate.set()
+    qtbot.waitUntil(lambda: case.reported == [0, 1, 2])
+    assert (case.jobs.busy, case.jobs.busy_s) == (False, 0.0)
+
+
+def test_no_other_work_is_started_meanwhile(case: Case, qtbot: QtBot) -> None:
+    assert case.jobs.start(case.behind_gate("first"), case.note, case.note)
+    assert not case.jobs.start(lambda: "second", case.note, case.note)
+    case.gate.set()
+    qtbot.waitUntil(lambda: not case.jobs.busy)
+    assert case.jobs.start(lambda: "third", case.note, case.note)
+    qtbot.waitUntil(lambda: case.reported == ["first", "third"])
+
+
+def test_newest_of_what_waits_is_done(case: Case, qtbot: QtBot) -> None:
+    for number in range(4):
+        case.jobs.replace(case.behind_gate(number), case.note, case.note)
+    case.gate.set()
+    qtbot.waitUntil(lambda: not case.jobs.busy)
+    assert case.reported == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_logged"), [(RunError("Refused."), False), (ValueError("No."), False), (OSError("broken"), True)]
+)
+def test_error_is_reported_and_next_work_is_done(
+    case: Case, qtbot: QtBot, caplog: pytest.LogCaptureFixture, error: Exception, is_logged: bool
+) -> None:
+    def fail() -> None:
+        raise error
+
+    with caplog.at_level(logging.ERROR):
+        case.jobs.add(fail, lambda _: case.note("no error"), case.note)
+        case.jobs.add(lambda: "next", case.note, case.note)
+        qtbot.waitUntil(lambda: case.reported == [error, "next"])
+    assert bool(caplog.records) == is_logged, "an error that is no sentence for the user has a traceback in the log"
+
+
+def test_work_may_be_started_where_the_result_arrives(case: Case, qtbot: QtBot) -> None:
+    case.jobs.start(lambda: 1, lambda _: case.jobs.start(lambda: 2, case.note, case.note), case.note)
+    qtbot.waitUntil(lambda: case.reported == [2])
+
+
+def test_abandoned_work_reports_nothing_and_the_next_does_not_wait_for_it(case: Case, qtbot: QtBot) -> None:
+    case.jobs.add(case.behind_gate("abandoned"), case.note, case.note)
+    case.jobs.add(lambda: "next", case.note, case.note)
+    case.jobs.abandon()
+    qtbot.waitUntil(lambda: case.reported == ["next"])
+    case.gate.set()
+    case.jobs.add(lambda: "last", case.note, case.note)
+    qtbot.waitUntil(lambda: case.reported == ["next", "last"])
+
+
+def test_result_can_be_waited_for(case: Case) -> None:
+    case.gate.set()
+    case.jobs.start(case.behind_gate("result"), case.note, case.note)
+    case.jobs.finish()
+    assert case.reported == ["result"]
+    case.jobs.finish()
+    assert case.reported == ["result"]
+
+
+def test_nothing_is_reported_once_the_owner_is_gone(case: Case, qtbot: QtBot) -> None:
+    other = Case()
+    case.jobs.add(case.behind_gate("result"), case.note, case.note)
+    case.jobs.add(lambda: "next", case.note, case.note)
+    case.owner.deleteLater()
+    with qtbot.waitSignal(case.owner.destroyed):
+        case.gate.set()
+    other.jobs.add(lambda: "other", other.note, other.note)
+    qtbot.waitUntil(lambda: other.reported == ["other"])
+    assert case.reported == []
