@@ -42,16 +42,17 @@ class OutputReader(QObject):
         """The run that `outputs` are of."""
         self._lists, self._pictures = Jobs(self, "outputs"), Jobs(self, "picture")
         self._is_due = True
-        self._listed_at = 0.0
+        """Whether the list was not read since the end of the run."""
+        self._listed_at = float("-inf")
 
     def poll(self) -> None:
         """Read the list again while the run is live, and once after its end."""
         run_dir = self._session.run.dir if self._session.run is not None else None
         if run_dir != self._run_dir:
-            self._run_dir, self._is_due = run_dir, True
+            self._run_dir, self._is_due, self._listed_at = run_dir, True, float("-inf")
             self._show(Outputs())
         live = self._session.live
-        if run_dir is not None and (self._is_due or (live and time.monotonic() - self._listed_at >= PERIOD_S)):
+        if run_dir is not None and (time.monotonic() - self._listed_at >= PERIOD_S if live else self._is_due):
             where = run_dir
             if self._lists.start(lambda: outputs.listed(where), lambda found: self._take(where, found), _keep):
                 self._is_due, self._listed_at = live, time.monotonic()
